@@ -1,0 +1,75 @@
+"""fedpact: the deal behind a federated model.
+
+How much data each member contributes, who pays whom, who would walk away, and how fair it is: computed by mechanism
+design, and certified.
+"""
+
+from fedpact.comparison import Comparison, Recommendation, compare
+from fedpact.costs import Cost, Linear, Quadratic
+from fedpact.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
+from fedpact.federation import Federation
+from fedpact.mechanisms import (
+    ExternalityMechanism,
+    Mechanism,
+    ShapleyMechanism,
+    Standalone,
+    Voluntary,
+    best_response_dynamics,
+    personal_prices,
+)
+from fedpact.outcome import Equilibria, Outcome
+from fedpact.participation import StableFederation, stable_federation
+from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
+from fedpact.programs.optimum import SocialOptimum, social_optimum
+from fedpact.properties import Assumption, Certificate, Claim, Verdict
+from fedpact.scenario import Money, Scenario, load_scenario, save_scenario
+from fedpact.settlement import Settlement, Transfer, settle
+from fedpact.shapley import ShapleyValues, shapley_values
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Assumption",
+    "Certificate",
+    "Claim",
+    "Comparison",
+    "Cost",
+    "Equilibria",
+    "Exponential",
+    "ExternalityMechanism",
+    "Federation",
+    "FedpactError",
+    "InvalidInput",
+    "Linear",
+    "Log",
+    "Mechanism",
+    "Michaelis",
+    "MissingExtra",
+    "Money",
+    "NotConverged",
+    "Outcome",
+    "OutsideDomain",
+    "Payoff",
+    "PowerLaw",
+    "Quadratic",
+    "Recommendation",
+    "Scenario",
+    "Settlement",
+    "ShapleyMechanism",
+    "ShapleyValues",
+    "SocialOptimum",
+    "StableFederation",
+    "Standalone",
+    "Transfer",
+    "Verdict",
+    "Voluntary",
+    "best_response_dynamics",
+    "compare",
+    "load_scenario",
+    "personal_prices",
+    "save_scenario",
+    "settle",
+    "shapley_values",
+    "social_optimum",
+    "stable_federation",
+]

@@ -1,0 +1,70 @@
+"""Numbers given per agent: checked once, kept as read-only float arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.errors import InvalidInput
+
+__all__ = ["FloatArray", "checked_numbers", "first_where", "frozen", "non_negative", "positive"]
+
+FloatArray = NDArray[np.float64]
+
+
+def frozen(array: ArrayLike) -> FloatArray:
+    """A read-only float copy of `array`, never sharing memory with it."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
+
+
+def first_where(mask: NDArray[np.bool_]) -> int | None:
+    """Index of the first true entry, or None."""
+    hits = np.flatnonzero(mask)
+    return int(hits[0]) if hits.size else None
+
+
+def checked_numbers(
+    label: str,
+    given: Any,
+    accepts: Callable[[FloatArray], NDArray[np.bool_]],
+    rule: str,
+    *,
+    names: Sequence[str] | None = None,
+) -> FloatArray:
+    """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
+
+    The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
+    speak of the agent by name.
+    """
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{label} must be a number or one number per agent, got {given!r:.80}") from error
+    if array.ndim > 1:
+        raise InvalidInput(f"{label} must be a number or one number per agent, got an array of shape {array.shape}")
+    if names is not None and array.ndim == 1 and array.size != len(names):
+        raise InvalidInput(
+            f"{label} must be a number or one number per agent: {len(names)} agents, {array.size} numbers given"
+        )
+    index = first_where(~accepts(np.atleast_1d(array)))
+    if index is not None:
+        entry = label if array.ndim == 0 else f"{label}[{index}]"
+        who = f' (agent "{names[index]}")' if names is not None and array.ndim == 1 else ""
+        raise InvalidInput(f"{entry} must be {rule}, got {np.atleast_1d(array)[index]:g}{who}")
+    array.setflags(write=False)
+    return array
+
+
+def positive(array: FloatArray) -> NDArray[np.bool_]:
+    """Entries that are positive and finite."""
+    return (array > 0) & np.isfinite(array)
+
+
+def non_negative(array: FloatArray) -> NDArray[np.bool_]:
+    """Entries that are at least zero and finite."""
+    return (array >= 0) & np.isfinite(array)

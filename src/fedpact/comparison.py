@@ -1,0 +1,165 @@
+"""Mechanisms side by side on one federation, and a recommendation with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fedpact.errors import InvalidInput, NotConverged
+from fedpact.federation import Federation
+from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.registry import MECHANISMS
+from fedpact.outcome import Outcome
+from fedpact.participation import StableFederation, stable_federation
+
+__all__ = ["Comparison", "Recommendation", "compare"]
+
+# Welfare within this share of the best counts as equally good; then fairness decides.
+CLOSE = 0.01
+BASELINES = ("voluntary", "standalone")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recommendation:
+    """Which mechanism to choose, and why."""
+
+    mechanism: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """The outcomes of several mechanisms on one federation.
+
+    Attributes
+    ----------
+    outcomes
+        In the order of the mechanisms.
+    mechanisms
+        By name, solved or not.
+    unsolved
+        Mechanisms without an outcome, and why.
+    """
+
+    federation: Federation
+    outcomes: Sequence[Outcome]
+    mechanisms: Mapping[str, Mechanism]
+    unsolved: Mapping[str, str]
+
+    def __getitem__(self, mechanism: str) -> Outcome:
+        for outcome in self.outcomes:
+            if outcome.mechanism == mechanism:
+                return outcome
+        known = ", ".join(outcome.mechanism for outcome in self.outcomes)
+        raise InvalidInput(f"there is no outcome of {mechanism!r} here; there are {known}")
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self.outcomes)
+
+    def title(self, mechanism: str) -> str:
+        """What people call a mechanism."""
+        return self.mechanisms[mechanism].title
+
+    @cached_property
+    def best_welfare(self) -> float:
+        """The welfare of the social optimum, as the externality mechanism or the bound of another outcome has it."""
+        bounds = [outcome.certificates["social-optimality"].witness["upper_bound"] for outcome in self.outcomes]
+        return float(min(bounds))
+
+    @cached_property
+    def after_departures(self) -> Mapping[str, StableFederation]:
+        """Every real mechanism, once those who would leave have left."""
+        return {
+            outcome.mechanism: stable_federation(self.federation, self.mechanisms[outcome.mechanism])
+            for outcome in self.outcomes
+            if outcome.mechanism not in BASELINES
+        }
+
+    @cached_property
+    def recommendation(self) -> Recommendation | None:
+        """The mechanism with the most welfare once the unwilling have left; among equals the more reciprocal one."""
+        stable = self.after_departures
+        if not stable:
+            return None
+        best = max(settled.welfare for settled in stable.values())
+        near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE * abs(best)]
+        chosen = max(near, key=lambda name: (self[name].reciprocity, stable[name].welfare))
+        return Recommendation(mechanism=chosen, reason=self._reason(chosen))
+
+    def _reason(self, chosen: str) -> str:
+        outcome, settled = self[chosen], self.after_departures[chosen]
+        alone = float(outcome.standalone.sum())
+        share = 100.0 * settled.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
+        parts = [f"{self.title(chosen)} reaches {share:.1f} % of the best possible welfare"]
+        if alone > 0:
+            parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
+        if outcome.leavers:
+            parts.append(f"{_listed(outcome.leavers)} would leave; that is counted in")
+        else:
+            parts.append("nobody would leave")
+        for other, departed in self.after_departures.items():
+            if other != chosen:
+                leavers = self[other].leavers
+                verb = f"loses {_listed(leavers)}" if leavers else "keeps everybody too"
+                rest = 100.0 * departed.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
+                parts.append(f"{self.title(other)} {verb} and reaches {rest:.1f} %")
+        if outcome.reciprocity < 1.0 - CLOSE:
+            unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
+            parts.append(
+                f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"
+            )
+        return "; ".join(parts) + "."
+
+    def _repr_html_(self) -> str:
+        from fedpact.display import comparison_html  # noqa: PLC0415 - notebooks only
+
+        return comparison_html(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per mechanism and agent; needs pandas."""
+        from fedpact.display import comparison_frame  # noqa: PLC0415 - optional dependency
+
+        return comparison_frame(self)
+
+    def plot(self) -> Any:
+        """The mechanisms side by side as a picture; needs matplotlib."""
+        from fedpact.plots import plot_comparison  # noqa: PLC0415 - optional dependency
+
+        return plot_comparison(self)
+
+
+def compare(federation: Federation, mechanisms: Sequence[Mechanism] | None = None) -> Comparison:
+    """Solve a federation under several mechanisms; all of fedpact's by default.
+
+    A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises.
+
+    Examples
+    --------
+    >>> from fedpact.examples import hospitals
+    >>> comparison = compare(hospitals().federation)
+    >>> comparison.recommendation.mechanism
+    'externality'
+    >>> comparison["shapley"].leavers
+    ("Children's", 'Clinic')
+    """
+    chosen = list(MECHANISMS.values()) if mechanisms is None else list(mechanisms)
+    outcomes, unsolved = [], {}
+    for mechanism in chosen:
+        try:
+            outcomes.append(mechanism.solve(federation))
+        except NotConverged as error:
+            if mechanism.name not in BASELINES:
+                raise
+            unsolved[mechanism.name] = str(error)
+    return Comparison(
+        federation=federation,
+        outcomes=tuple(outcomes),
+        mechanisms={mechanism.name: mechanism for mechanism in chosen},
+        unsolved=unsolved,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

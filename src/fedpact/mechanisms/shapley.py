@@ -1,0 +1,57 @@
+"""The Shapley mechanism M^Shap: everybody is topped up or charged to its Shapley share of the total payoff.
+
+p_i = phi_i - a_i (equation 10 of the paper), so u_i = phi_i - c_i. The game has an exact strictly concave potential
+(`fedpact.programs.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response dynamics
+reach the same point and are kept as a second route (`best_response_dynamics`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fedpact.arrays import FloatArray
+from fedpact.federation import Federation
+from fedpact.outcome import Equilibria, Outcome
+from fedpact.programs.interior import maximise
+from fedpact.programs.potential import potential_program
+from fedpact.properties.certificate import Claim
+from fedpact.properties.deviations import shapley_sharing
+from fedpact.shapley import shapley_values
+
+__all__ = ["ShapleyMechanism", "shapley_payments"]
+
+
+def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """phi_i - a_i at a profile."""
+    payments: FloatArray = shapley_values(federation, contributions).values - federation.payoffs(contributions)
+    return payments
+
+
+class ShapleyMechanism:
+    """M^Shap: perfectly reciprocal; contributions exceed the social optimum.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> ShapleyMechanism().solve(homogeneous).contributions.round(4).tolist()
+    [33.1658, 33.1658, 33.1658]
+    """
+
+    name: ClassVar[str] = "shapley"
+    title: ClassVar[str] = "Shapley"
+    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
+
+    def solve(self, federation: Federation) -> Outcome:
+        """The unique equilibrium and its payments."""
+        solution = maximise(potential_program(federation))
+        return Outcome(
+            federation=federation,
+            mechanism=self.name,
+            contributions=solution.contributions,
+            payments=shapley_payments(federation, solution.contributions),
+            deviations=shapley_sharing,
+            payment_rule=shapley_payments,
+            equilibria=Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave"),
+            solution=solution,
+        )

@@ -1,0 +1,61 @@
+"""Voluntary: the model is shared freely and nobody is paid, so everybody free-rides on the others.
+
+The public-good game that motivates mechanisms in the first place (section 1 of the paper). It may have several
+equilibria; the outcome says which was found and whether it is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fedpact.errors import NotConverged
+from fedpact.federation import Federation
+from fedpact.mechanisms.standalone import no_payments
+from fedpact.outcome import Equilibria, Outcome
+from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
+from fedpact.properties.certificate import Claim
+from fedpact.properties.deviations import free_riding
+
+__all__ = ["Voluntary"]
+
+NOTES = {
+    True: "the only equilibrium",
+    False: "one of several equilibria: the end of the path that treats equal agents alike",
+    None: "the end of the path that treats equal agents alike; whether there are others is not known",
+}
+
+
+class Voluntary:
+    """The baseline without payments: agents contribute what suits themselves.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> Voluntary().solve(homogeneous).contributions.round(4).tolist()
+    [5.9519, 5.9519, 5.9519]
+    """
+
+    name: ClassVar[str] = "voluntary"
+    title: ClassVar[str] = "Voluntary"
+    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE)
+
+    def solve(self, federation: Federation) -> Outcome:
+        """A free-riding equilibrium."""
+        contributions = free_riding_equilibrium(federation)
+        if not federation.admits(contributions):
+            raise NotConverged(
+                "free riding has no admissible equilibrium: what agents contribute for themselves harms others beyond "
+                "the domain of their payoffs; lower caps may help",
+                result=contributions,
+            )
+        unique = is_unique(federation, contributions)
+        return Outcome(
+            federation=federation,
+            mechanism=self.name,
+            contributions=contributions,
+            payments=no_payments(federation, contributions),
+            deviations=free_riding,
+            payment_rule=no_payments,
+            equilibria=Equilibria(unique=unique, dimension=0, note=NOTES[unique]),
+        )

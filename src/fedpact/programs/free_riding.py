@@ -1,0 +1,175 @@
+"""The free-riding equilibrium: every agent maximises a_i(s) - c_i(s_i) over its own contribution, without payments.
+
+Agent i wants y_i = t_i(s_i), where values_i w_ii g_i'(t) = c_i'(s_i). So an equilibrium solves
+
+    W s - t(s) = 0 where 0 < s_i < cap_i,     >= 0 where s_i = 0,     <= 0 where s_i = cap_i,
+
+a linear complementarity problem when costs are linear. It may have several solutions. To single one out without favour,
+k s is added to the left side: for large k the solution is unique, and it is followed as k falls to zero. Renaming the
+agents permutes the whole path, and where the solutions form a convex set it ends at the one of smallest norm.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import NotConverged
+from fedpact.federation import Federation
+from fedpact.programs.own import best_own, standalone_optimum
+
+__all__ = ["free_riding_equilibrium", "is_unique"]
+
+# The path k_0, k_0 / 2, ... is followed down to this share of k_0, then to zero.
+LAST_SHARE = 1e-12
+MOST_STEPS = 60
+LARGEST = 1e100  # beyond this the agents' answers are taken to grow without end
+MOST_SWEEPS = 5000
+RELATIVE_TOLERANCE = 1e-11
+MOST_AGENTS_FOR_MINORS = 12
+MOST_AGENTS_FOR_SUPPORTS = 6
+
+
+def free_riding_equilibrium(federation: Federation) -> FloatArray:
+    """One equilibrium; raises `NotConverged` if neither the path nor best responses reach one.
+
+    Stopping inequality: each contribution is within 1e-11 of the best response, relative to the largest.
+    """
+    problem = _Complementarity(federation)
+    stiffness = float(np.abs(problem.weights).sum(axis=1).max())
+    contributions, _ = standalone_optimum(federation)
+    share = 1.0
+    while share > LAST_SHARE:
+        contributions = problem.solve(contributions, share * stiffness)
+        share /= 2.0
+    contributions = problem.solve(contributions, 0.0)
+    if problem.residual(contributions) > RELATIVE_TOLERANCE:
+        contributions = _best_responses(problem, contributions)
+    if problem.residual(contributions) > RELATIVE_TOLERANCE:
+        raise NotConverged(
+            "no free-riding equilibrium was reached: answers to each other's contributions cycle or grow without end; "
+            "finite caps may help",
+            result=contributions,
+        )
+    return contributions
+
+
+def is_unique(federation: Federation, contributions: FloatArray) -> bool | None:
+    """Whether the equilibrium is the only one: True, False, or None where this is not known.
+
+    Unique if every principal minor of W is positive (a P-matrix), in particular if its symmetric part is positive
+    definite. Otherwise, with few agents and linear costs, every combination of agents at a bound is tried.
+    """
+    weights = federation.dense_weights()
+    if np.linalg.eigvalsh(weights + weights.T).min() > 1e-12 * np.abs(weights).max():
+        return True
+    n_agents = federation.n_agents
+    if n_agents <= MOST_AGENTS_FOR_MINORS and _all_minors_positive(weights):
+        return True
+    if n_agents <= MOST_AGENTS_FOR_SUPPORTS and not federation.costs.quadratic.any():
+        return not _another_solution(federation, contributions)
+    return None
+
+
+class _Complementarity:
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        self.weights = federation.dense_weights()
+        self.own = federation.own_weights
+        self.costly = federation.costs.linear > 0
+
+    def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """t_i(s_i) and its derivative, which is not positive."""
+        federation = self.federation
+        marginal = federation.costs.slope(contributions) / (federation.values * self.own)
+        wanted = federation.payoff.inverse_slope(marginal)
+        bend = federation.costs.curvature(contributions) / (federation.values * self.own)
+        return wanted, bend / federation.payoff.curvature(wanted)
+
+    def solve(self, contributions: FloatArray, stiffness: float) -> FloatArray:
+        """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""
+        cap = self.federation.caps
+        seen: set[bytes] = set()
+        for _ in range(MOST_STEPS):
+            wanted, falls = self.wanted(contributions)
+            excess = self.weights @ contributions + stiffness * contributions - wanted
+            aim = contributions - excess / (self.own + stiffness - falls)
+            # Where the first sample costs nothing, zero is never an answer: the step is only shortened.
+            low, high = (aim <= 0.0) & self.costly, aim >= cap
+            new = np.where(low, 0.0, np.where(high, cap, contributions))
+            free = ~(low | high)
+            jacobian = self.weights + np.diag(stiffness - falls)
+            target = wanted - falls * contributions - jacobian[:, high] @ cap[high]
+            if free.any():
+                new[free] = np.linalg.lstsq(jacobian[np.ix_(free, free)], target[free], rcond=1e-13)[0]
+            key = low.tobytes() + high.tobytes()
+            moved = np.abs(new - contributions).max()
+            contributions = np.where(self.costly, np.maximum(new, 0.0), np.maximum(new, contributions / 8.0))
+            if (key in seen and moved <= 1e-13 * max(float(contributions.max()), 1e-300)) or len(seen) > MOST_STEPS:
+                break
+            seen.add(key)
+        return np.clip(contributions, 0.0, cap)
+
+    def responses(self, contributions: FloatArray) -> FloatArray:
+        others = self.weights @ contributions - self.own * contributions
+        return best_own(self.federation, others)
+
+    def residual(self, contributions: FloatArray) -> float:
+        if contributions.max() > LARGEST:
+            return np.inf
+        response = self.responses(contributions)
+        size = max(float(np.abs(contributions).max()), float(np.abs(response).max()), np.finfo(float).tiny)
+        return float(np.abs(response - contributions).max() / size) if np.isfinite(size) else np.inf
+
+
+def _best_responses(problem: _Complementarity, contributions: FloatArray) -> FloatArray:
+    """Agents answer in turn until nobody moves."""
+    contributions = contributions.copy()
+    for _ in range(MOST_SWEEPS):
+        before = contributions.copy()
+        for agent in range(contributions.size):
+            contributions[agent] = problem.responses(contributions)[agent]
+        size = max(float(contributions.max()), np.finfo(float).tiny)
+        if size > LARGEST or np.abs(contributions - before).max() <= 1e-14 * size:
+            break
+    return contributions
+
+
+def _all_minors_positive(weights: FloatArray) -> bool:
+    n_agents = weights.shape[0]
+    scaled = weights / np.sqrt(np.outer(weights.diagonal(), weights.diagonal()))
+    return all(
+        np.linalg.det(scaled[np.ix_(chosen, chosen)]) > 1e-12
+        for size in range(2, n_agents + 1)
+        for chosen in combinations(range(n_agents), size)
+    )
+
+
+def _another_solution(federation: Federation, contributions: FloatArray) -> bool:
+    """Whether some choice of agents at zero, at the cap and in between gives a different equilibrium."""
+    problem = _Complementarity(federation)
+    wanted, _ = problem.wanted(contributions)
+    states = [(0, 1, 2) if np.isfinite(cap) else (0, 1) for cap in federation.caps]
+    size = max(float(contributions.max()), float(np.abs(wanted / problem.own).max()))
+    for choice in product(*states):
+        candidate = _at_choice(problem.weights, wanted, federation.caps, np.array(choice))
+        if candidate is None or problem.residual(candidate) > 1e-9:
+            continue
+        if np.abs(candidate - contributions).max() > 1e-6 * size:
+            return True
+    return False
+
+
+def _at_choice(weights: FloatArray, wanted: FloatArray, caps: FloatArray, choice: NDArray[np.int_]) -> FloatArray | None:
+    free, full = choice == 1, choice == 2
+    candidate = np.where(full, caps, 0.0)
+    if free.any():
+        right = wanted[free] - weights[np.ix_(free, full)] @ caps[full]
+        solved, _, rank, _ = np.linalg.lstsq(weights[np.ix_(free, free)], right, rcond=1e-12)
+        if rank < free.sum():  # a whole set of solutions: its other members stand in other choices
+            return None
+        candidate[free] = solved
+    return candidate if (candidate >= 0).all() and (candidate <= caps).all() else None

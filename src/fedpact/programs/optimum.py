@@ -1,0 +1,50 @@
+"""The social optimum: solve the welfare program, then move to the canonical point of the optimal face."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import NotConverged
+from fedpact.federation import Federation
+from fedpact.programs.face import OptimalFace, optimal_face
+from fedpact.programs.interior import Solution, conclude, maximise
+from fedpact.programs.welfare import WelfareProgram
+
+__all__ = ["SocialOptimum", "social_optimum"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SocialOptimum:
+    """The canonical welfare optimum, its multipliers, and the face of all optima."""
+
+    solution: Solution
+    face: OptimalFace
+    welfare: float
+
+    @property
+    def contributions(self) -> FloatArray:
+        """The optimum of smallest norm."""
+        return self.solution.contributions
+
+
+def social_optimum(federation: Federation) -> SocialOptimum:
+    """The contributions that maximise welfare; where several do, those of smallest norm.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> social_optimum(homogeneous).contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+    program = WelfareProgram(federation)
+    found = maximise(program)
+    face = optimal_face(federation, found.contributions)
+    solution = found
+    if not face.is_point:
+        try:
+            solution = conclude(program, face.least_norm(), found.iterations)
+        except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands
+            face = OptimalFace(point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps)
+    return SocialOptimum(solution=solution, face=face, welfare=federation.welfare(solution.contributions))

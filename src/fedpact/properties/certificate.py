@@ -1,0 +1,68 @@
+"""A certificate: a claim, a verdict, and a witness from which the margin can be recomputed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Certificate", "Claim", "Verdict"]
+
+
+class Claim(StrEnum):
+    """The properties of section 2.2 of the paper, and that the profile is an equilibrium at all."""
+
+    NASH = "nash"
+    BUDGET_BALANCE = "budget-balance"
+    SOCIAL_OPTIMALITY = "social-optimality"
+    INDIVIDUAL_RATIONALITY = "individual-rationality"
+    RECIPROCITY = "reciprocity"
+
+
+class Verdict(StrEnum):
+    """`NOT_REFUTED`: a search found no violation but cannot exclude one."""
+
+    HOLDS = "holds"
+    VIOLATED = "violated"
+    NOT_REFUTED = "not refuted"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """What was claimed, whether it holds, by how much, and why one should believe it.
+
+    Attributes
+    ----------
+    margin
+        The worst slack in units of payoff; below zero it is a violation.
+    tol
+        Violations up to this size count as rounding.
+    scope
+        What the verdict speaks of, such as "all deviations of one agent in [0, cap]".
+    witness
+        The numbers from which `margin` follows.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    margin: float
+    tol: float
+    scope: str
+    witness: Mapping[str, Any]
+
+    @classmethod
+    def judge(
+        cls, claim: Claim, margin: float, tol: float, scope: str, witness: Mapping[str, Any], *, proven: bool = True
+    ) -> Certificate:
+        """The certificate whose verdict follows from its margin."""
+        sound = bool(np.isfinite(margin)) and margin >= -tol
+        verdict = (Verdict.HOLDS if proven else Verdict.NOT_REFUTED) if sound else Verdict.VIOLATED
+        return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim was not found violated."""
+        return self.verdict is not Verdict.VIOLATED

@@ -1,0 +1,87 @@
+"""The most any one agent could gain by acting differently, under each mechanism's rules.
+
+Every rule reduces to a concave problem in one variable per agent, which is solved over the whole interval [0, cap]. The
+gain counts from the utility the outcome gives the agent, so that spoiled payments show as well as spoiled contributions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.federation import Federation
+from fedpact.programs.bounds import contribution_bounds
+from fedpact.programs.own import best_answer, best_own, own_utilities
+from fedpact.shapley.single import FEW_AGENTS, own_shares
+
+__all__ = ["Deviations", "free_riding", "isolation", "price_taking", "shapley_sharing"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Deviations:
+    """The best each agent could do alone: its contribution, the utility it would have, and what was searched."""
+
+    actions: FloatArray
+    utilities: FloatArray
+    scope: str
+
+
+def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviations:
+    """Paid its Shapley value, agent j maximises phi_j(x, s_-j) - c_j(x) over its own contribution x."""
+    few_harmful = federation.has_harm and federation.n_agents <= FEW_AGENTS
+    # Without harm the integral is exact everywhere; near the edge of the domain coalitions lose fewer digits.
+    shares = own_shares(
+        federation,
+        contributions,
+        range(federation.n_agents),
+        method="enumeration" if few_harmful else "quadrature",
+    )
+    actions, utilities = np.empty(federation.n_agents), np.empty(federation.n_agents)
+    for agent, share in enumerate(shares):
+        here = float(contributions[agent])
+        best, utility = best_answer(federation, share, agent, guess=here)
+        actions[agent] = max(here, best, key=utility)
+        utilities[agent] = utility(actions[agent])
+    return Deviations(actions=actions, utilities=utilities, scope="all contributions of one agent in [0, cap]")
+
+
+def price_taking(federation: Federation, contributions: FloatArray) -> Deviations:
+    """At personal prices l_i, agent i asks for the profile x that maximises a_i(x) - c_i(x_i) - l_i x.
+
+    The prices are those of this profile: l_ij = da_i/ds_j, and l_jj makes each column sum to zero. Since l_ij is
+    proportional to w_ij, no other reach is better for i; what is left is its own contribution, at the price -l_ii.
+    """
+    slopes = federation.marginal_payoffs(contributions)
+    earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
+    upper, _ = contribution_bounds(federation)
+    actions = best_at_prices(federation, earned, np.maximum(upper, contributions))
+    data = federation.data(contributions)
+    surplus = federation.values * federation.payoff.value(data) - slopes * data
+    utilities = surplus + earned * actions - federation.costs.value(actions)
+    return Deviations(actions=actions, utilities=utilities, scope="all profiles one agent could ask for at its prices")
+
+
+def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:
+    """argmax over [0, upper] of earned_j x - c_j(x)."""
+    bend = 2.0 * federation.costs.quadratic
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = np.where(bend > 0, (earned - federation.costs.linear) / bend, np.inf * np.sign(earned - federation.costs.linear))
+    return np.clip(np.nan_to_num(inner, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, upper)
+
+
+def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:
+    """Without payments, agent i maximises a_i(x, s_-i) - c_i(x)."""
+    others = federation.data(contributions) - federation.own_weights * contributions
+    return _own(federation, others, "all contributions of one agent in [0, cap], without payments")
+
+
+def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
+    """Alone, agent i maximises a_i(x, 0) - c_i(x)."""
+    return _own(federation, np.zeros_like(contributions), "all contributions of one agent in [0, cap], alone")
+
+
+def _own(federation: Federation, background: FloatArray, scope: str) -> Deviations:
+    actions = best_own(federation, background)
+    return Deviations(actions=actions, utilities=own_utilities(federation, actions, background), scope=scope)

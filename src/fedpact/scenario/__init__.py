@@ -1,0 +1,18 @@
+"""Scenario files: a federation as a coordinator writes it down, in TOML or JSON."""
+
+from fedpact.scenario.model import Money, Scenario
+from fedpact.scenario.reading import load_scenario, parse_scenario
+from fedpact.scenario.schema import schema
+from fedpact.scenario.template import template
+from fedpact.scenario.writing import save_scenario, scenario_to_dict
+
+__all__ = [
+    "Money",
+    "Scenario",
+    "load_scenario",
+    "parse_scenario",
+    "save_scenario",
+    "scenario_to_dict",
+    "schema",
+    "template",
+]

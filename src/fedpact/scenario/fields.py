@@ -1,0 +1,133 @@
+"""The parts scenario files are made of: texts, numbers, tables. Each reader takes a label and what the file says there.
+
+`label` is the place as the reader of the file knows it, such as `caps[2]` or `payoff.beta`. The readers look at types
+only; what the numbers must satisfy is the business of `Federation`, which speaks of the same labels.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fedpact.errors import InvalidInput
+
+__all__ = [
+    "INFINITY_TEXTS",
+    "capacities",
+    "check_keys",
+    "located",
+    "name_list",
+    "number",
+    "numbers",
+    "shown",
+    "table",
+    "text",
+]
+
+# JSON has no infinity, so files spell it; the first is what we write.
+INFINITY_TEXTS = ("inf", "Infinity")
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of any `InvalidInput` raised inside."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+class _Short(reprlib.Repr):
+    """A one-line repr that stays short whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print integers of more than 4300 digits.
+        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
+
+
+shown = _Short().repr
+
+
+def text(label: str, given: Any) -> str:
+    """A text that can be written to a file again."""
+    if not isinstance(given, str):
+        raise InvalidInput(f"{label} must be a text in quotes, got {shown(given)}")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{label} must be text that UTF-8 can hold, got {shown(given)}") from error
+    return given
+
+
+def name_list(label: str, given: Any) -> list[str]:
+    """A list of names, none of them blank."""
+    if not isinstance(given, list):
+        raise InvalidInput(f"{label} must be a list of one name per agent, got {shown(given)}")
+    names = [text(f"{label}[{agent}]", name) for agent, name in enumerate(given)]
+    for agent, name in enumerate(names):
+        if not name.strip():
+            raise InvalidInput(f"{label}[{agent}] must not be blank, got {shown(name)}")
+    return names
+
+
+def number(label: str, given: Any, rule: str = "a number") -> float:
+    """One number; booleans and texts are none."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        remedy = "; write numbers without quotes" if isinstance(given, str) else ""
+        raise InvalidInput(f"{label} must be {rule}, got {shown(given)}{remedy}")
+    try:
+        return float(given)
+    except OverflowError as error:
+        raise InvalidInput(f"{label} must be below 1.8e308, the largest float, got {shown(given)}") from error
+
+
+def numbers(label: str, given: Any) -> float | list[float]:
+    """One number, or a list of one per agent."""
+    if isinstance(given, list):
+        return [
+            entry if type(entry) is float else number(f"{label}[{index}]", entry) for index, entry in enumerate(given)
+        ]
+    return number(label, given, "a number or a list of one number per agent")
+
+
+def capacities(label: str, given: Any) -> float | list[float]:
+    """Like `numbers`, with infinity also spelled out."""
+    if isinstance(given, list):
+        return numbers(label, [_infinity(entry) for entry in given])
+    return numbers(label, _infinity(given))
+
+
+def _infinity(given: Any) -> Any:
+    return math.inf if given in INFINITY_TEXTS else given
+
+
+def table(label: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:
+    """A table (an object in JSON) with all of the `required` keys and none but the `known` ones."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{label} must be a table with the keys {', '.join(known)}, got {shown(given)}")
+    check_keys(given, known, prefix=f"{label}.")
+    for key in required:
+        if key not in given:
+            raise InvalidInput(f"{label}.{key} is missing; {label} needs the keys {', '.join(required)}")
+    return given
+
+
+def check_keys(given: Mapping[str, Any], known: Iterable[str], *, prefix: str = "") -> None:
+    """Refuse the first key that is not `known`, and name the nearest that is."""
+    known = list(known)
+    for key in given:
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, n=1)
+            remedy = f'did you mean "{prefix}{nearest[0]}"?' if nearest else f"known keys here are {', '.join(known)}"
+            if prefix and not nearest:
+                remedy += "; keys of the whole file stand above its first [table]"
+            raise InvalidInput(f"unknown key {shown(prefix + str(key))}; {remedy}")

@@ -1,0 +1,177 @@
+"""From a scenario file to a `Scenario`.
+
+The keys of a file are the arguments of `Federation`, with the payoff as a table, and a few words around it. `KEYS` is
+the one place that lists them. TOML and JSON differ only in how a text becomes plain data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fedpact.costs import Quadratic
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.payoffs import FAMILIES, Payoff
+from fedpact.scenario.fields import capacities, check_keys, located, name_list, number, numbers, shown, table, text
+from fedpact.scenario.files import DECODERS, for_suffix, read_text
+from fedpact.scenario.model import Money, Scenario
+from fedpact.scenario.weights_file import read_weights
+
+__all__ = ["KEYS", "load_scenario", "parse_scenario"]
+
+
+def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+    """Read a scenario from a `.toml` or `.json` file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or breaks a rule; the message names the file and the place.
+    """
+    path = Path(path)
+    with located(str(path)):
+        document = for_suffix(path, DECODERS)(read_text(path))
+    return parse_scenario(document, where=str(path), folder=path.parent)
+
+
+def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> Scenario:
+    """Make a scenario of plain data, as `tomllib` or `json` give it.
+
+    Parameters
+    ----------
+    mapping
+        The keys of a scenario file.
+    where
+        What errors call the source, such as the file's path.
+    folder
+        The folder that the name of a weights file is relative to.
+
+    Examples
+    --------
+    >>> document = {"weights": [[1.0, 0.5], [0.0, 1.0]], "costs": 0.01, "payoff": {"family": "log"}}
+    >>> parse_scenario(document, where="example", folder=Path()).federation.n_agents
+    2
+    >>> parse_scenario({**document, "cap": 400}, where="example", folder=Path())
+    Traceback (most recent call last):
+        ...
+    fedpact.errors.InvalidInput: example: unknown key 'cap'; did you mean "caps"?
+    """
+    with located(where):
+        if not isinstance(mapping, Mapping):
+            raise InvalidInput(f"a scenario must be an object with keys and values, got {shown(mapping)}")
+        check_keys(mapping, KEYS)
+        for key, remedy in REQUIRED.items():
+            if key not in mapping:
+                raise InvalidInput(f"{key} is missing; add {remedy}")
+        parts = {key: read(key, mapping[key]) for key, read in KEYS.items() if key in mapping}
+        words = {key: parts.pop(key) for key in ("title", "description", "money") if key in parts}
+        parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
+        return Scenario(federation=Federation(**parts), **words)
+
+
+def _rows_or_file(label: str, given: Any) -> list[list[float]] | str:
+    if isinstance(given, str):
+        return text(label, given)
+    if not isinstance(given, list):
+        raise InvalidInput(f"{label} must be a list of rows, or the name of a .csv or .npz file, got {shown(given)}")
+    for agent, row in enumerate(given):
+        if not isinstance(row, list):
+            raise InvalidInput(f"{label}[{agent}] must be a list of one number per agent, got {shown(row)}")
+    return [
+        [
+            weight if type(weight) is float else number(f"{label}[{receiver}, {giver}]", weight)
+            for giver, weight in enumerate(row)
+        ]
+        for receiver, row in enumerate(given)
+    ]
+
+
+def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Path) -> tuple[Any, list[str] | None]:
+    """The weights, read from their file if they have one, and the names from wherever they stand."""
+    if not isinstance(given, str):
+        _check_square(given, names)
+        return given, names
+    weights, names_there = read_weights(folder / given)
+    if names is not None and names_there is not None:
+        _check_same_names(names, names_there)
+    return weights, names_there if names is None else names
+
+
+def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) -> None:
+    for agent, row in enumerate(rows):
+        if len(row) != len(rows):
+            who = f' (agent "{names[agent]}")' if names is not None and agent < len(names) else ""
+            raise InvalidInput(
+                f"weights[{agent}] must have one number per agent: {len(rows)} rows, {len(row)} numbers given{who}"
+            )
+
+
+def _check_same_names(names: Sequence[str], names_there: Sequence[str]) -> None:
+    if len(names) != len(names_there):
+        raise InvalidInput(f"names must agree with the weights file: {len(names)} names here, {len(names_there)} there")
+    for agent, (here, there) in enumerate(zip(names, names_there, strict=True)):
+        if here.strip() != there:
+            raise InvalidInput(
+                f"names[{agent}] must agree with the weights file: {shown(here)} here, {shown(there)} there"
+            )
+
+
+def _costs(label: str, given: Any) -> float | list[float] | Quadratic:
+    if not isinstance(given, Mapping):
+        return numbers(label, given)
+    keys = [field.name for field in fields(Quadratic)]
+    given = table(label, given, keys, required=keys)
+    return Quadratic(**{key: numbers(f"{label}.{key}", given[key]) for key in keys})
+
+
+def _payoff(label: str, given: Any) -> Payoff:
+    owners = {key: name for name, family in FAMILIES.items() for key in _parameters(family)}
+    given = table(label, given, ["family", *owners], required=["family"])
+    name = text(f"{label}.family", given["family"])
+    if name not in FAMILIES:
+        raise InvalidInput(f"{label}.family must be one of {', '.join(FAMILIES)}, got {shown(name)}")
+    wanted = _parameters(FAMILIES[name])
+    takes = ", ".join(wanted) or "no parameter"
+    for key in given:
+        if key != "family" and key not in wanted:
+            raise InvalidInput(f'{label}.{key} belongs to the family "{owners[key]}"; "{name}" takes {takes}')
+    for key in wanted:
+        if key not in given:
+            raise InvalidInput(f'{label}.{key} is missing; the family "{name}" needs it')
+    return FAMILIES[name](**{key: numbers(f"{label}.{key}", given[key]) for key in wanted})
+
+
+def _parameters(family: type[Payoff]) -> list[str]:
+    return [field.name for field in fields(family)]  # type: ignore[arg-type]
+
+
+def _money(label: str, given: Any) -> Money:
+    keys = [field.name for field in fields(Money)]
+    given = table(label, given, keys, required=keys)
+    return Money(
+        currency=text(f"{label}.currency", given["currency"]),
+        per_payoff=number(f"{label}.per_payoff", given["per_payoff"]),
+    )
+
+
+KEYS: Mapping[str, Callable[[str, Any], Any]] = {
+    "title": text,
+    "description": text,
+    "names": name_list,
+    "weights": _rows_or_file,
+    "costs": _costs,
+    "caps": capacities,
+    "values": numbers,
+    "payoff": _payoff,
+    "money": _money,
+}
+
+REQUIRED: Mapping[str, str] = {
+    "weights": "one row of numbers per agent, or the name of a .csv or .npz file",
+    "costs": "the cost per sample, a number or one per agent",
+    "payoff": f"a payoff table with one of the families {', '.join(FAMILIES)}",
+}

@@ -1,0 +1,124 @@
+"""Weights kept in a file of their own, beside the scenario: a CSV table or a NumPy archive.
+
+A CSV file is either the bare matrix, or the matrix with the agents' names along the top and down the side, in the same
+order; the row receives, the column gives:
+
+    ,North,South
+    North,1.0,0.2
+    South,0.4,1.0
+
+An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fedpact.errors import InvalidInput
+from fedpact.scenario.fields import located, shown
+from fedpact.scenario.files import for_suffix, read_bytes, read_text
+
+__all__ = ["npz_bytes", "read_weights"]
+
+
+def read_weights(path: Path) -> tuple[Any, list[str] | None]:
+    """The matrix in a file, and the agents' names if the file has them."""
+    with located(f"weights file {path}"):
+        return for_suffix(path, {".csv": _read_csv, ".npz": _read_npz})(path)
+
+
+def npz_bytes(weights: Any) -> bytes:
+    """A sparse matrix as the content of an NPZ file."""
+    buffer = io.BytesIO()
+    sp.save_npz(buffer, weights)
+    return buffer.getvalue()
+
+
+def _read_csv(path: Path) -> tuple[Any, list[str] | None]:
+    rows = _cells(read_text(path))
+    _, first = rows[0]
+    if _is_number(first[0]):
+        return [_numbers_of(row, cells, len(rows)) for row, cells in rows], None
+    names = [cell.strip() for cell in first[1:]]
+    if not names:
+        raise InvalidInput(
+            f"row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, "
+            f"got {shown(first[0])}"
+        )
+    if len(rows) - 1 != len(names):
+        raise InvalidInput(f"there must be one row per agent: {len(names)} names in row 1, {len(rows) - 1} rows below")
+    matrix = []
+    for name, (row, cells) in zip(names, rows[1:], strict=True):
+        if cells[0].strip() != name:
+            raise InvalidInput(
+                f"row {row} must start with {shown(name)}, got {shown(cells[0])}; "
+                f"name the agents in the same order along the top and down the side"
+            )
+        matrix.append(_numbers_of(row, cells[1:], len(names), first_column=2))
+    return matrix, names
+
+
+def _cells(content: str) -> list[tuple[int, list[str]]]:
+    """The rows that are not blank, numbered as a spreadsheet does."""
+    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        rows.extend((row, cells) for row, cells in enumerate(reader, start=1) if any(map(str.strip, cells)))
+    except csv.Error as error:
+        raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
+    if not rows:
+        raise InvalidInput("the file holds no numbers")
+    return rows
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int = 1) -> list[float]:
+    if len(cells) != n_agents:
+        raise InvalidInput(f"row {row} must have {n_agents} numbers, one per agent, got {len(cells)}")
+    for column, cell in enumerate(cells, start=first_column):
+        if not _is_number(cell) or not math.isfinite(float(cell)):
+            raise InvalidInput(f"row {row}, column {column} must be a finite number such as 0.25, got {shown(cell)}")
+    return [float(cell) for cell in cells]
+
+
+def _read_npz(path: Path) -> tuple[Any, None]:
+    content = read_bytes(path)
+    try:
+        weights = _matrix_of(content)
+    except Exception as error:  # a damaged archive raises whatever zipfile, zlib, NumPy or SciPy stumble over
+        raise InvalidInput(
+            "the file is not a readable NPZ archive; write it with scipy.sparse.save_npz(path, matrix) or "
+            "numpy.savez(path, weights=matrix)"
+        ) from error
+    if weights is None:
+        raise InvalidInput('the archive has no array called "weights"; write it with numpy.savez(path, weights=matrix)')
+    if weights.dtype.kind not in "iuf" or weights.dtype.itemsize > np.dtype(np.float64).itemsize:
+        raise InvalidInput(f"the weights must be real numbers of at most 64 bits, got dtype {weights.dtype}")
+    return weights, None
+
+
+def _matrix_of(content: bytes) -> Any:
+    """The dense or sparse matrix in an archive, None if it holds neither."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        if "weights" in archive.files:
+            return np.asarray(archive["weights"])
+        if "format" not in archive.files:
+            return None
+    weights = sp.load_npz(io.BytesIO(content))
+    if hasattr(weights, "check_format"):
+        weights.check_format(full_check=True)  # SciPy trusts the indices otherwise, and reads out of bounds
+    return sp.csr_array(weights)

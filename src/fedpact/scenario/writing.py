@@ -1,0 +1,113 @@
+"""From a `Scenario` to a scenario file that reads back as the same scenario, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fedpact.arrays import FloatArray
+from fedpact.costs import Cost, Linear, Quadratic
+from fedpact.errors import InvalidInput
+from fedpact.payoffs import FAMILIES, Payoff
+from fedpact.scenario.fields import INFINITY_TEXTS, located, shown
+from fedpact.scenario.files import for_suffix, replace_files
+from fedpact.scenario.layout import json_text, toml_text
+from fedpact.scenario.model import Scenario
+from fedpact.scenario.weights_file import npz_bytes
+
+__all__ = ["save_scenario", "scenario_to_dict"]
+
+
+def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
+    """Write a scenario to a `.toml` or `.json` file, replacing it whole or not at all.
+
+    Sparse weights go to a file beside it, named `<stem>.weights.npz`.
+    """
+    path = Path(path)
+    with located(str(path)):
+        layout = for_suffix(path, LAYOUTS)
+        beside = path.with_name(f"{path.stem}.weights.npz")
+        contents = {}
+        if scenario.federation.is_sparse:
+            contents[beside] = npz_bytes(scenario.federation.weights)
+        contents[path] = _encoded(layout(_document(scenario, weights_file=beside.name)))
+        replace_files(contents)
+
+
+def scenario_to_dict(scenario: Scenario, *, weights_file: str | None = None) -> dict[str, Any]:
+    """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf".
+
+    Parameters
+    ----------
+    scenario
+        What to write down.
+    weights_file
+        What to call the file that holds the weights if they are sparse; plain data has no place for them.
+    """
+    return _without_infinity(_document(scenario, weights_file=weights_file))
+
+
+def _document(scenario: Scenario, *, weights_file: str | None) -> dict[str, Any]:
+    federation = scenario.federation
+    if federation.is_sparse and weights_file is None:
+        raise InvalidInput("sparse weights need a file of their own; give weights_file, or use save_scenario")
+    document = {
+        "title": scenario.title,
+        "description": scenario.description,
+        "names": list(federation.agent_names),
+        "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
+        "costs": _costs(federation.costs),
+        "caps": _shared(federation.caps),
+        "values": _shared(federation.values),
+        "payoff": _payoff(federation.payoff),
+        "money": scenario.money and asdict(scenario.money),
+    }
+    return {key: given for key, given in document.items() if given not in ("", None)}
+
+
+def _shared(numbers: FloatArray) -> Any:
+    """One number if all agents have the same, bit for bit (0.0 and -0.0 differ); otherwise the list."""
+    return numbers.item(0) if len({number.tobytes() for number in numbers}) == 1 else numbers.tolist()
+
+
+def _costs(costs: Cost) -> Any:
+    match costs:
+        case Linear():
+            return _shared(costs.linear)
+        case Quadratic():
+            return {"linear": _shared(costs.linear), "quadratic": _shared(costs.quadratic)}
+    raise InvalidInput(f"costs must be Linear or Quadratic to be written, got {shown(costs)}")
+
+
+def _payoff(payoff: Payoff) -> dict[str, Any]:
+    if type(payoff) not in FAMILIES.values():
+        raise InvalidInput(f"payoff must be of the family {', '.join(FAMILIES)} to be written, got {shown(payoff)}")
+    return {"family": payoff.family} | {key: numbers.tolist() for key, numbers in payoff.parameters.items()}
+
+
+def _without_infinity(document: dict[str, Any]) -> dict[str, Any]:
+    caps = document["caps"]
+    spelled = [_spelled(cap) for cap in caps] if isinstance(caps, list) else _spelled(caps)
+    return document | {"caps": spelled}
+
+
+def _spelled(cap: float) -> float | str:
+    return INFINITY_TEXTS[0] if cap == math.inf else cap
+
+
+def _encoded(content: str) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        bad = content[error.start : error.end]
+        raise InvalidInput(f"names and texts must be such that UTF-8 can hold them, got {shown(bad)}") from error
+
+
+LAYOUTS: Mapping[str, Callable[[dict[str, Any]], str]] = {
+    ".toml": toml_text,
+    ".json": lambda document: json_text(_without_infinity(document)),
+}

@@ -1,0 +1,103 @@
+"""Shapley values by summing over all 2^n coalitions: the reference every other route is held against.
+
+With c(k) = (k-1)! (n-k)! / n!, equation (8) of the paper reads
+
+    phi_j = sum over X containing j of c(|X|) [A(s[X]) - A(s[X without j])],
+
+and the Hart-Mas-Colell potential is P = sum over non-empty X of c(|X|) A(s[X]), with phi_j = P(N) - P(N without j) and
+d phi_j / d s_j = d P / d s_j. Cost: 2^n n payoff evaluations, in blocks of `BLOCK` coalitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import gammaln
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+
+__all__ = ["MOST_AGENTS", "coalitions", "enumerate_shapley"]
+
+MOST_AGENTS = 20
+BLOCK = 1 << 14
+# Below this share of the grand total a value is summed from increments: differences of totals would lose its digits.
+SMALL_SHARE = 1e-3
+
+
+@lru_cache(maxsize=8)
+def coalitions(n_agents: int) -> tuple[FloatArray, FloatArray]:
+    """Membership (2^n, n) of every coalition, bit j of the row number for agent j, and its weight c(|X|)."""
+    members = _members(np.arange(1 << n_agents), n_agents)
+    weights = _weights(n_agents)[members.sum(axis=1).astype(np.intp)]
+    members.setflags(write=False)
+    weights.setflags(write=False)
+    return members, weights
+
+
+def enumerate_shapley(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Shapley values and their derivatives d phi_j / d s_j.
+
+    Raises
+    ------
+    InvalidInput
+        With more than `MOST_AGENTS` agents.
+    """
+    n_agents = federation.n_agents
+    if n_agents > MOST_AGENTS:
+        raise InvalidInput(
+            f'enumeration over {n_agents} agents needs 2^{n_agents} coalition values; use method="quadrature"'
+        )
+    weights = federation.dense_weights()
+    totals = np.empty(1 << n_agents)
+    gradient = np.zeros(n_agents)
+    by_size = _weights(n_agents)
+    for rows in _blocks(1 << n_agents):
+        members = _members(rows, n_agents)
+        data = (members * contributions) @ weights.T
+        totals[rows] = federation.payoff.value(data) @ federation.values
+        share = by_size[members.sum(axis=1).astype(np.intp)]
+        marginal = (federation.payoff.slope(data) * federation.values) @ weights
+        gradient += share @ (members * marginal)
+    values = np.array([_from_totals(totals, agent, n_agents) for agent in range(n_agents)])
+    for agent in np.flatnonzero(np.abs(values) < SMALL_SHARE * np.abs(totals).max()):
+        values[agent] = _from_increments(federation, contributions, weights, int(agent))
+    return values, gradient
+
+
+def _weights(n_agents: int) -> FloatArray:
+    """c(k) for k = 0..n, with c(0) = 0."""
+    sizes = np.arange(1, n_agents + 1)
+    return np.concatenate([[0.0], np.exp(gammaln(sizes) + gammaln(n_agents - sizes + 1) - gammaln(n_agents + 1))])
+
+
+def _blocks(count: int) -> Iterator[np.ndarray]:
+    for start in range(0, count, BLOCK):
+        yield np.arange(start, min(start + BLOCK, count))
+
+
+def _members(rows: np.ndarray, n_agents: int) -> FloatArray:
+    return ((rows[:, None] >> np.arange(n_agents)) & 1).astype(np.float64)
+
+
+def _from_totals(totals: FloatArray, agent: int, n_agents: int) -> float:
+    pairs = totals.reshape(-1, 2, 1 << agent)
+    sizes = np.bitwise_count(np.arange(1 << n_agents)).reshape(-1, 2, 1 << agent)[:, 1]
+    return float((_weights(n_agents)[sizes] * (pairs[:, 1] - pairs[:, 0])).sum())
+
+
+def _from_increments(federation: Federation, contributions: FloatArray, weights: FloatArray, agent: int) -> float:
+    n_agents = federation.n_agents
+    step = weights[:, agent] * contributions[agent]
+    by_size = _weights(n_agents)
+    value = 0.0
+    for rows in _blocks(1 << n_agents):
+        without = _members(rows, n_agents)
+        without = without[without[:, agent] == 0]
+        data = (without * contributions) @ weights.T
+        share = by_size[without.sum(axis=1).astype(np.intp) + 1]
+        value += float(share @ (federation.payoff.increment(data, step) @ federation.values))
+    return value
