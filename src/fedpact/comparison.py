@@ -99,17 +99,17 @@ class Comparison:
             parts.append(f"{_listed(outcome.leavers)} would leave; that is counted in")
         else:
             parts.append("nobody would leave")
+        if outcome.reciprocity < 1.0 - CLOSE:
+            unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
+            parts.append(
+                f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"
+            )
         for other, departed in self.after_departures.items():
             if other != chosen:
                 leavers = self[other].leavers
                 verb = f"loses {_listed(leavers)}" if leavers else "keeps everybody too"
                 rest = 100.0 * departed.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
                 parts.append(f"{self.title(other)} {verb} and reaches {rest:.1f} %")
-        if outcome.reciprocity < 1.0 - CLOSE:
-            unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
-            parts.append(
-                f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"
-            )
         return "; ".join(parts) + "."
 
     def _repr_html_(self) -> str:

@@ -73,8 +73,7 @@ class Linear(Cost):
 
     @property
     def linear(self) -> FloatArray:  # type: ignore[override]
-        rate: FloatArray = self.rate
-        return rate
+        return self.rate
 
     @property
     def quadratic(self) -> FloatArray:  # type: ignore[override]

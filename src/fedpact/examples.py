@@ -56,7 +56,7 @@ def hospitals() -> Scenario:
 
 
 def paper(key: str) -> Scenario:
-    """An instance of the paper's Table 1, with gamma = 0.001 and beta = 0.02; the caps, which it leaves open, are 400."""
+    """An instance of the paper's Table 1: gamma = 0.001, beta = 0.02, and caps of 400, which the paper leaves open."""
     title, weights = PAPER_WEIGHTS[key]
     federation = Federation(weights, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     return Scenario(federation=federation, title=title)

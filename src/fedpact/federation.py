@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray, checked_numbers, first_where, frozen, positive
-from fedpact.costs import Cost, as_cost
+from fedpact.costs import as_cost
 from fedpact.errors import InvalidInput, OutsideDomain
 from fedpact.payoffs import Payoff
 
@@ -130,13 +130,11 @@ class Federation:
 
     def payoffs(self, contributions: ArrayLike) -> FloatArray:
         """a_i(s), in units of money when `values` are."""
-        result: FloatArray = self.values * self.payoff.value(self._data_in_domain(contributions))
-        return result
+        return self.values * self.payoff.value(self._data_in_domain(contributions))
 
     def marginal_payoffs(self, contributions: ArrayLike) -> FloatArray:
         """values_i g_i'(xi_i - 1): what one more unit of reach is worth to each agent."""
-        result: FloatArray = self.values * self.payoff.slope(self._data_in_domain(contributions))
-        return result
+        return self.values * self.payoff.slope(self._data_in_domain(contributions))
 
     def admits(self, contributions: ArrayLike) -> bool:
         """Whether every agent's reach lies in the domain of its payoff, and gives a finite one."""
@@ -265,7 +263,10 @@ def _signature(federation: Federation) -> tuple[Any, ...]:
     """Everything that makes two federations the same, bit for bit."""
     if federation.is_sparse:
         weights = federation.weights
-        matrix: tuple[bytes, ...] = (weights.data.tobytes(), *(part.astype(np.int64).tobytes() for part in (weights.indices, weights.indptr)))
+        matrix: tuple[bytes, ...] = (
+            weights.data.tobytes(),
+            *(part.astype(np.int64).tobytes() for part in (weights.indices, weights.indptr)),
+        )
     else:
         matrix = (federation.weights.tobytes(),)
     cost = federation.costs

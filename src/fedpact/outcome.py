@@ -1,8 +1,8 @@
 """The outcome of a mechanism: contributions and payments, everything that follows from them, and certificates.
 
-An outcome stores the profile and the payments; payoffs, utilities, gaps, shares and certificates are worked out from the
-federation when asked for. Changing the contributions or the payments of an outcome (`dataclasses.replace`) therefore
-changes its certificates too.
+An outcome stores the profile and the payments; payoffs, utilities, gaps, shares and certificates are worked out from
+the federation when asked for. Changing the contributions or the payments of an outcome (`dataclasses.replace`)
+therefore changes its certificates too.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Outcome:
     @cached_property
     def leavers(self) -> Sequence[str]:
         """Names of the agents who would rather train alone, beyond rounding."""
-        return tuple(self.agents[agent] for agent in np.flatnonzero(self.ir_gaps < -tolerance(self)))
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.ir_gaps < -tolerance(self)))
 
     @cached_property
     def shapley(self) -> ShapleyValues:

@@ -1,7 +1,7 @@
 """Who stays: agents that would do better alone leave, the rest make a new deal, until nobody wants to leave.
 
-The paper's simulations keep everybody in whatever the gap; here leaving is followed through. Two orders are offered: all
-dissatisfied agents leave at once, or the one with the largest loss leaves first.
+The paper's simulations keep everybody in whatever the gap; here leaving is followed through. Two orders are offered:
+all dissatisfied agents leave at once, or the one with the largest loss leaves first.
 """
 
 from __future__ import annotations

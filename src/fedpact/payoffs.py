@@ -71,9 +71,7 @@ class Payoff:
         """log of t dm/dt at `nodes`, the measure per unit of log t; parameters broadcast over all but the last axis."""
         raise NotImplementedError
 
-    def rule(
-        self, lowest: FloatArray, highest: FloatArray, step: float, tail: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
         """Nodes t and log weights of a quadrature rule for m, one row per agent.
 
         The trapezoid rule in log t with spacing `step`: the integrands are analytic in the strip |Im log t| < pi/2, so
@@ -132,19 +130,16 @@ class PowerLaw(Payoff):
         return -np.expm1(-self.beta * np.log1p(y))
 
     def slope(self, y: FloatArray) -> FloatArray:
-        slope: FloatArray = self.beta * (1.0 + y) ** (-self.beta - 1.0)
-        return slope
+        return self.beta * (1.0 + y) ** (-self.beta - 1.0)
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        curvature: FloatArray = -self.beta * (self.beta + 1.0) * (1.0 + y) ** (-self.beta - 2.0)
-        return curvature
+        return -self.beta * (self.beta + 1.0) * (1.0 + y) ** (-self.beta - 2.0)
 
     def inverse_slope(self, slope: FloatArray) -> FloatArray:
         return np.expm1(-np.log(slope / self.beta) / (self.beta + 1.0))
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
-        increment: FloatArray = -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
-        return increment
+        return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
 
     @property
     def floor(self) -> float:
@@ -207,34 +202,27 @@ class Michaelis(Payoff):
         self._check()
 
     def value(self, y: FloatArray) -> FloatArray:
-        value: FloatArray = y / (y + self.half)
-        return value
+        return y / (y + self.half)
 
     def slope(self, y: FloatArray) -> FloatArray:
-        slope: FloatArray = self.half / (y + self.half) ** 2
-        return slope
+        return self.half / (y + self.half) ** 2
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        curvature: FloatArray = -2.0 * self.half / (y + self.half) ** 3
-        return curvature
+        return -2.0 * self.half / (y + self.half) ** 3
 
     def inverse_slope(self, slope: FloatArray) -> FloatArray:
-        inverse: FloatArray = np.sqrt(self.half / slope) - self.half
-        return inverse
+        return np.sqrt(self.half / slope) - self.half
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
-        increment: FloatArray = self.half * step / ((y + self.half) * (y + step + self.half))
-        return increment
+        return self.half * step / ((y + self.half) * (y + step + self.half))
 
     @property
     def floor(self) -> FloatArray:
-        floor: FloatArray = -self.half
-        return floor
+        return -self.half
 
     def log_mass(self, nodes: FloatArray) -> FloatArray:
         half = _column(self.half)
-        mass: FloatArray = np.log(half * nodes) - half * nodes
-        return mass
+        return np.log(half * nodes) - half * nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,33 +245,25 @@ class Exponential(Payoff):
         return -np.expm1(-self.rate * y)
 
     def slope(self, y: FloatArray) -> FloatArray:
-        slope: FloatArray = self.rate * np.exp(-self.rate * y)
-        return slope
+        return self.rate * np.exp(-self.rate * y)
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        curvature: FloatArray = -(self.rate**2) * np.exp(-self.rate * y)
-        return curvature
+        return -(self.rate**2) * np.exp(-self.rate * y)
 
     def inverse_slope(self, slope: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):  # a saturated agent has slope 0, reached at infinity
-            inverse: FloatArray = (np.log(self.rate) - np.log(slope)) / self.rate
-        return inverse
+            return (np.log(self.rate) - np.log(slope)) / self.rate
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
-        increment: FloatArray = -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
-        return increment
+        return -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
 
     @property
     def floor(self) -> float:
         return -np.inf
 
-    def rule(
-        self, lowest: FloatArray, highest: FloatArray, step: float, tail: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
         nodes = np.broadcast_to(self.rate, np.shape(lowest))[:, None]
         return nodes, np.zeros(nodes.shape)
 
 
-FAMILIES: Mapping[str, type[Payoff]] = {
-    family.family: family for family in (PowerLaw, Exponential, Log, Michaelis)
-}
+FAMILIES: Mapping[str, type[Payoff]] = {family.family: family for family in (PowerLaw, Exponential, Log, Michaelis)}

@@ -14,8 +14,7 @@ from fedpact.mechanisms.voluntary import Voluntary
 __all__ = ["MECHANISMS", "mechanism_named"]
 
 MECHANISMS: Mapping[str, Mechanism] = {
-    mechanism.name: mechanism
-    for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
+    mechanism.name: mechanism for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
 }
 
 

@@ -1,8 +1,8 @@
 """The Shapley mechanism M^Shap: everybody is topped up or charged to its Shapley share of the total payoff.
 
 p_i = phi_i - a_i (equation 10 of the paper), so u_i = phi_i - c_i. The game has an exact strictly concave potential
-(`fedpact.programs.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response dynamics
-reach the same point and are kept as a second route (`best_response_dynamics`).
+(`fedpact.programs.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response
+dynamics reach the same point and are kept as a second route (`best_response_dynamics`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ __all__ = ["ShapleyMechanism", "shapley_payments"]
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
     """phi_i - a_i at a profile."""
-    payments: FloatArray = shapley_values(federation, contributions).values - federation.payoffs(contributions)
-    return payments
+    return shapley_values(federation, contributions).values - federation.payoffs(contributions)
 
 
 class ShapleyMechanism:
@@ -52,6 +51,8 @@ class ShapleyMechanism:
             payments=shapley_payments(federation, solution.contributions),
             deviations=shapley_sharing,
             payment_rule=shapley_payments,
-            equilibria=Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave"),
+            equilibria=Equilibria(
+                unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave"
+            ),
             solution=solution,
         )

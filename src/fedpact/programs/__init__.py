@@ -1,0 +1,1 @@
+"""Each mechanism as a mathematical program, and the solvers for them."""

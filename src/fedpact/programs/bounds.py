@@ -1,9 +1,9 @@
 """How much any maximiser can contribute, before it is known.
 
 A maximiser does at least as well as contributing nothing, so the payoff it earns covers its cost:
-sum_j c_j(s_j) <= sum_i a_i(s). If the costs together are S, agent j contributes at most what S buys, and the payoff is at
-most U(S), a concave function; so S is at most the largest root of U(S) = S. This gives every program a finite box, also
-where caps are infinite, and a scale: S is in units of payoff.
+sum_j c_j(s_j) <= sum_i a_i(s). If the costs together are S, agent j contributes at most what S buys, and the payoff is
+at most U(S), a concave function; so S is at most the largest root of U(S) = S. This gives every program a finite box,
+also where caps are infinite, and a scale: S is in units of payoff.
 """
 
 from __future__ import annotations

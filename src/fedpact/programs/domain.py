@@ -14,7 +14,9 @@ from fedpact.federation import Federation
 __all__ = ["inside", "room"]
 
 
-def room(weights: FloatArray, floor: FloatArray | float, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+def room(
+    weights: FloatArray, floor: FloatArray | float, contributions: FloatArray, direction: FloatArray
+) -> FloatArray:
     """The largest t with weights @ (contributions + t direction) above the floor."""
     here, change = weights @ contributions, weights @ direction
     with np.errstate(divide="ignore", invalid="ignore"):

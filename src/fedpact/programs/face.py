@@ -1,9 +1,9 @@
 """All the welfare optima at once, and the one that treats equals alike.
 
-Payoffs are strictly concave in the data reached, so the reach xi* is the same at every optimum, but several profiles may
-give it: the optimal set is the face
+Payoffs are strictly concave in the data reached, so the reach xi* is the same at every optimum, but several profiles
+may give it: the optimal set is the face
 
-    { s in the box : W s = xi* - 1,  s_j = s_j* for every agent whose marginal welfare is not zero or whose cost bends }.
+    { s in the box : W s = xi* - 1,  s_j = s_j* for each agent whose marginal welfare is not zero or whose cost bends }
 
 Its least-norm point is the canonical equilibrium: it is unique, so renaming the agents permutes it, identical agents
 contribute alike, and where a solver started does not matter.
@@ -105,9 +105,7 @@ def optimal_face(federation: Federation, contributions: FloatArray) -> OptimalFa
     indifferent = np.abs(marginal) * upper <= FREE_TOLERANCE * scale
     free = np.flatnonzero(indifferent & (federation.costs.quadratic == 0) & (upper > 0))
     columns = np.asarray(federation.weights[:, free].todense() if federation.is_sparse else federation.weights[:, free])
-    return OptimalFace(
-        point=contributions, free=free, normals=_row_space(columns, upper[free]), caps=federation.caps
-    )
+    return OptimalFace(point=contributions, free=free, normals=_row_space(columns, upper[free]), caps=federation.caps)
 
 
 def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
@@ -153,7 +151,10 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
         while length > 1e-10:
             tried = multipliers + length * step
             new = state(tried)
-            if new[2] >= dual + 1e-4 * length * float(residual @ step) or np.abs(new[1]).max() < 0.5 * np.abs(residual).max():
+            if (
+                new[2] >= dual + 1e-4 * length * float(residual @ step)
+                or np.abs(new[1]).max() < 0.5 * np.abs(residual).max()
+            ):
                 break
             length /= 2.0
         else:

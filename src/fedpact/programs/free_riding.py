@@ -163,7 +163,9 @@ def _another_solution(federation: Federation, contributions: FloatArray) -> bool
     return False
 
 
-def _at_choice(weights: FloatArray, wanted: FloatArray, caps: FloatArray, choice: NDArray[np.int_]) -> FloatArray | None:
+def _at_choice(
+    weights: FloatArray, wanted: FloatArray, caps: FloatArray, choice: NDArray[np.int_]
+) -> FloatArray | None:
     free, full = choice == 1, choice == 2
     candidate = np.where(full, caps, 0.0)
     if free.any():

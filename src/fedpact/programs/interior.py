@@ -9,8 +9,8 @@ by Newton steps with a line search on the barrier function. The finish drops the
 bound are held there, the others take Newton steps, and a held variable is released when its multiplier has the wrong
 sign. All arrays may carry leading batch axes: one call solves many programs of the same size side by side.
 
-Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is from
-its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
+Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
+from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ class _Scaled:
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    return np.linalg.solve(matrix, right[..., None])[..., 0]
+    solved: FloatArray = np.linalg.solve(matrix, right[..., None])[..., 0]
+    return solved
 
 
 def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -249,7 +250,8 @@ def _search(
         further = np.where(high < longest, 0.5 * (low + high), np.minimum(2.0 * length, longest))
         nearer = np.where(low > 0, 0.5 * (low + high), 0.25 * length)
         length = np.where(short, further, np.where(long, nearer, length))
-    stuck = long[..., None] | ~np.isfinite(gradient).all(axis=-1)[..., None]
+    unusable = np.asarray(long | ~np.isfinite(gradient).all(axis=-1))
+    stuck = unusable[..., None]
     return np.where(stuck, x, tried), np.where(stuck, problem.gradient(x), gradient) if stuck.any() else gradient
 
 

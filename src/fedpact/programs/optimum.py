@@ -46,5 +46,7 @@ def social_optimum(federation: Federation) -> SocialOptimum:
         try:
             solution = conclude(program, face.least_norm(), found.iterations)
         except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands
-            face = OptimalFace(point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps)
+            face = OptimalFace(
+                point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps
+            )
     return SocialOptimum(solution=solution, face=face, welfare=federation.welfare(solution.contributions))

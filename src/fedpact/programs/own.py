@@ -17,8 +17,8 @@ __all__ = ["best_answer", "best_own", "own_utilities", "standalone_optimum"]
 def best_own(federation: Federation, background: FloatArray) -> FloatArray:
     """Each agent's best contribution when the others' data gives it y = `background`.
 
-    With linear costs the data an agent wants is known in closed form: values w_ii g'(y) = c'. With rising marginal costs
-    it is the root of a falling function.
+    With linear costs the data an agent wants is known in closed form: values w_ii g'(y) = c'. With rising marginal
+    costs it is the root of a falling function.
     """
     own = federation.own_weights
     cost = federation.costs
@@ -31,8 +31,7 @@ def best_own(federation: Federation, background: FloatArray) -> FloatArray:
 def own_utilities(federation: Federation, contributions: FloatArray, background: FloatArray) -> FloatArray:
     """a_i - c_i at own contributions on top of `background`."""
     data = background + federation.own_weights * contributions
-    utilities: FloatArray = federation.values * federation.payoff.value(data) - federation.costs.value(contributions)
-    return utilities
+    return federation.values * federation.payoff.value(data) - federation.costs.value(contributions)
 
 
 def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
@@ -42,7 +41,9 @@ def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
     return contributions, own_utilities(federation, contributions, alone)
 
 
-def best_answer(federation: Federation, share: OwnShare, agent: int, *, guess: float) -> tuple[float, Callable[[float], float]]:
+def best_answer(
+    federation: Federation, share: OwnShare, agent: int, *, guess: float
+) -> tuple[float, Callable[[float], float]]:
     """The contribution that maximises an agent's Shapley share less its cost, and that utility as a function."""
     cost = federation.costs.take([agent])
 

@@ -1,8 +1,9 @@
 """The Shapley equilibrium as a program: the potential P(s) - sum_j c_j(s_j), strictly concave in s.
 
 phi_j = P(N) - P(N without j), and P(N without j) does not depend on s_j; so an agent that is paid its Shapley value
-climbs the potential, and the equilibria are its maximisers. Agents on their own make P strictly concave: there is exactly
-one. Up to `FEW_AGENTS` agents P is summed over all coalitions, beyond that it is integrated (`fedpact.shapley.quadrature`).
+climbs the potential, and the equilibria are its maximisers. Agents on their own make P strictly concave: there is
+exactly one. Up to `FEW_AGENTS` agents P is summed over all coalitions, beyond that it is integrated
+(`fedpact.shapley.quadrature`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class EnumeratedPotential(_Potential):
 
     def hessian(self, contributions: FloatArray) -> FloatArray:
         bends = self.federation.payoff.curvature(self._data(contributions)) * self.federation.values
-        together = np.einsum("xi,xj,xk->ijk", bends * self._shares[:, None], self._members, self._members, optimize=True)
+        together = np.einsum(
+            "xi,xj,xk->ijk", bends * self._shares[:, None], self._members, self._members, optimize=True
+        )
         curvature = np.einsum("ijk,ij,ik->jk", together, self._weights, self._weights)
         return curvature - np.diag(self.federation.costs.curvature(contributions))
 

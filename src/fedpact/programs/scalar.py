@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 __all__ = ["falling_root"]
 
@@ -26,4 +25,6 @@ def falling_root(slope: Callable[[float], float], upper: float, *, guess: float 
         low, high = high, min(upper, 4.0 * high)
         if high > LARGEST:
             return upper
+    from scipy.optimize import brentq  # noqa: PLC0415 - half the start-up time, and often not needed
+
     return float(brentq(slope, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500))

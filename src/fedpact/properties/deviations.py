@@ -1,7 +1,8 @@
 """The most any one agent could gain by acting differently, under each mechanism's rules.
 
-Every rule reduces to a concave problem in one variable per agent, which is solved over the whole interval [0, cap]. The
-gain counts from the utility the outcome gives the agent, so that spoiled payments show as well as spoiled contributions.
+Every rule reduces to a concave problem in one variable per agent, which is solved over the whole interval [0, cap].
+The gain counts from the utility the outcome gives the agent, so that spoiled payments show as well as spoiled
+contributions.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray
     """argmax over [0, upper] of earned_j x - c_j(x)."""
     bend = 2.0 * federation.costs.quadratic
     with np.errstate(divide="ignore", invalid="ignore"):
-        inner = np.where(bend > 0, (earned - federation.costs.linear) / bend, np.inf * np.sign(earned - federation.costs.linear))
+        inner = np.where(
+            bend > 0, (earned - federation.costs.linear) / bend, np.inf * np.sign(earned - federation.costs.linear)
+        )
     return np.clip(np.nan_to_num(inner, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, upper)
 
 

@@ -1,8 +1,8 @@
 """Reciprocity: what each agent gets out, a_i + p_i, against its Shapley share phi_i (equation 9 of the paper).
 
 The definition takes the minimum over all equilibria. Where the welfare optima form a face, the payments and the Shapley
-values vary over it, so the worst equilibrium is searched: the vertices furthest along each agent's axis and along random
-directions, then segments between the worst so far and the others. A search can refute, never prove.
+values vary over it, so the worst equilibrium is searched: the vertices furthest along each agent's axis and along
+random directions, then segments between the worst so far and the others. A search can refute, never prove.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class WorstReciprocity:
     searched: int
 
 
-def worst_over_face(face: OptimalFace | None, start: FloatArray, evaluate: Callable[[FloatArray], Evaluation]) -> WorstReciprocity:
+def worst_over_face(
+    face: OptimalFace | None, start: FloatArray, evaluate: Callable[[FloatArray], Evaluation]
+) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`."""
     best = _scored(evaluate(start))
     searched = 1
@@ -100,7 +102,7 @@ def _scored(evaluation: Evaluation) -> tuple[float, Evaluation]:
 def _corners(face: OptimalFace) -> list[FloatArray]:
     rng = np.random.default_rng(0)
     n_agents = face.point.size
-    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MOST_EVALUATIONS // 20] for sign in (1.0, -1.0)]
+    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[: MOST_EVALUATIONS // 20] for sign in (1.0, -1.0)]
     random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
     found = {tuple(np.round(corner, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
     return list(found.values())

@@ -8,53 +8,25 @@ from __future__ import annotations
 
 import difflib
 import math
-import reprlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedpact.errors import InvalidInput
+from fedpact.files import shown
 
 __all__ = [
     "INFINITY_TEXTS",
     "capacities",
     "check_keys",
-    "located",
     "name_list",
     "number",
     "numbers",
-    "shown",
     "table",
     "text",
 ]
 
 # JSON has no infinity, so files spell it; the first is what we write.
 INFINITY_TEXTS = ("inf", "Infinity")
-
-
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Put `where` in front of the message of any `InvalidInput` raised inside."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
-
-
-class _Short(reprlib.Repr):
-    """A one-line repr that stays short whatever it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
-        self.maxstring = self.maxother = 60
-
-    def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to print integers of more than 4300 digits.
-        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
-
-
-shown = _Short().repr
 
 
 def text(label: str, given: Any) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 from fedpact.costs import Quadratic
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.files import DECODERS, for_suffix, located, read_text, shown
 from fedpact.payoffs import FAMILIES, Payoff
-from fedpact.scenario.fields import capacities, check_keys, located, name_list, number, numbers, shown, table, text
-from fedpact.scenario.files import DECODERS, for_suffix, read_text
+from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, table, text
 from fedpact.scenario.model import Money, Scenario
 from fedpact.scenario.weights_file import read_weights
 

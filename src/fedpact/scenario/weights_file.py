@@ -22,8 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.errors import InvalidInput
-from fedpact.scenario.fields import located, shown
-from fedpact.scenario.files import for_suffix, read_bytes, read_text
+from fedpact.files import for_suffix, located, read_bytes, read_text, shown
 
 __all__ = ["npz_bytes", "read_weights"]
 

@@ -12,9 +12,9 @@ from typing import Any
 from fedpact.arrays import FloatArray
 from fedpact.costs import Cost, Linear, Quadratic
 from fedpact.errors import InvalidInput
+from fedpact.files import for_suffix, located, replace_files, shown
 from fedpact.payoffs import FAMILIES, Payoff
-from fedpact.scenario.fields import INFINITY_TEXTS, located, shown
-from fedpact.scenario.files import for_suffix, replace_files
+from fedpact.scenario.fields import INFINITY_TEXTS
 from fedpact.scenario.layout import json_text, toml_text
 from fedpact.scenario.model import Scenario
 from fedpact.scenario.weights_file import npz_bytes

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.arrays import checked_numbers, positive
 from fedpact.errors import InvalidInput
+from fedpact.files import replace_text
 from fedpact.settlement.rounding import GRAINS, whole_cents
 from fedpact.settlement.transfers import fewest_transfers
 
@@ -203,5 +204,5 @@ def _rounded(number: Fraction) -> str:
 
 def _written(text: str, path: str | Path | None) -> str:
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8", newline="")
+        replace_text(Path(path), text)
     return text

@@ -38,8 +38,8 @@ class ReceiverNodes:
     """One receiver's integrand at the nodes (t, q), for the agents whose data reaches it.
 
     `level` (T, Q) holds weight x prod_k (1 - q + q e_k); `benefit`, `slope` and `bend` (T, Q, K) are (1 - e_j),
-    t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is the integrand of phi_j. `rates` (T, K)
-    are the t w_j.
+    t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is the integrand of phi_j. `rates` (T,
+    K) are the t w_j.
     """
 
     agents: np.ndarray
@@ -77,7 +77,9 @@ def receiver_nodes(
     log_values = np.log(federation.values)
     for receiver in range(federation.n_agents):
         agents, weights = _senders(federation, receiver)
-        yield _nodes(agents, weights, contributions[agents], times[receiver], log_masses[receiver] + log_values[receiver])
+        yield _nodes(
+            agents, weights, contributions[agents], times[receiver], log_masses[receiver] + log_values[receiver]
+        )
 
 
 def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatArray]:

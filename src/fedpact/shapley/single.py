@@ -7,7 +7,7 @@ it; the Nash certificate searches all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,16 +36,17 @@ class OwnShare:
 
 
 def own_shares(
-    federation: Federation, contributions: FloatArray, agents: np.ndarray | list[int], *, method: str = "auto"
+    federation: Federation, contributions: FloatArray, agents: Iterable[int], *, method: str = "auto"
 ) -> list[OwnShare]:
     """`OwnShare` of each of `agents` at a profile, by "enumeration" or "quadrature"."""
     if method == "auto":
         method = "enumeration" if federation.n_agents <= FEW_AGENTS else "quadrature"
     upper, lowest = domain_limits(federation, contributions)
+    agents = [int(agent) for agent in agents]
     if method == "enumeration":
-        return [_enumerated(federation, contributions, int(agent), upper[agent]) for agent in agents]
-    pieces = _pieces(federation, contributions, lowest, {int(agent) for agent in agents})
-    return [_integrated(pieces[int(agent)], upper[agent]) for agent in agents]
+        return [_enumerated(federation, contributions, agent, float(upper[agent])) for agent in agents]
+    pieces = _pieces(federation, contributions, lowest, set(agents))
+    return [_integrated(pieces[agent], float(upper[agent])) for agent in agents]
 
 
 def domain_limits(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:

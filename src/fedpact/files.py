@@ -1,25 +1,60 @@
 """Bytes in and out of files, and texts into plain data.
 
-Every failure is an `InvalidInput` that leaves out the file's name; callers add it with `located`.
+Files are written whole or not at all. Every failure is an `InvalidInput` that leaves out the file's name; callers add
+it with `located`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import reprlib
 import tomllib
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from fedpact.errors import InvalidInput
-from fedpact.scenario.fields import shown
 
-__all__ = ["DECODERS", "for_suffix", "read_bytes", "read_text", "replace_files"]
+__all__ = [
+    "DECODERS",
+    "for_suffix",
+    "located",
+    "read_bytes",
+    "read_text",
+    "replace_files",
+    "replace_text",
+    "shown",
+]
 
 T = TypeVar("T")
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of any `InvalidInput` raised inside."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+class _Short(reprlib.Repr):
+    """A one-line repr that stays short whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print integers of more than 4300 digits.
+        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
+
+
+shown = _Short().repr
 
 
 def for_suffix(path: Path, formats: Mapping[str, T]) -> T:
@@ -82,6 +117,14 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
         for draft in drafts:
             with suppress(OSError, ValueError):
                 draft.unlink()
+
+
+def replace_text(path: Path, content: str) -> None:
+    """Write one UTF-8 file whole, or leave what was there; errors name the file."""
+    with located(str(path)):
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+        replace_files({path: content.encode()})
 
 
 def _reason(error: Exception) -> str:

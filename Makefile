@@ -1,0 +1,66 @@
+# fedpact: `make demo` and `make test` need only Python 3.11+ and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= out
+# One BLAS thread: small matrices lose by more.
+export OMP_NUM_THREADS = 1
+export OPENBLAS_NUM_THREADS = 1
+export MKL_NUM_THREADS = 1
+
+.PHONY: help demo test test-slow check format lint types docs bench clean
+
+help:
+	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
+	@echo "make test       run the tests"
+	@echo "make test-slow  run the slow tests too"
+	@echo "make check      format, lint, types, tests, docs: what CI runs"
+	@echo "make bench      benchmarks against peers"
+	@echo "make docs       build the documentation in docs/_build/html"
+	@echo "make format     reformat the code"
+
+# The environment is made anew whenever what it should hold changes.
+$(VENV)/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedpact needs Python 3.11 or later; say PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing fedpact into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing the tools of development into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(VENV)/.core
+	@mkdir -p $(OUT)
+	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q -m "not slow"
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q
+
+check: $(VENV)/.dev lint types test docs
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "documentation in docs/_build/html/index.html"
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .venv-* build dist $(OUT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

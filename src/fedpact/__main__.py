@@ -1,0 +1,5 @@
+"""`python -m fedpact` is the command line."""
+
+from fedpact.cli import main
+
+main()

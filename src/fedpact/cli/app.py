@@ -1,0 +1,63 @@
+"""The commands put together, and what happens when one fails.
+
+Exit codes: 0 done, 1 a claim fails, 2 bad input, 3 not converged, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from fedpact.cli import check, compare, new, settle, shapley, solve
+from fedpact.errors import FedpactError, NotConverged
+
+__all__ = ["app", "main"]
+
+BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 2, 3, 130
+
+app = typer.Typer(
+    name="fedpact",
+    help="Design, certify and settle the deal behind a federated model.",
+    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, paper-w1, paper-w2, paper-w3.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (compare.compare, solve.solve, check.check, shapley.shapley, settle.settle, new.new):
+    app.command()(command)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed  # noqa: PLC0415 - only for --version
+
+        typer.echo(f"fedpact {installed('fedpact')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; errors made on purpose become one line and an exit code."""
+    try:
+        app()
+    except NotConverged as error:
+        _fail(error, NOT_CONVERGED)
+    except FedpactError as error:
+        _fail(error, BAD_INPUT)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _fail(error: FedpactError, code: int) -> None:
+    typer.echo(f"error: {error}", err=True)
+    sys.exit(code)

@@ -1,0 +1,109 @@
+"""What the commands share: reading a scenario, printing JSON, choosing a mechanism, tables that fit the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import InvalidInput
+from fedpact.examples import EXAMPLES, example
+from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.scenario import Money, Scenario, load_scenario
+
+__all__ = [
+    "AsJson",
+    "MechanismOption",
+    "ScenarioArgument",
+    "Units",
+    "console",
+    "print_json",
+    "read_scenario",
+    "table",
+]
+
+DEFAULT_EXAMPLE = "hospitals"
+MOST_ROWS = 20
+
+ScenarioArgument = Annotated[
+    str, typer.Argument(help="A .toml or .json scenario, or a built-in federation.", metavar="[SCENARIO]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+MechanismOption = Annotated[
+    str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}.", metavar="NAME")
+]
+
+console = Console(highlight=False)
+
+
+def read_scenario(given: str) -> Scenario:
+    """The scenario of a file, or a built-in one by name."""
+    if given in EXAMPLES and not Path(given).exists():
+        return example(given)
+    if not Path(given).suffix and not Path(given).exists():
+        raise InvalidInput(
+            f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
+        )
+    return load_scenario(given)
+
+
+def mechanism(name: str) -> Mechanism:
+    """The mechanism chosen on the command line."""
+    return mechanism_named(name)
+
+
+def print_json(record: Any) -> None:
+    """One JSON object on standard output."""
+    typer.echo(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+class Units:
+    """How amounts of payoff are shown: as money where the scenario says what payoff is worth."""
+
+    def __init__(self, money: Money | None) -> None:
+        self.factor = money.per_payoff if money else 1.0
+        self.label = money.currency if money else "payoff"
+        self.is_money = money is not None
+
+    def show(self, amount: float, *, sign: bool = False) -> str:
+        """An amount with the digits that matter."""
+        number = amount * self.factor
+        plus = "+" if sign else ""
+        if not self.is_money:
+            return f"{number:{plus}.4f}"
+        return f"{number:{plus},.0f}" if abs(self.factor) >= 1000 else f"{number:{plus},.2f}"
+
+
+def quantity(number: float) -> str:
+    """A contribution with four significant digits."""
+    if number == 0:
+        return "0"
+    return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:.4g}"
+
+
+def gain(amount: float, units: Units, tol: float) -> str:
+    """A gain in blue or a loss in red, told apart by the sign as well."""
+    text = units.show(amount, sign=True)
+    return f"[red]{text}[/red]" if amount < -tol else f"[blue]{text}[/blue]"
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table whose first column is text and whose others are numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+    return made
+
+
+def shown_agents(sizes: FloatArray) -> tuple[list[int], str]:
+    """The agents a table shows, the largest if there are many, and a line about the rest."""
+    count = len(sizes)
+    if count <= MOST_ROWS:
+        return list(range(count)), ""
+    largest = sorted(range(count), key=lambda agent: -abs(float(sizes[agent])))[:MOST_ROWS]
+    return sorted(largest), f"... and {count - MOST_ROWS} more agents; --json prints all"

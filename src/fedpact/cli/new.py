@@ -1,0 +1,45 @@
+"""`fedpact new`: a commented scenario file to start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedpact.errors import InvalidInput
+from fedpact.examples import EXAMPLES, example
+from fedpact.files import replace_text
+from fedpact.scenario import save_scenario, schema, template
+
+__all__ = ["new"]
+
+
+def new(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.toml"),
+    agents: Annotated[int, typer.Option("--agents", "-n", help="How many agents.", min=1, max=1000)] = 3,
+    names: Annotated[str | None, typer.Option("--names", help="Their names, with commas between them.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    print_schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
+    ] = False,
+) -> None:
+    """Write a commented scenario file to fill in."""
+    if print_schema:
+        typer.echo(json.dumps(schema(), indent=2))
+        return
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already; choose another name or say --force")
+    if source is not None:
+        save_scenario(example(source), path)
+    else:
+        if path.suffix.lower() != ".toml":
+            raise InvalidInput(f"a new scenario is commented TOML, so its name must end in .toml, got {str(path)!r}")
+        chosen = [name.strip() for name in names.split(",")] if names else agents
+        replace_text(path, template(chosen))
+    typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")

@@ -1,0 +1,92 @@
+"""`fedpact settle`: payments as money, in exact cents and as few transfers as possible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    MechanismOption,
+    ScenarioArgument,
+    console,
+    mechanism,
+    print_json,
+    read_scenario,
+    table,
+)
+from fedpact.errors import InvalidInput
+from fedpact.records import read_deal
+from fedpact.settlement import Settlement
+from fedpact.settlement import settle as settle_payments
+
+__all__ = ["settle"]
+
+
+def settle(
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    deal: Annotated[
+        Path | None, typer.Argument(help="A deal written by `fedpact solve --json`; solved anew if not given.")
+    ] = None,
+    name: MechanismOption = "externality",
+    currency: Annotated[str | None, typer.Option("--currency", help="The scenario's by default.")] = None,
+    per_payoff: Annotated[
+        float | None, typer.Option("--per-payoff", help="Money per unit of payoff; the scenario's by default.")
+    ] = None,
+    decimals: Annotated[int, typer.Option("--decimals", help="Digits after the point.", min=0, max=9)] = 2,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-o", help="Write the ledger to a .csv or .json file.", metavar="FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a mechanism's payments into transfers of money between the agents."""
+    chosen = read_scenario(scenario)
+    names = chosen.federation.agent_names
+    if deal is None:
+        payments = mechanism(name).solve(chosen.federation).payments.tolist()
+    else:
+        _, _, payments = read_deal(deal, names)
+    money = chosen.money
+    settlement = settle_payments(
+        payments,
+        names=names,
+        per_payoff=per_payoff if per_payoff is not None else (money.per_payoff if money else 1.0),
+        currency=currency or (money.currency if money else "EUR"),
+        decimals=decimals,
+    )
+    if ledger is not None:
+        _write(settlement, ledger)
+    if as_json:
+        print_json(settlement.ledger())
+        return
+    _show(settlement)
+    if ledger is not None:
+        console.print(f"\nLedger written to {escape(str(ledger))}", soft_wrap=True)
+
+
+def _write(settlement: Settlement, path: Path) -> None:
+    writers = {".csv": settlement.to_csv, ".json": settlement.to_json}
+    if path.suffix.lower() not in writers:
+        raise InvalidInput(f"--ledger must name a .csv or .json file, got {str(path)!r}")
+    writers[path.suffix.lower()](path)
+
+
+def _show(settlement: Settlement) -> None:
+    if not settlement.transfers:
+        console.print("Nobody pays anybody.")
+        return
+    made = table(f"Transfers ({settlement.currency})", "from", "to", "amount")
+    made.columns[1].justify = "left"
+    unit = 10**settlement.decimals
+    for transfer in settlement.transfers:
+        whole, part = divmod(transfer.cents, unit)
+        amount = f"{whole:,}" + (f".{part:0{settlement.decimals}d}" if settlement.decimals else "")
+        made.add_row(escape(transfer.payer), escape(transfer.payee), amount)
+    console.print(made)
+    count = len(settlement.transfers)
+    proof = "the fewest possible" if settlement.minimal else "perhaps not the fewest possible"
+    console.print(f"{count} transfer{'s' if count > 1 else ''}, {proof}; all balances add up to zero.")

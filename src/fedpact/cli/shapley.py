@@ -1,0 +1,97 @@
+"""`fedpact shapley`: each agent's share of the total payoff at a profile."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from fedpact.arrays import FloatArray
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    ScenarioArgument,
+    Units,
+    console,
+    mechanism,
+    print_json,
+    quantity,
+    read_scenario,
+    shown_agents,
+    table,
+)
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.records import jsonable
+from fedpact.shapley import shapley_values
+from fedpact.shapley.values import METHODS
+
+__all__ = ["shapley"]
+
+
+def shapley(
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    contributions: Annotated[
+        str | None,
+        typer.Option("--contributions", "-s", help="The profile, as numbers with commas; default: a mechanism's."),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--mechanism", "-m", help="Whose contributions, if none are given.", metavar="NAME")
+    ] = "externality",
+    method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.", metavar="NAME")] = "auto",
+    permutations: Annotated[int, typer.Option("--permutations", help="Orders to sample.", min=4)] = 2000,
+    seed: Annotated[int | None, typer.Option("--seed", help="For sampling.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Shapley values: each agent's fair share of what the federation's data is worth."""
+    chosen = read_scenario(scenario)
+    federation = chosen.federation
+    profile = (
+        _parsed(contributions, federation)
+        if contributions is not None
+        else mechanism(name).solve(federation).contributions
+    )
+    shares = shapley_values(federation, profile, method=method, permutations=permutations, rng=seed)
+    if as_json:
+        print_json(
+            jsonable(
+                {
+                    "agents": federation.agent_names,
+                    "contributions": profile,
+                    "values": shares.values,
+                    "gradient": shares.gradient,
+                    "standard_errors": shares.standard_errors,
+                    "efficiency_gap": shares.efficiency_gap,
+                    "method": shares.method,
+                }
+            )
+        )
+        return
+    units = Units(chosen.money)
+    made = table(
+        f"Shapley values by {shares.method} ({units.label})", "agent", "contributes", "value", "share", "slope"
+    )
+    agents, rest = shown_agents(shares.values)
+    total = float(shares.values.sum())
+    for agent in agents:
+        made.add_row(
+            escape(federation.agent_names[agent]),
+            quantity(float(profile[agent])),
+            units.show(float(shares.values[agent])),
+            f"{100 * float(shares.values[agent]) / total:.1f} %" if total > 0 else "-",
+            f"{float(shares.gradient[agent]):.4g}",
+        )
+    console.print(made)
+    if rest:
+        console.print(rest)
+    console.print(f"Total {units.show(total)}; efficiency gap {shares.efficiency_gap:.1e}")
+
+
+def _parsed(text: str, federation: Federation) -> FloatArray:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"--contributions must be numbers with commas between them, got {text!r:.80}") from None
+    return federation.checked_contributions(np.array(numbers) if len(numbers) > 1 else numbers[0])

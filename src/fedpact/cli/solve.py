@@ -1,0 +1,111 @@
+"""`fedpact solve`: one mechanism in full, with its certificates, and who would leave."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    MechanismOption,
+    ScenarioArgument,
+    Units,
+    console,
+    gain,
+    mechanism,
+    print_json,
+    quantity,
+    read_scenario,
+    shown_agents,
+    table,
+)
+from fedpact.outcome import Outcome
+from fedpact.participation import StableFederation, stable_federation
+from fedpact.properties.certify import tolerance
+from fedpact.records import departures_record, outcome_record
+
+__all__ = ["show_certificates", "solve"]
+
+
+def solve(
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    name: MechanismOption = "externality",
+    leave: Annotated[
+        str | None,
+        typer.Option("--leave", help="Let agents leave who would: 'all' at once or 'worst' first.", metavar="ORDER"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Solve one mechanism: contributions, payments, utilities and certificates."""
+    chosen = read_scenario(scenario)
+    rules = mechanism(name)
+    settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None
+    outcome = settled.outcome if settled and settled.outcome else rules.solve(chosen.federation)
+    if as_json:
+        extra = {"departures": departures_record(settled)} if settled else {}
+        print_json(outcome_record(outcome) | extra)
+        return
+    units = Units(chosen.money)
+    console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
+    if settled:
+        _show_departures(settled)
+    _show_agents(outcome, units)
+    console.print()
+    show_certificates(outcome)
+    for sentence in outcome.diagnosis:
+        console.print(escape(sentence))
+    for assumption in outcome.assumptions:
+        if not assumption.holds:
+            who = ", ".join(assumption.agents[:5]) + (" ..." if len(assumption.agents) > 5 else "")
+            console.print(f"[bold]{assumption.name}[/bold] fails for {escape(who)}: {assumption.consequence}.")
+    console.print(f"Equilibrium: {outcome.equilibria.note}.")
+
+
+def show_certificates(outcome: Outcome) -> None:
+    """Every claim with its verdict, margin and what was searched."""
+    made = table("Certificates", "claim", "verdict", "margin", "scope")
+    made.columns[3].justify = "left"
+    for certificate in outcome.certificates.values():
+        verdict = certificate.verdict.value
+        coloured = f"[red]{verdict}[/red]" if not certificate.holds else verdict
+        made.add_row(certificate.claim.value, coloured, f"{certificate.margin:+.1e}", certificate.scope)
+    console.print(made)
+
+
+def _show_agents(outcome: Outcome, units: Units) -> None:
+    heads = ("agent", "contributes", "payoff", "cost", "is paid", "gain", "of Shapley")
+    made = table(f"Agents (amounts in {units.label})", *heads)
+    agents, rest = shown_agents(outcome.contributions)
+    for agent in agents:
+        ratio = float(outcome.reciprocity_ratios[agent])
+        made.add_row(
+            escape(outcome.agents[agent]),
+            quantity(float(outcome.contributions[agent])),
+            units.show(float(outcome.payoffs[agent])),
+            units.show(float(outcome.costs[agent])),
+            units.show(float(outcome.payments[agent]), sign=True),
+            gain(float(outcome.ir_gaps[agent]), units, tolerance(outcome)),
+            f"{100 * ratio:.0f} %" if np.isfinite(ratio) else "undefined",
+        )
+    console.print(made)
+    if rest:
+        console.print(rest)
+    console.print(f"Welfare {outcome.welfare:.6g}; reciprocity {outcome.reciprocity:.4g}")
+
+
+def _show_departures(settled: StableFederation) -> None:
+    if not settled.departures:
+        console.print("Nobody wants to leave.\n")
+        return
+    for step, departure in enumerate(settled.departures, start=1):
+        console.print(f"Round {step}: {escape(', '.join(departure.leavers))} would leave.")
+    stay = ", ".join(settled.members) or "nobody"
+    console.print(
+        f"{escape(stay)} stay. Welfare {settled.welfare:.6g} with the others on their own, "
+        f"{settled.welfare_all_stay:.6g} had everybody stayed; "
+        f"keeping everybody would take endowments of {settled.endowment_to_keep_all:.6g}.\n"
+    )

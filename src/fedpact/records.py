@@ -1,0 +1,162 @@
+"""Outcomes as plain records: what `--json` prints and what a deal file holds.
+
+Keys are the attribute names. JSON has no infinity and no NaN: infinite numbers are written as "inf" and "-inf",
+undefined ones as null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.comparison import Comparison
+from fedpact.errors import InvalidInput
+from fedpact.files import DECODERS, located, read_text, shown
+from fedpact.outcome import Outcome
+from fedpact.participation import StableFederation
+from fedpact.properties import Certificate
+
+__all__ = ["comparison_record", "departures_record", "jsonable", "outcome_record", "read_deal"]
+
+OUTCOME_FIELDS = (
+    "contributions",
+    "payoffs",
+    "costs",
+    "payments",
+    "utilities",
+    "standalone",
+    "ir_gaps",
+    "endowments",
+    "shapley_values",
+    "reciprocity_ratios",
+    "reciprocity_gaps",
+    "net_externality",
+    "reciprocity",
+    "welfare",
+    "leavers",
+    "diagnosis",
+)
+
+
+def jsonable(value: Any) -> Any:
+    """`value` with arrays as lists and every number representable in JSON."""
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [jsonable(entry) for entry in value]
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def outcome_record(outcome: Outcome) -> dict[str, Any]:
+    """Everything an outcome says, as plain data."""
+    worst = outcome.worst_reciprocity
+    record: dict[str, Any] = {"mechanism": outcome.mechanism, "agents": outcome.agents}
+    record |= {field: getattr(outcome, field) for field in OUTCOME_FIELDS}
+    record["worst_reciprocity"] = {
+        "value": worst.value,
+        "contributions": worst.contributions,
+        "payments": worst.payments,
+    }
+    record["certificates"] = {claim: _certificate(entry) for claim, entry in outcome.certificates.items()}
+    record["assumptions"] = [
+        {"name": entry.name, "holds": entry.holds, "agents": entry.agents, "consequence": entry.consequence}
+        for entry in outcome.assumptions
+    ]
+    record["equilibria"] = {
+        "unique": outcome.equilibria.unique,
+        "dimension": outcome.equilibria.dimension,
+        "note": outcome.equilibria.note,
+    }
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def comparison_record(comparison: Comparison) -> dict[str, Any]:
+    """All outcomes, what is left after departures, and the recommendation."""
+    recommended = comparison.recommendation
+    plain: dict[str, Any] = jsonable(
+        {
+            "agents": comparison.federation.agent_names,
+            "best_welfare": comparison.best_welfare,
+            "outcomes": [outcome_record(outcome) for outcome in comparison],
+            "after_departures": {
+                name: departures_record(settled) for name, settled in comparison.after_departures.items()
+            },
+            "unsolved": comparison.unsolved,
+            "recommendation": recommended and {"mechanism": recommended.mechanism, "reason": recommended.reason},
+        }
+    )
+    return plain
+
+
+def departures_record(settled: StableFederation) -> dict[str, Any]:
+    """Who left, who stayed, and what welfare is left."""
+    plain: dict[str, Any] = jsonable(
+        {
+            "members": settled.members,
+            "leavers": settled.leavers,
+            "welfare_all_stay": settled.welfare_all_stay,
+            "welfare": settled.welfare,
+            "endowment_to_keep_all": settled.endowment_to_keep_all,
+            "departures": [
+                {"leavers": departure.leavers, "endowments": departure.endowments, "agents": departure.outcome.agents}
+                for departure in settled.departures
+            ],
+        }
+    )
+    return plain
+
+
+def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
+    """The mechanism, contributions and payments of a deal file, in the order of `names`."""
+    with located(str(path)):
+        record = DECODERS[".json"](read_text(path))
+        if not isinstance(record, dict):
+            raise InvalidInput(f"a deal must be one JSON object, got {shown(record)}")
+        for key in ("mechanism", "agents", "contributions", "payments"):
+            if key not in record:
+                raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
+        if not isinstance(record["agents"], list) or sorted(map(str, record["agents"])) != sorted(names):
+            given = shown(record["agents"])
+            raise InvalidInput(f"agents must be those of the scenario ({', '.join(names)}), got {given}")
+        order = [record["agents"].index(name) for name in names]
+        numbers = {key: _numbers(key, record[key], len(names)) for key in ("contributions", "payments")}
+    return (
+        str(record["mechanism"]),
+        [numbers["contributions"][place] for place in order],
+        [numbers["payments"][place] for place in order],
+    )
+
+
+def _numbers(key: str, given: Any, count: int) -> list[float]:
+    if not isinstance(given, list) or len(given) != count:
+        raise InvalidInput(f"{key} must be a list of {count} numbers, got {shown(given)}")
+    for index, entry in enumerate(given):
+        if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not math.isfinite(entry):
+            raise InvalidInput(f"{key}[{index}] must be a finite number, got {shown(entry)}")
+    return [float(entry) for entry in given]
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "claim": certificate.claim,
+        "verdict": certificate.verdict,
+        "margin": certificate.margin,
+        "tol": certificate.tol,
+        "scope": certificate.scope,
+        "witness": certificate.witness,
+    }
