@@ -112,6 +112,11 @@ class Comparison:
                 parts.append(f"{self.title(other)} {verb} and reaches {rest:.1f} %")
         return "; ".join(parts) + "."
 
+    def __repr__(self) -> str:
+        from fedpact.display import comparison_line  # noqa: PLC0415 - imports go one way
+
+        return comparison_line(self)
+
     def _repr_html_(self) -> str:
         from fedpact.display import comparison_html  # noqa: PLC0415 - notebooks only
 
@@ -123,11 +128,11 @@ class Comparison:
 
         return comparison_frame(self)
 
-    def plot(self) -> Any:
-        """The mechanisms side by side as a picture; needs matplotlib."""
+    def plot(self, *, figure: Any = None) -> Any:
+        """The mechanisms side by side as a picture, on `figure` or a new one; needs matplotlib."""
         from fedpact.plots import plot_comparison  # noqa: PLC0415 - optional dependency
 
-        return plot_comparison(self)
+        return plot_comparison(self, figure=figure)
 
 
 def compare(federation: Federation, mechanisms: Sequence[Mechanism] | None = None) -> Comparison:

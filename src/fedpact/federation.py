@@ -207,6 +207,28 @@ class Federation:
             )
         return data
 
+    def __repr__(self) -> str:
+        from fedpact.display import federation_line  # noqa: PLC0415 - imports go one way
+
+        return federation_line(self)
+
+    def _repr_html_(self) -> str:
+        from fedpact.display import federation_html  # noqa: PLC0415 - notebooks only
+
+        return federation_html(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per agent; needs pandas."""
+        from fedpact.display import federation_frame  # noqa: PLC0415 - optional dependency
+
+        return federation_frame(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The weights as a heat map, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.plots import plot_federation  # noqa: PLC0415 - optional dependency
+
+        return plot_federation(self, ax=ax)
+
 
 def _checked_weights(given: Any) -> Any:
     if sp.issparse(given):

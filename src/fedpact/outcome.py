@@ -212,6 +212,11 @@ class Outcome:
         payoffs = self._played.payoffs(profile)
         return Evaluation(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
 
+    def __repr__(self) -> str:
+        from fedpact.display import outcome_line  # noqa: PLC0415 - imports go one way
+
+        return outcome_line(self)
+
     def _repr_html_(self) -> str:
         from fedpact.display import outcome_html  # noqa: PLC0415 - notebooks only
 
@@ -223,8 +228,8 @@ class Outcome:
 
         return outcome_frame(self)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Contributions, payments and gains as a picture; needs matplotlib."""
+    def plot(self, *, figure: Any = None) -> Any:
+        """Contributions, payments and gains as a picture, on `figure` or a new one; needs matplotlib."""
         from fedpact.plots import plot_outcome  # noqa: PLC0415 - optional dependency
 
-        return plot_outcome(self, ax=ax)
+        return plot_outcome(self, figure=figure)

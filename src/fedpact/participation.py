@@ -65,6 +65,11 @@ class StableFederation:
         """What it would have cost to keep everybody in the first deal."""
         return float(self.departures[0].endowments.sum()) if self.departures else 0.0
 
+    def __repr__(self) -> str:
+        from fedpact.display import stable_federation_line  # noqa: PLC0415 - imports go one way
+
+        return stable_federation_line(self)
+
 
 def stable_federation(federation: Federation, mechanism: Mechanism, *, leave: str = "all") -> StableFederation:
     """Let dissatisfied agents leave until nobody wants to.

@@ -25,7 +25,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 for command in (compare.compare, solve.solve, check.check, shapley.shapley, settle.settle, new.new):
     app.command()(command)

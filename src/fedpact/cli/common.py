@@ -31,7 +31,12 @@ DEFAULT_EXAMPLE = "hospitals"
 MOST_ROWS = 20
 
 ScenarioArgument = Annotated[
-    str, typer.Argument(help="A .toml or .json scenario, or a built-in federation.", metavar="[SCENARIO]")
+    str,
+    typer.Argument(
+        help="A .toml or .json file, or a built-in federation (hospitals, if none is named).",
+        metavar="[SCENARIO]",
+        show_default=False,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 MechanismOption = Annotated[

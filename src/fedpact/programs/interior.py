@@ -164,7 +164,7 @@ class _Scaled:
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    solved: FloatArray = np.linalg.solve(matrix, right[..., None])[..., 0]
+    solved: FloatArray = np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
     return solved
 
 

@@ -33,7 +33,7 @@ class ShapleyValues:
     gradient
         d phi_j / d s_j.
     efficiency_gap
-        |sum(phi) - A| relative to the sum of absolute payoffs.
+        How far sum(phi) is from A, relative to the sum of absolute payoffs.
     method
         "enumeration", "quadrature" or "sampling".
     standard_errors

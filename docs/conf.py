@@ -1,0 +1,58 @@
+"""How the documentation is built; the command line and scenario pages are generated from the code."""
+
+import json
+from pathlib import Path
+
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import fedpact
+from fedpact.cli.app import app as command_line
+from fedpact.scenario import schema, template
+
+project = "fedpact"
+author = "The fedpact developers"
+release = fedpact.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = "fedpact"
+exclude_patterns = ["_build"]
+napoleon_google_docstring = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+
+GENERATED = Path(__file__).parent / "_generated"
+
+CLI_HEAD = """# Command line
+
+`fedpact COMMAND --help` prints these pages. SCENARIO is a `.toml` or `.json` file, or a built-in federation:
+`hospitals` (the default), `paper-w1`, `paper-w2`, `paper-w3`. With `--json` a command prints one JSON object whose keys
+are the attribute names of the Python objects, plus `mechanism` and `agents`.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a claim fails (`check`) |
+| 2 | bad input |
+| 3 | not converged |
+| 130 | interrupted |
+"""
+
+
+def _help_of(*command: str) -> str:
+    shown = CliRunner().invoke(command_line, [*command, "--help"], env={"COLUMNS": "88", "NO_COLOR": "1"}).output
+    return "\n".join(line.rstrip() for line in shown.strip().splitlines())
+
+
+def _generate() -> None:
+    GENERATED.mkdir(exist_ok=True)
+    pages = [CLI_HEAD]
+    for name in get_command(command_line).commands:
+        pages.append(f"\n## fedpact {name}\n\n```text\n{_help_of(name)}\n```\n")
+    (GENERATED / "cli.md").write_text("".join(pages), encoding="utf-8")
+    (GENERATED / "template.toml").write_text(template(3), encoding="utf-8")
+    (GENERATED / "schema.json").write_text(json.dumps(schema(), indent=2), encoding="utf-8")
+
+
+_generate()
