@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from fedpact.errors import InvalidInput, NotConverged
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Mechanism
@@ -14,10 +16,11 @@ from fedpact.mechanisms.registry import MECHANISMS
 from fedpact.outcome import Outcome
 from fedpact.participation import StableFederation, stable_federation
 
-__all__ = ["Comparison", "Recommendation", "compare"]
+__all__ = ["BASELINES", "Comparison", "Recommendation", "compare"]
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
 CLOSE = 0.01
+MOST_NAMES = 4  # in a sentence
 BASELINES = ("voluntary", "standalone")
 
 
@@ -72,7 +75,7 @@ class Comparison:
     def after_departures(self) -> Mapping[str, StableFederation]:
         """Every real mechanism, once those who would leave have left."""
         return {
-            outcome.mechanism: stable_federation(self.federation, self.mechanisms[outcome.mechanism])
+            outcome.mechanism: stable_federation(self.federation, self.mechanisms[outcome.mechanism], first=outcome)
             for outcome in self.outcomes
             if outcome.mechanism not in BASELINES
         }
@@ -85,7 +88,7 @@ class Comparison:
             return None
         best = max(settled.welfare for settled in stable.values())
         near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE * abs(best)]
-        chosen = max(near, key=lambda name: (self[name].reciprocity, stable[name].welfare))
+        chosen = max(near, key=lambda name: (np.nan_to_num(self[name].reciprocity, nan=-np.inf), stable[name].welfare))
         return Recommendation(mechanism=chosen, reason=self._reason(chosen))
 
     def _reason(self, chosen: str) -> str:
@@ -167,4 +170,6 @@ def compare(federation: Federation, mechanisms: Sequence[Mechanism] | None = Non
 
 
 def _listed(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMES:
+        return ", ".join(names[:MOST_NAMES]) + f" and {len(names) - MOST_NAMES} more"
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

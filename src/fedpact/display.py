@@ -1,9 +1,8 @@
 """How federations, outcomes and comparisons show themselves: one line, a table in a notebook, a pandas frame.
 
-Columns carry the words of the attributes they show. Lines are cheap at any size. Tables stop after `MOST_ROWS` rows, and
-leave out what takes long to work out for many agents: beyond `MOST_JUDGED` agents the Shapley values and the
-certificates, beyond `MOST_ROWS` the recommendation, which solves every mechanism again as agents leave. Frames hold
-everything.
+Columns carry the words of the attributes they show. Lines are cheap at any size. Tables stop after `MOST_ROWS` rows and
+leave out what takes long to work out for many agents: beyond `MOST_JUDGED` the Shapley values and the certificates,
+beyond `MOST_ROWS` the recommendation, which solves every mechanism again as agents leave. Frames hold everything.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.errors import MissingExtra, OutsideDomain
+from fedpact.properties.certify import tolerance
 
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison
@@ -42,7 +42,7 @@ __all__ = [
 MOST_ROWS = 20
 MOST_JUDGED = 100
 MOST_WEIGHTS = 10
-MOST_NAMED = 3
+MOST_NAMED, LONGEST_LIST = 3, 60  # leavers, and the letters of their names together
 DIGITS = 4
 # Entries below this part of the largest in their column are rounding: they are written 0.
 NEGLIGIBLE = 1e-9
@@ -95,15 +95,27 @@ def stable_federation_line(stable: StableFederation) -> str:
 def leaving(outcome: Outcome) -> str:
     """Who would leave, in words; by name if they are few."""
     leavers = outcome.leavers
+    if not outcome.federated:
+        return "nobody federates"
     if not leavers:
         return "nobody would leave"
-    if len(leavers) > MOST_NAMED:
+    if len(leavers) > MOST_NAMED or sum(map(len, leavers)) > LONGEST_LIST:
         return f"{len(leavers)} of {len(outcome.agents)} would leave"
-    return " and ".join(filter(None, [", ".join(leavers[:-1]), leavers[-1]])) + " would leave"
+    names = [" ".join(name.split()) for name in leavers]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + " would leave"
 
 
-def number_texts(numbers: FloatArray, *, signed: bool = False) -> list[str]:
+def number_texts(numbers: FloatArray, *, signed: bool = False, rounding: float = 0.0) -> list[str]:
     """A column of numbers as texts with the same decimals, as many as the largest needs.
+
+    Parameters
+    ----------
+    numbers
+        The column; infinite and undefined entries become words.
+    signed
+        Whether to write a plus before positive numbers.
+    rounding
+        Numbers up to this size are written 0.
 
     Examples
     --------
@@ -122,7 +134,7 @@ def number_texts(numbers: FloatArray, *, signed: bool = False) -> list[str]:
             return "undefined"
         if np.isinf(number):
             return "∞" if number > 0 else "−∞"
-        if abs(number) <= NEGLIGIBLE * largest:
+        if abs(number) <= max(rounding, NEGLIGIBLE * largest):
             return "0"
         vanishes = abs(number) < 0.5 * 10.0**-decimals
         return format(number, f"{'+' if signed else ''}.2g" if vanishes else form).replace("-", "−")
@@ -134,9 +146,7 @@ def outcome_html(outcome: Outcome) -> str:
     """A row per agent, and a verdict per claim."""
     judged = len(outcome.agents) <= MOST_JUDGED
     labels = (*SHOWN, *SHOWN_SHARES) if judged else SHOWN
-    columns = {
-        _words(label): number_texts(getattr(outcome, label)[:MOST_ROWS], signed=label in SIGNED) for label in labels
-    }
+    columns = {label.replace("_", " "): _texts(outcome, label) for label in labels}
     leavers = set(outcome.leavers)
     columns["verdict"] = ["would leave" if name in leavers else "stays" for name in outcome.agents[:MOST_ROWS]]
     title = f"<b>{escape(outcome.mechanism)}</b>: {_counted(len(outcome.agents), 'agent')}, {escape(_state(outcome))}"
@@ -149,10 +159,12 @@ def comparison_html(comparison: Comparison) -> str:
     columns = {
         "total contributions": number_texts(np.array([outcome.contributions.sum() for outcome in outcomes])),
         "welfare": number_texts(np.array([outcome.welfare for outcome in outcomes])),
-        "leavers": [leaving(outcome).removesuffix(" would leave") for outcome in outcomes],
+        "who would leave": [
+            leaving(outcome).removesuffix(" would leave").removesuffix(" federates") for outcome in outcomes
+        ],
     }
     if n_agents <= MOST_JUDGED:
-        columns["reciprocity"] = number_texts(np.array([outcome.reciprocity for outcome in outcomes]))
+        columns["lowest ratio"] = number_texts(np.array([outcome.reciprocity for outcome in outcomes]))
         claims = list(outcomes[0].certificates) if outcomes else []
         columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
     parts = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
@@ -174,11 +186,11 @@ def federation_html(federation: Federation) -> str:
     )
     if federation.is_sparse or n_agents > MOST_JUDGED:
         return _block(title)
-    columns = {label: number_texts(numbers) for label, numbers in _federation_columns(federation).items()}
+    columns = {label: _given_texts(numbers) for label, numbers in _federation_columns(federation).items()}
     parts = [_table("agent", federation.agent_names, columns)]
     if n_agents <= MOST_WEIGHTS:
         givers = zip(federation.agent_names, federation.weights.T, strict=True)
-        weights = {name: [f"{weight:.4g}".replace("-", "−") for weight in column] for name, column in givers}
+        weights = {name: _given_texts(column) for name, column in givers}
         parts.append("weights: how useful the column's data is to the row")
         parts.append(_table("", federation.agent_names, weights))
     return _block(title, *parts)
@@ -243,7 +255,7 @@ def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:
 
 def _pandas() -> Any:
     try:
-        import pandas  # noqa: PLC0415, ICN001 - optional dependency
+        import pandas  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("pandas", "frame") from error
     return pandas
@@ -264,15 +276,31 @@ def _welfare(outcome: Outcome) -> str:
 
 
 def _plain(number: float) -> str:
-    return f"{number:.{DIGITS}g}"
+    """A number within a line of code: no thousands separator, an ASCII minus."""
+    return number_texts(np.array([number]))[0].replace(",", "").replace("−", "-")
+
+
+def _given_texts(numbers: FloatArray) -> list[str]:
+    """Numbers that people chose: as short as they were written, unlike those that were worked out."""
+
+    def text(number: float) -> str:
+        if np.isinf(number):
+            return "∞"
+        if number == 0 or 1e-6 <= abs(number) < 1e9:
+            return np.format_float_positional(number, precision=6, fractional=False, trim="-")
+        return f"{number:.6g}"
+
+    return [text(float(number)).replace("-", "−") for number in numbers[:MOST_ROWS]]
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _words(label: str) -> str:
-    return label.replace("_", " ")
+def _texts(outcome: Outcome, label: str) -> list[str]:
+    """The first rows of an attribute; what is rounding to a certificate is written 0."""
+    rounding = 0.0 if label == "contributions" else tolerance(outcome)
+    return number_texts(getattr(outcome, label)[:MOST_ROWS], signed=label in SIGNED, rounding=rounding)
 
 
 def _verdicts(outcome: Outcome) -> str:
@@ -285,9 +313,7 @@ def _block(*parts: str) -> str:
 
 def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> str:
     """An HTML table with a row per name; everything is escaped, and rows beyond `MOST_ROWS` are counted."""
-    rows = [
-        _row("td", name, [texts[row] for texts in columns.values()]) for row, name in enumerate(names[:MOST_ROWS])
-    ]
+    rows = [_row("td", name, [texts[row] for texts in columns.values()]) for row, name in enumerate(names[:MOST_ROWS])]
     if len(names) > MOST_ROWS:
         rows.append(f'<tr><td colspan="{len(columns) + 1}">… {len(names) - MOST_ROWS} more</td></tr>')
     return f"<table><thead>{_row('th', corner, columns)}</thead><tbody>{''.join(rows)}</tbody></table>"

@@ -71,7 +71,9 @@ class StableFederation:
         return stable_federation_line(self)
 
 
-def stable_federation(federation: Federation, mechanism: Mechanism, *, leave: str = "all") -> StableFederation:
+def stable_federation(
+    federation: Federation, mechanism: Mechanism, *, leave: str = "all", first: Outcome | None = None
+) -> StableFederation:
     """Let dissatisfied agents leave until nobody wants to.
 
     Parameters
@@ -80,6 +82,8 @@ def stable_federation(federation: Federation, mechanism: Mechanism, *, leave: st
         The instance, and the rules every coalition in turn deals by.
     leave
         "all" dissatisfied agents at once, or the "worst" off first.
+    first
+        The deal with everybody in, if it is known already.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def stable_federation(federation: Federation, mechanism: Mechanism, *, leave: st
     if leave not in ORDERS:
         raise InvalidInput(f"leave must be one of {', '.join(ORDERS)}, got {leave!r}")
     members = np.arange(federation.n_agents)
-    outcome: Outcome | None = mechanism.solve(federation)
+    outcome: Outcome | None = first or mechanism.solve(federation)
     assert outcome is not None
     all_stay, standalone = outcome.welfare, outcome.standalone
     departures: list[Departure] = []

@@ -7,6 +7,7 @@ undefined ones as null.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -130,10 +131,11 @@ def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[
         for key in ("mechanism", "agents", "contributions", "payments"):
             if key not in record:
                 raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
-        if not isinstance(record["agents"], list) or sorted(map(str, record["agents"])) != sorted(names):
+        agents = record["agents"] if isinstance(record["agents"], list) else []
+        if not all(isinstance(agent, str) for agent in agents) or sorted(agents) != sorted(names):
             given = shown(record["agents"])
             raise InvalidInput(f"agents must be those of the scenario ({', '.join(names)}), got {given}")
-        order = [record["agents"].index(name) for name in names]
+        order = [agents.index(name) for name in names]
         numbers = {key: _numbers(key, record[key], len(names)) for key in ("contributions", "payments")}
     return (
         str(record["mechanism"]),
@@ -146,7 +148,7 @@ def _numbers(key: str, given: Any, count: int) -> list[float]:
     if not isinstance(given, list) or len(given) != count:
         raise InvalidInput(f"{key} must be a list of {count} numbers, got {shown(given)}")
     for index, entry in enumerate(given):
-        if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not math.isfinite(entry):
+        if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not abs(entry) <= sys.float_info.max:
             raise InvalidInput(f"{key}[{index}] must be a finite number, got {shown(entry)}")
     return [float(entry) for entry in given]
 

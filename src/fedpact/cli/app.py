@@ -30,15 +30,21 @@ for command in (compare.compare, solve.solve, check.check, shapley.shapley, sett
     app.command()(command)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - only for --version
+
+        typer.echo(f"fedpact {version('fedpact')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed  # noqa: PLC0415 - only for --version
-
-        typer.echo(f"fedpact {installed('fedpact')}")
-        raise typer.Exit
+    pass
 
 
 def main() -> None:

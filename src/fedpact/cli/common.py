@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedpact.arrays import FloatArray
@@ -43,14 +45,14 @@ MechanismOption = Annotated[
     str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}.", metavar="NAME")
 ]
 
-console = Console(highlight=False)
+console = Console(highlight=False, emoji=False)
 
 
 def read_scenario(given: str) -> Scenario:
     """The scenario of a file, or a built-in one by name."""
-    if given in EXAMPLES and not Path(given).exists():
+    if given in EXAMPLES:
         return example(given)
-    if not Path(given).suffix and not Path(given).exists():
+    if not Path(given).suffix and not os.path.exists(given):
         raise InvalidInput(
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
@@ -99,7 +101,9 @@ def gain(amount: float, units: Units, tol: float) -> str:
 
 def table(title: str, *columns: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    made = Table(
+        title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for place, column in enumerate(columns):
         made.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     return made

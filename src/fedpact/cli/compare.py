@@ -25,6 +25,7 @@ from fedpact.cli.common import (
 )
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
+from fedpact.errors import NotConverged
 from fedpact.properties.certify import tolerance
 from fedpact.records import comparison_record
 from fedpact.scenario import Scenario
@@ -44,6 +45,8 @@ def compare(
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is."""
     chosen = read_scenario(scenario)
     compared = compare_mechanisms(chosen.federation, [mechanism(name) for name in mechanisms] if mechanisms else None)
+    if not compared.outcomes:
+        raise NotConverged("; ".join(compared.unsolved.values()))
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 

@@ -42,7 +42,7 @@ def shapley(
     ] = "externality",
     method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.", metavar="NAME")] = "auto",
     permutations: Annotated[int, typer.Option("--permutations", help="Orders to sample.", min=4)] = 2000,
-    seed: Annotated[int | None, typer.Option("--seed", help="For sampling.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="For sampling.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Shapley values: each agent's fair share of what the federation's data is worth."""

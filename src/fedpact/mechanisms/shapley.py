@@ -12,8 +12,7 @@ from typing import ClassVar
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.outcome import Equilibria, Outcome
-from fedpact.programs.interior import maximise
-from fedpact.programs.potential import potential_program
+from fedpact.programs.potential import shapley_optimum
 from fedpact.properties.certificate import Claim
 from fedpact.properties.deviations import shapley_sharing
 from fedpact.shapley import shapley_values
@@ -43,7 +42,7 @@ class ShapleyMechanism:
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
-        solution = maximise(potential_program(federation))
+        solution = shapley_optimum(federation)
         return Outcome(
             federation=federation,
             mechanism=self.name,

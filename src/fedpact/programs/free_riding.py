@@ -50,8 +50,8 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
         contributions = _best_responses(problem, contributions)
     if problem.residual(contributions) > RELATIVE_TOLERANCE:
         raise NotConverged(
-            "no free-riding equilibrium was reached: answers to each other's contributions cycle or grow without end; "
-            "finite caps may help",
+            "no free-riding equilibrium was reached: the agents' answers to each other's contributions cycle or grow "
+            "without end",
             result=contributions,
         )
     return contributions

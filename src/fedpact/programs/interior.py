@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fedpact.arrays import FloatArray, frozen
 from fedpact.errors import NotConverged
+from fedpact.programs.curvature import Curvature
 
 __all__ = ["Program", "Solution", "Status", "linearised_gains", "maximise"]
 
@@ -31,6 +32,7 @@ TOLERANCE = 1e-10
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
+ROUGH_BARRIER = 1e-9
 ENOUGH = 10.0  # a barrier problem counts as solved at this multiple of mu
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
 FRACTION_TO_BOUNDARY = 0.995
@@ -40,8 +42,6 @@ MOST_ITERATIONS = 300
 PATIENCE, PATIENCE_AT_LAST = 60, 4  # iterations without a lower mu before the finish takes over
 MOST_TRIALS = 60
 MOST_FINISHING_STEPS = 60
-# Ridge of the finishing Newton steps, per coordinate: picks a step where there is no curvature.
-RIDGE = 1e-13
 
 
 class Program(Protocol):
@@ -58,8 +58,8 @@ class Program(Protocol):
     def gradient(self, contributions: FloatArray) -> FloatArray:
         """f'(s)."""
 
-    def hessian(self, contributions: FloatArray) -> FloatArray:
-        """f''(s), (..., n, n)."""
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        """-left f''(s) right, with coordinates scaled from both sides."""
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         """The largest step along `direction` that stays in the domain, (...)."""
@@ -99,9 +99,18 @@ class Solution:
     status: Status
 
 
-def maximise(program: Program, *, tol: float = TOLERANCE) -> Solution:
-    """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`."""
-    points, iterations = maximise_batch(program)
+def maximise(program: Program, *, tol: float = TOLERANCE, rough: Program | None = None) -> Solution:
+    """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`.
+
+    With `rough`, a cheaper program with nearly the same maximiser and the same box, the barrier is followed there and
+    only the finish uses `program` itself.
+    """
+    if rough is None:
+        points, iterations = maximise_batch(program)
+    else:
+        near, before = maximise_batch(rough, last_barrier=ROUGH_BARRIER)
+        points, iterations = finish_batch(program, near)
+        iterations += before
     return conclude(program, points, iterations, tol=tol)
 
 
@@ -131,11 +140,20 @@ def linearised_gains(contributions: FloatArray, gradient: FloatArray, upper: Flo
     return np.maximum(gradient * (upper - contributions), -gradient * contributions)
 
 
-def maximise_batch(program: Program) -> tuple[FloatArray, int]:
+def finish_batch(program: Program, contributions: FloatArray) -> tuple[FloatArray, int]:
+    """Maximisers from points close to them: only the finishing steps."""
+    scaled = _Scaled(program)
+    x = np.where(program.upper > 0, contributions / np.where(program.upper > 0, program.upper, 1.0), 0.5)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        x, steps = _finish(scaled, x, held_low=x <= 0.0, held_high=x >= 1.0)
+    return np.clip(x, 0.0, 1.0) * program.upper, steps
+
+
+def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> tuple[FloatArray, int]:
     """Maximisers of all programs of a batch, (..., n), and the number of Newton steps."""
     scaled = _Scaled(program)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # trial points may overflow; they are rejected
-        x, z, v, steps = _follow_barrier(scaled)
+        x, z, v, steps = _follow_barrier(scaled, last_barrier)
         x, more = _finish(scaled, x, held_low=x < z, held_high=(1.0 - x) < v)
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
 
@@ -156,23 +174,11 @@ class _Scaled:
     def gradient(self, x: FloatArray) -> FloatArray:
         return -self.factor * self.program.gradient(self.upper * x)
 
-    def hessian(self, x: FloatArray) -> FloatArray:
-        return -self.factor[..., :, None] * self.program.hessian(self.upper * x) * self.upper[..., None, :]
+    def curvature(self, x: FloatArray) -> Curvature:
+        return self.program.curvature(self.upper * x, self.factor, self.upper)
 
     def room(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         return self.program.room(self.upper * x, self.upper * direction)
-
-
-def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    solved: FloatArray = np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
-    return solved
-
-
-def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
-    total = matrix.copy()
-    index = np.arange(matrix.shape[-1])
-    total[..., index, index] += diagonal
-    return total
 
 
 def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
@@ -182,22 +188,22 @@ def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
     return ratio.min(axis=-1)
 
 
-def _follow_barrier(problem: _Scaled) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     x = problem.start()
     mu = np.full(x.shape[:-1], FIRST_BARRIER)
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at = 0
     for iteration in range(MOST_ITERATIONS):
-        lower = _lowered(mu, _barrier_error(gradient, x, z, v, mu))
+        lower = _lowered(mu, _barrier_error(gradient, x, z, v, mu), last)
         lowered_at = iteration if (lower < mu).any() else lowered_at
         mu = lower
-        done = (mu <= LAST_BARRIER) & (_barrier_error(gradient, x, z, v, mu) <= ENOUGH * LAST_BARRIER)
-        if done.all() or iteration - lowered_at > (PATIENCE_AT_LAST if (mu <= LAST_BARRIER).all() else PATIENCE):
+        done = (mu <= last) & (_barrier_error(gradient, x, z, v, mu) <= ENOUGH * last)
+        if done.all() or iteration - lowered_at > (PATIENCE_AT_LAST if (mu <= last).all() else PATIENCE):
             break
         target = mu[..., None]
         push = gradient - target / x + target / (1.0 - x)
-        dx = _solve(_add_diagonal(problem.hessian(x), z / x + v / (1.0 - x)), -push)
+        dx = problem.curvature(x).solve(z / x + v / (1.0 - x), -push)
         dz = target / x - z - z / x * dx
         dv = target / (1.0 - x) - v + v / (1.0 - x) * dx
         x_before = x
@@ -216,9 +222,9 @@ def _barrier_error(gradient: FloatArray, x: FloatArray, z: FloatArray, v: FloatA
     return np.maximum.reduce(parts).max(axis=-1)
 
 
-def _lowered(mu: FloatArray, error: FloatArray) -> FloatArray:
+def _lowered(mu: FloatArray, error: FloatArray, last: float) -> FloatArray:
     """The next barrier parameter of every instance that has solved its present one well enough."""
-    lower = np.maximum(np.minimum(0.2 * mu, mu**1.5), LAST_BARRIER)
+    lower = np.maximum(np.minimum(0.2 * mu, mu**1.5), last)
     return np.where(error <= ENOUGH * mu, lower, mu)
 
 
@@ -269,8 +275,6 @@ def _finish(
     snapped = np.where(held_low, 0.0, np.where(held_high, 1.0, x))
     fits = problem.room(np.zeros_like(x), snapped) > 1.0
     x = np.where(fits[..., None], snapped, x)
-    n_agents = x.shape[-1]
-    identity = np.eye(n_agents, dtype=bool)
     for step in range(MOST_FINISHING_STEPS):
         gradient = problem.gradient(x)
         gap = _gap(gradient, x)
@@ -280,11 +284,7 @@ def _finish(
         if step > 3 and not better.any():
             break
         held = ((x <= 0.0) & (gradient >= 0.0)) | ((x >= 1.0) & (gradient <= 0.0))
-        hessian = problem.hessian(x)
-        curvature = np.abs(hessian[..., identity])
-        loose = ~(held[..., :, None] | held[..., None, :])
-        matrix = _add_diagonal(np.where(loose, hessian, 0.0), np.where(held, 1.0, RIDGE * (1.0 + curvature)))
-        dx = np.where(held, 0.0, _solve(matrix, np.where(held, 0.0, -gradient)))
+        dx = problem.curvature(x).solve_free(held, -gradient)
         length = np.minimum(1.0, FRACTION_TO_DOMAIN * problem.room(x, dx))
         x = np.clip(x + length[..., None] * dx, 0.0, 1.0)
     return best, step + 1

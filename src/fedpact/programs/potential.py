@@ -13,13 +13,18 @@ import numpy as np
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
+from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import inside, room
+from fedpact.programs.interior import Solution, maximise
+from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature, rows_of
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.quadrature import receiver_nodes
 
-__all__ = ["EnumeratedPotential", "IntegratedPotential", "potential_program"]
+__all__ = ["CompiledPotential", "EnumeratedPotential", "IntegratedPotential", "shapley_optimum"]
 
 FEW_AGENTS = 8
+MANY_AGENTS = 16
+EXACT, ROUGH = 1e-10, 1e-4  # tolerances of the compiled integrals
 
 
 class _Potential:
@@ -31,6 +36,12 @@ class _Potential:
         harmonic = float((1.0 / np.arange(1, federation.n_agents + 1)).sum())
         self.upper, self.scale = contribution_bounds(federation, multiple=harmonic)
         self._harm = np.minimum(federation.dense_weights(), 0.0)
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        return DenseCurvature.scaled(self.hessian(contributions), left, right)
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         return room(self._harm, self.federation.payoff.floor, contributions, direction)
@@ -84,8 +95,40 @@ class IntegratedPotential(_Potential):
         return hessian
 
 
-def potential_program(federation: Federation) -> EnumeratedPotential | IntegratedPotential:
-    """The cheaper of the two ways for this federation."""
-    if federation.n_agents <= FEW_AGENTS:
-        return EnumeratedPotential(federation)
-    return IntegratedPotential(federation)
+class CompiledPotential(_Potential):
+    """The potential by compiled quadrature, for many agents; the Hessian is approximate off its diagonal."""
+
+    def __init__(self, federation: Federation, *, tolerance: float) -> None:
+        super().__init__(federation)
+        self._entries = rows_of(federation)
+        self._precision = Precision.reaching(tolerance)
+        self._at: FloatArray | None = None
+        self._integrals: Integrals | None = None
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        return self._integrate(contributions).slopes - self.federation.costs.slope(contributions)
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        hessian = potential_curvature(self._entries, contributions)
+        bends = self._integrate(contributions).bends - self.federation.costs.curvature(contributions)
+        np.fill_diagonal(hessian, bends)
+        return hessian
+
+    def _integrate(self, contributions: FloatArray) -> Integrals:
+        """The integrals at a point; a Hessian is asked for where the gradient was."""
+        if self._integrals is None or self._at is None or not np.array_equal(self._at, contributions):
+            self._integrals = integrate(self._entries, contributions, self._precision)
+            self._at = contributions.copy()
+        return self._integrals
+
+
+def shapley_optimum(federation: Federation) -> Solution:
+    """The maximiser of the potential: summed for few agents, integrated for more, roughly first for many."""
+    n_agents = federation.n_agents
+    if n_agents <= FEW_AGENTS:
+        return maximise(EnumeratedPotential(federation))
+    if n_agents <= MANY_AGENTS:
+        return maximise(IntegratedPotential(federation))
+    exact = CompiledPotential(federation, tolerance=EXACT)
+    # With harm the potential is steep at the edge of the domain: there is nothing to be had from rough integrals.
+    return maximise(exact, rough=None if federation.has_harm else CompiledPotential(federation, tolerance=ROUGH))

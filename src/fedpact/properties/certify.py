@@ -136,19 +136,19 @@ def reciprocity(outcome: Certified) -> Certificate:
         )
     worst = outcome.worst_reciprocity
     agent = int(np.argmin(outcome.reciprocity_gaps))
-    here, there = float(outcome.reciprocity_gaps[agent]), worst.gap
+    here = float(outcome.reciprocity_gaps[agent])
     single = worst.searched == 1
-    culprit = agent if single or here <= there else worst.agent
-    witness = _about(outcome, culprit) | {
+    witness = _about(outcome, agent) | {
         "benefit": float((outcome.payoffs + outcome.payments)[agent]),
         "shapley_value": float(outcome.shapley_values[agent]),
+        "worst_gap": worst.gap,
         "worst_ratio": worst.value,
         "worst_agent": outcome.federation.agent_names[worst.agent],
         "worst_contributions": worst.contributions.tolist(),
         "equilibria_searched": worst.searched,
     }
     scope = "this profile" if single else "every equilibrium found on the face of optima"
-    margin = here if single else min(here, there)
+    margin = here if single else min(here, worst.gap)
     return Certificate.judge(Claim.RECIPROCITY, margin, tolerance(outcome), scope, witness, proven=single)
 
 

@@ -14,10 +14,17 @@ import numpy as np
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
+from fedpact.programs.interior import linearised_gains
 from fedpact.programs.own import best_answer, best_own, own_utilities
-from fedpact.shapley.single import FEW_AGENTS, own_shares
+from fedpact.shapley import shapley_values
+from fedpact.shapley.single import FEW_AGENTS, domain_limits, own_shares
 
 __all__ = ["Deviations", "free_riding", "isolation", "price_taking", "shapley_sharing"]
+
+
+MOST_SEARCHED = 40  # agents; beyond this deviations are bounded first and searched only where the bound is not small
+SUSPICIOUS = 1e-9  # a bound on a gain that calls for a search, relative to all payoffs
+MOST_SUSPECTS = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +38,8 @@ class Deviations:
 
 def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviations:
     """Paid its Shapley value, agent j maximises phi_j(x, s_-j) - c_j(x) over its own contribution x."""
+    if federation.n_agents > MOST_SEARCHED:
+        return _bounded_by_concavity(federation, contributions)
     few_harmful = federation.has_harm and federation.n_agents <= FEW_AGENTS
     # Without harm the integral is exact everywhere; near the edge of the domain coalitions lose fewer digits.
     shares = own_shares(
@@ -46,6 +55,27 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
         actions[agent] = max(here, best, key=utility)
         utilities[agent] = utility(actions[agent])
     return Deviations(actions=actions, utilities=utilities, scope="all contributions of one agent in [0, cap]")
+
+
+def _bounded_by_concavity(federation: Federation, contributions: FloatArray) -> Deviations:
+    """For many agents: phi_j - c_j is concave in x, so its tangent bounds every gain; only suspects are searched."""
+    shares = shapley_values(federation, contributions)
+    slopes = shares.gradient - federation.costs.slope(contributions)
+    limits, _ = domain_limits(federation, contributions)
+    upper = np.minimum(limits, np.maximum(contribution_bounds(federation)[0], contributions))
+    here = shares.values - federation.costs.value(contributions)
+    bounds = linearised_gains(contributions, slopes, upper)
+    actions, gains = np.where(slopes > 0, upper, 0.0), bounds
+    size = float(np.abs(shares.values).sum())
+    suspects = np.flatnonzero(bounds > SUSPICIOUS * size)
+    if suspects.size:
+        suspects = suspects[np.argsort(-bounds[suspects])][:MOST_SUSPECTS]
+        gains = np.where(bounds > SUSPICIOUS * size, 0.0, bounds)
+        for agent, share in zip(suspects, own_shares(federation, contributions, suspects), strict=True):
+            best, utility = best_answer(federation, share, int(agent), guess=float(contributions[agent]))
+            actions[agent], gains[agent] = best, utility(best) - here[agent]
+    scope = "all contributions of one agent in [0, cap], bounded by the tangent of a concave utility"
+    return Deviations(actions=actions, utilities=here + gains, scope=scope)
 
 
 def price_taking(federation: Federation, contributions: FloatArray) -> Deviations:

@@ -25,7 +25,7 @@ from fedpact.arrays import FloatArray
 from fedpact.errors import OutsideDomain
 from fedpact.federation import Federation
 
-__all__ = ["ReceiverNodes", "quadrature_shapley", "receiver_nodes"]
+__all__ = ["ReceiverNodes", "gauss_legendre", "quadrature_shapley", "receiver_nodes"]
 
 STEP = 0.29  # trapezoid spacing in log t: error exp(-pi^2 / 0.29) = 2e-15 times a factor that grows with beta
 TAIL = 1e-14  # where the t nodes start, in units of one over the largest reachable data
@@ -124,10 +124,10 @@ def _q_nodes(exponent: FloatArray) -> tuple[FloatArray, FloatArray]:
     n_senders = exponent.shape[1]
     exact = (n_senders + 1) // 2
     if exact <= MOST_EXACT_NODES:
-        nodes, weights = _gauss_legendre(max(exact, 1))
+        nodes, weights = gauss_legendre(max(exact, 1))
         shape = (exponent.shape[0], nodes.size)
         return np.broadcast_to(nodes, shape), np.broadcast_to(np.log(weights), shape)
-    nodes, weights = _gauss_legendre(MOST_EXACT_NODES)
+    nodes, weights = gauss_legendre(MOST_EXACT_NODES)
     mass = -np.expm1(np.minimum(exponent, 0.0)).sum(axis=1) - np.maximum(exponent, 0.0).sum(axis=1)
     reach = np.sqrt(np.where(mass > LIVING_RANGE, LIVING_RANGE / np.maximum(mass, LIVING_RANGE), 1.0))
     root = reach[:, None] * nodes[None, :]
@@ -135,6 +135,7 @@ def _q_nodes(exponent: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @lru_cache(maxsize=64)
-def _gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
+def gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1.0) / 2.0, weights / 2.0

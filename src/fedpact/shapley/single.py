@@ -14,13 +14,15 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
+from fedpact.shapley.compiled import Precision, own_pieces, rows_of
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.quadrature import receiver_nodes
 
-__all__ = ["OwnShare", "own_shares"]
+__all__ = ["OwnShare", "domain_limits", "own_shares"]
 
 # Up to here a best response sums over coalitions; the choice trades 2^n against nodes.
 FEW_AGENTS = 12
+MANY_AGENTS = 16  # from here on the compiled quadrature serves
 # How close to the edge of the domain a deviation is followed, relative to the distance.
 EDGE = 1e-9
 LARGEST = 1e300
@@ -45,8 +47,14 @@ def own_shares(
     agents = [int(agent) for agent in agents]
     if method == "enumeration":
         return [_enumerated(federation, contributions, agent, float(upper[agent])) for agent in agents]
+    if federation.n_agents > MANY_AGENTS:
+        rows, precision = rows_of(federation), Precision.reaching(1e-10)
+        return [
+            _integrated(*own_pieces(rows, contributions, agent, lowest, precision), float(upper[agent]))
+            for agent in agents
+        ]
     pieces = _pieces(federation, contributions, lowest, set(agents))
-    return [_integrated(pieces[agent], float(upper[agent])) for agent in agents]
+    return [_integrated(*pieces[agent], float(upper[agent])) for agent in agents]
 
 
 def domain_limits(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -85,7 +93,7 @@ def _enumerated(federation: Federation, contributions: FloatArray, agent: int, u
 
 def _pieces(
     federation: Federation, contributions: FloatArray, lowest: FloatArray, agents: set[int]
-) -> dict[int, list[tuple[FloatArray, FloatArray]]]:
+) -> dict[int, tuple[FloatArray, FloatArray]]:
     """For every agent the coefficients of its value and their rates t w, over receivers and nodes."""
     pieces: dict[int, list[tuple[FloatArray, FloatArray]]] = {agent: [] for agent in agents}
     for nodes in receiver_nodes(federation, contributions, lowest=lowest):
@@ -95,13 +103,13 @@ def _pieces(
                 coefficient = (nodes.level * (1.0 + nodes.q * nodes.benefit[:, :, place])).sum(axis=1)
                 counts = coefficient > 0
                 pieces[agent].append((coefficient[counts], nodes.rates[counts, place]))
-    return pieces
+    return {
+        agent: (np.concatenate([coefficient for coefficient, _ in own]), np.concatenate([rate for _, rate in own]))
+        for agent, own in pieces.items()
+    }
 
 
-def _integrated(pieces: list[tuple[FloatArray, FloatArray]], upper: float) -> OwnShare:
-    coefficients = np.concatenate([coefficient for coefficient, _ in pieces])
-    rates = np.concatenate([rate for _, rate in pieces])
-
+def _integrated(coefficients: FloatArray, rates: FloatArray, upper: float) -> OwnShare:
     def value(x: float) -> float:
         with np.errstate(over="ignore"):
             return float(-coefficients @ np.expm1(-rates * x))

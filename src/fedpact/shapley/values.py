@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput, OutsideDomain
+from fedpact.errors import InvalidInput, NotConverged, OutsideDomain
 from fedpact.federation import Federation
+from fedpact.population import Population
+from fedpact.shapley.compiled import Precision, integrate, rows_of
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.sampling import sample_shapley
@@ -18,8 +20,10 @@ __all__ = ["METHODS", "ShapleyValues", "shapley_values", "undefined_values"]
 
 METHODS = ("auto", "enumeration", "quadrature", "sampling")
 # Up to here 2^n coalitions are fewer than the nodes of the quadrature.
-FEW_AGENTS = 8
+FEW_AGENTS, FEW_AGENTS_HARMED = 8, 12  # coalitions keep more digits near the edge of the domain
+MANY_AGENTS = 16  # from here on the compiled quadrature serves
 DEFAULT_PERMUTATIONS = 2000
+DEFAULT_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,10 +52,11 @@ class ShapleyValues:
 
 
 def shapley_values(
-    federation: Federation,
+    federation: Federation | Population,
     contributions: ArrayLike,
     *,
     method: str = "auto",
+    tolerance: float = DEFAULT_TOLERANCE,
     permutations: int = DEFAULT_PERMUTATIONS,
     rng: np.random.Generator | int | None = None,
 ) -> ShapleyValues:
@@ -60,10 +65,14 @@ def shapley_values(
     Parameters
     ----------
     federation, contributions
-        The game: coalition X has the payoff A of the profile in which the others contribute nothing.
+        The game: coalition X has the payoff A of the profile in which the others contribute nothing. For a
+        `Population`, contributions and values are those of one agent of each type.
     method
-        "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number; exact to about 1e-12), "sampling"
-        of `permutations` orders, or "auto": the cheaper of the first two.
+        "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number), "sampling" of `permutations`
+        orders, or "auto": the cheaper of the first two.
+    tolerance
+        Relative error the quadrature has to meet. Close to the edge of the domain, where digits cancel, it may not
+        be able to; then `NotConverged` says so, with what was reached in `result`.
     permutations, rng
         For sampling.
 
@@ -76,27 +85,75 @@ def shapley_values(
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if not 0 < tolerance < 1:
+        raise InvalidInput(f"tolerance must lie between 0 and 1, got {tolerance!r}")
+    if isinstance(federation, Population):
+        return _of_types(federation, contributions, tolerance)
     profile = federation.checked_contributions(contributions)
     _check_domain(federation, profile)
     if method == "auto":
-        method = "enumeration" if federation.n_agents <= FEW_AGENTS else "quadrature"
+        few = FEW_AGENTS_HARMED if federation.has_harm else FEW_AGENTS
+        method = "enumeration" if federation.n_agents <= few else "quadrature"
     errors = np.zeros(federation.n_agents)
     if method == "enumeration":
         values, gradient = enumerate_shapley(federation, profile)
     elif method == "quadrature":
-        values, gradient = quadrature_shapley(federation, profile)
+        values, gradient = _integrated(federation, profile, tolerance)
     else:
         generator = np.random.default_rng(rng)
         values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
-    payoffs = federation.payoffs(profile)
-    gap = abs(values.sum() - payoffs.sum()) / max(np.abs(payoffs).sum(), np.finfo(float).tiny)
-    return ShapleyValues(
+    result = ShapleyValues(
         values=frozen(values),
         gradient=frozen(gradient),
-        efficiency_gap=float(gap),
+        efficiency_gap=_efficiency_gap(values, federation.payoffs(profile)),
         method=method,
         standard_errors=frozen(errors),
     )
+    if method == "quadrature":
+        _check_precision(federation, profile, result, tolerance)
+    return result
+
+
+def _integrated(federation: Federation, profile: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    if federation.n_agents <= MANY_AGENTS:
+        return quadrature_shapley(federation, profile)
+    integrals = integrate(rows_of(federation), profile, Precision.reaching(tolerance))
+    return integrals.values, integrals.slopes
+
+
+def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
+    profile = population.types.checked_contributions(contributions)
+    if population.types.has_harm:
+        raise InvalidInput("a population's weights must be at least zero; expand it to allow for harm")
+    integrals = integrate(rows_of(population), profile, Precision.reaching(tolerance))
+    payoffs = population.payoffs(profile)
+    return ShapleyValues(
+        values=frozen(integrals.values),
+        gradient=frozen(integrals.slopes),
+        efficiency_gap=_efficiency_gap(population.counts * integrals.values, population.counts * payoffs),
+        method="quadrature",
+        standard_errors=frozen(np.zeros(profile.size)),
+    )
+
+
+def _efficiency_gap(values: FloatArray, payoffs: FloatArray) -> float:
+    size = max(float(np.abs(payoffs).sum()), np.finfo(float).tiny)
+    return float(abs(values.sum() - payoffs.sum()) / size)
+
+
+def _check_precision(federation: Federation, profile: FloatArray, result: ShapleyValues, tolerance: float) -> None:
+    """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
+    if not federation.has_harm:
+        return
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
+    distance = np.where(np.isfinite(floor), np.asarray(federation.negative_weights() @ profile) - floor, 1.0)
+    reached = 40.0 * np.finfo(float).eps * float((np.abs(np.where(np.isfinite(floor), floor, 1.0)) / distance).max())
+    if max(reached, result.efficiency_gap) > tolerance:
+        raise NotConverged(
+            f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
+            f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few agents",
+            result=result,
+        )
 
 
 def undefined_values(n_agents: int) -> ShapleyValues:

@@ -1,0 +1,115 @@
+"""Newton systems: a positive semidefinite curvature plus a diagonal, solved densely or by conjugate gradients.
+
+Dense curvature may be a stack of matrices, one per program of a batch. Sparse curvature is never formed: with weights W
+and bends b >= 0 it is W^T diag(b) W + diag(d), and one product costs two passes over the non-zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.arrays import FloatArray
+
+__all__ = ["Curvature", "DenseCurvature", "SparseCurvature"]
+
+# Ridge of systems without a barrier, per coordinate: picks a step where there is no curvature.
+RIDGE = 1e-13
+LARGE = 48  # from this size on a single dense system is factorised as symmetric
+CG_TOLERANCE = 1e-10
+MOST_CG_STEPS = 400
+
+
+class Curvature:
+    """What the interior point asks of a curvature."""
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        """(curvature + diagonal)^-1 right."""
+        raise NotImplementedError
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        """The same without a diagonal, over the coordinates that are not held; held ones get 0."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCurvature(Curvature):
+    """A matrix, or a stack of them, (..., n, n)."""
+
+    matrix: FloatArray
+
+    @classmethod
+    def scaled(cls, hessian: FloatArray, left: FloatArray, right: FloatArray) -> DenseCurvature:
+        """-left hessian right."""
+        return cls(-left[..., :, None] * hessian * right[..., None, :])
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        return _solve(_add_diagonal(self.matrix, diagonal), right)
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        loose = ~(held[..., :, None] | held[..., None, :])
+        ridge = RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
+        matrix = _add_diagonal(np.where(loose, self.matrix, 0.0), np.where(held, 1.0, ridge))
+        return np.where(held, 0.0, _solve(matrix, np.where(held, 0.0, right)))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseCurvature(Curvature):
+    """left^T W^T diag(bends) W right + diag(plain): `left` and `right` scale the coordinates."""
+
+    weights: Any
+    bends: FloatArray
+    plain: FloatArray
+    left: FloatArray
+    right: FloatArray
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        return self._conjugate_gradients(diagonal, right, np.ones(right.size))
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        free = np.where(held, 0.0, 1.0)
+        return self._conjugate_gradients(np.where(held, 1.0, RIDGE), right * free, free)
+
+    def _conjugate_gradients(self, diagonal: FloatArray, right: FloatArray, free: FloatArray) -> FloatArray:
+        """Preconditioned by the diagonal; stops at a residual of CG_TOLERANCE of the right side."""
+        on_diagonal = self.left * self.right * (self.weights.power(2).T @ self.bends) + self.plain
+        inverse = 1.0 / (np.where(free > 0, on_diagonal, 0.0) + diagonal)
+        plain = np.where(free > 0, self.plain, 0.0) + diagonal
+        solution = np.zeros(right.size)
+        residual = right.copy()
+        direction = scaled = inverse * residual
+        energy = float(residual @ scaled)
+        first = energy
+        for _ in range(MOST_CG_STEPS):
+            if energy <= CG_TOLERANCE**2 * first or energy == 0.0:
+                break
+            reached = self.weights.T @ (self.bends * (self.weights @ (self.right * direction)))
+            product = free * (self.left * reached) + plain * direction
+            length = energy / float(direction @ product)
+            solution = solution + length * direction
+            residual = residual - length * product
+            scaled = inverse * residual
+            before, energy = energy, float(residual @ scaled)
+            direction = scaled + (energy / before) * direction
+        return solution
+
+
+def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    if matrix.ndim == 2 and matrix.shape[0] >= LARGE and np.isfinite(matrix).all():
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - for large systems only
+
+        try:
+            return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right, check_finite=False))
+        except LinAlgError:  # not positive definite by rounding
+            pass
+    return np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
+
+
+def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
+    total = matrix.copy()
+    index = np.arange(matrix.shape[-1])
+    total[..., index, index] += diagonal
+    return total

@@ -1,0 +1,1 @@
+"""Pictures drawn by hand as SVG, which stretch to the width of the page."""

@@ -1,0 +1,165 @@
+"""What every section of the report looks at: the comparison, the unit of amounts, and which agents are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.comparison import BASELINES, Comparison
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.outcome import Outcome
+from fedpact.report.format import Unit, counted
+from fedpact.report.html import Html, el
+from fedpact.scenario import Money
+from fedpact.settlement import Settlement, settle
+
+__all__ = ["FEW", "MOST_SHOWN", "Selection", "View", "losses_first"]
+
+FEW = 30
+"""Up to this many agents are all shown."""
+
+MOST_SHOWN = 20
+"""How many of more than that are shown."""
+
+MOST_LOSSES = 12
+"""Of many agents, how many that lose are shown before those that gain most."""
+
+COLOURS = 5
+SHORT_NAME = 12
+# Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
+PAYOFF_DECIMALS = 4
+MOST_DECIMALS = 15
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The agents a picture shows, by number, and how many it leaves out."""
+
+    agents: Sequence[int]
+    left_out: int
+    why: str
+
+    @property
+    def note(self) -> Html | None:
+        """What was left out, in words; None if nothing."""
+        if not self.left_out:
+            return None
+        text = f"Shown: the {len(self.agents)} members with {self.why}. {counted(self.left_out, 'more member')} "
+        verb = "is" if self.left_out == 1 else "are"
+        return el("p", text, verb, " not shown; ", el("a", "all numbers", href="#numbers"), ".", class_="note")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """A comparison as the report shows it."""
+
+    comparison: Comparison
+    title: str
+    description: str
+    money: Money | None
+
+    @property
+    def federation(self) -> Federation:
+        """The federation compared."""
+        return self.comparison.federation
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+        return self.federation.agent_names
+
+    @property
+    def panels(self) -> str:
+        """The class of a row of panels: with more room where names are long."""
+        return "panels roomy" if max(map(len, self.names)) > SHORT_NAME else "panels"
+
+    @cached_property
+    def unit(self) -> Unit:
+        """What amounts are shown in."""
+        sizes = [outcome.payoffs for outcome in self.comparison.outcomes]
+        return Unit.of(self.money, np.concatenate(sizes) if sizes else np.zeros(1))
+
+    @cached_property
+    def deals(self) -> Sequence[Outcome]:
+        """The outcomes in which agents federate."""
+        return [outcome for outcome in self.comparison.outcomes if outcome.federated]
+
+    @cached_property
+    def mechanisms_proper(self) -> Sequence[Outcome]:
+        """The outcomes of mechanisms rather than of baselines; of all if there are only baselines."""
+        proper = [outcome for outcome in self.comparison.outcomes if outcome.mechanism not in BASELINES]
+        return proper or self.comparison.outcomes
+
+    @cached_property
+    def chosen(self) -> Outcome | None:
+        """The recommended outcome, or the first that there is."""
+        recommendation = self.comparison.recommendation
+        if recommendation is not None:
+            return self.comparison[recommendation.mechanism]
+        return next(iter(self.comparison.outcomes), None)
+
+    @cached_property
+    def best_welfare(self) -> float:
+        """The welfare of the social optimum; NaN if nothing was solved."""
+        return self.comparison.best_welfare if self.comparison.outcomes else float("nan")
+
+    def share_of_best(self, welfare: float) -> float:
+        """Welfare as a part of the best possible; NaN where that is no yardstick."""
+        if abs(self.best_welfare) <= self.unit.noise and abs(welfare) <= self.unit.noise:
+            return 1.0
+        return welfare / self.best_welfare if self.best_welfare > self.unit.noise else float("nan")
+
+    def title_of(self, outcome: Outcome) -> str:
+        """What people call the outcome's mechanism."""
+        return self.comparison.title(outcome.mechanism)
+
+    def colour(self, outcome: Outcome) -> str:
+        """The class that gives the mechanism its colour."""
+        federated = [each.mechanism for each in self.deals]
+        return f"mech{federated.index(outcome.mechanism) % COLOURS}" if outcome.federated else "alone"
+
+    @cached_property
+    def settlements(self) -> Mapping[str, Settlement | None]:
+        """The transfers of every outcome, by mechanism; None where the payments do not balance."""
+        return {outcome.mechanism: self._settled(outcome) for outcome in self.comparison.outcomes}
+
+    def select(self, sizes: FloatArray, why: str) -> Selection:
+        """All agents if they are few, otherwise those with the largest `sizes`, largest first."""
+        n_agents = self.federation.n_agents
+        if n_agents <= FEW:
+            return Selection(range(n_agents), 0, why)
+        ranked = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MOST_SHOWN]
+        return Selection([int(agent) for agent in ranked], n_agents - len(ranked), why)
+
+    def _settled(self, outcome: Outcome) -> Settlement | None:
+        payments = outcome.payments
+        if np.abs(payments).max() <= self.unit.noise:
+            payments = np.zeros_like(payments)
+        try:
+            if self.money is not None:
+                rate, currency = self.money.per_payoff, self.money.currency
+                return settle(payments, names=outcome.agents, per_payoff=rate, currency=currency)
+            decimals = _decimals(payments)
+            return settle(payments, names=outcome.agents, currency=self.unit.label, decimals=decimals)
+        except InvalidInput:
+            return None
+
+
+def losses_first(gaps: FloatArray) -> FloatArray:
+    """Sizes for `View.select`: the worst losses come first, then the largest gains, and never only losses."""
+    place = np.empty(gaps.size)
+    place[np.argsort(gaps, kind="stable")] = np.arange(gaps.size)
+    worst = (gaps < 0) & (place < MOST_LOSSES)
+    return np.where(worst, 2.0 * gaps.size - place, place)
+
+
+def _decimals(payments: FloatArray) -> int:
+    largest = float(np.abs(payments).max())
+    if not 0 < largest < np.inf:
+        return PAYOFF_DECIMALS
+    return int(np.clip(PAYOFF_DECIMALS - 1 - np.floor(np.log10(largest)), PAYOFF_DECIMALS, MOST_DECIMALS))

@@ -1,0 +1,100 @@
+"""What the report says in plain words of mechanisms, claims, assumptions and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedpact.properties import Claim
+
+__all__ = ["ASSUMPTIONS", "CLAIMS", "EVIDENCE", "GLOSSARY", "MECHANISMS", "SHAPLEY_METHODS"]
+
+MECHANISMS: Mapping[str, str] = {
+    "externality": (
+        "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
+        "data it gives."
+    ),
+    "shapley": (
+        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves."
+    ),
+    "voluntary": "The model is shared freely and nobody pays; each member contributes only what suits itself.",
+    "standalone": "Nobody federates: each member trains alone on its own data.",
+}
+
+CLAIMS: Mapping[Claim, tuple[str, str]] = {
+    Claim.NASH: (
+        "Nobody gains by acting alone",
+        "No single member could do better by acting differently while the others keep to the deal.",
+    ),
+    Claim.BUDGET_BALANCE: (
+        "The payments balance",
+        "What is paid in is paid out: no outside money is needed and none is left over.",
+    ),
+    Claim.SOCIAL_OPTIMALITY: (
+        "Best for all together",
+        "No other contributions would leave the members better off in total.",
+    ),
+    Claim.INDIVIDUAL_RATIONALITY: (
+        "Everybody does at least as well as alone",
+        "No member has a reason to leave the federation and train by itself.",
+    ),
+    Claim.RECIPROCITY: (
+        "Everybody gets its fair share",
+        "Each member gets out at least its Shapley share of what the federation achieves.",
+    ),
+}
+
+ASSUMPTIONS: Mapping[str, str] = {
+    "non-negative weights": "Nobody's data makes anybody else's model worse.",
+    "three beneficiaries": "Every member's data is useful to at least three members, itself included.",
+    "interior equilibrium": "Under the deal everybody contributes something, and nobody all it has.",
+    "interior standalone optimum": "Alone, everybody would use some of its data, and nobody all of it.",
+    "domain": "No contributions within the caps could harm a member beyond what its payoff curve describes.",
+}
+
+EVIDENCE: Mapping[str, str] = {
+    "agent": "member",
+    "index": "its number, from 0",
+    "deviation": "its best other contribution",
+    "utility": "its net benefit",
+    "deviation_utility": "its net benefit then",
+    "sum": "sum of all payments",
+    "turnover": "sum of their sizes",
+    "better_welfare": "welfare that can be reached",
+    "better_contributions": "contributions that reach it",
+    "upper_bound": "no welfare exceeds",
+    "ir_gap": "its gain against standing alone",
+    "endowments": "what would keep those who lose",
+    "benefit": "payoff plus payment",
+    "shapley_value": "Shapley share",
+    "worst_ratio": "lowest part of a share returned",
+    "worst_agent": "to member",
+    "worst_contributions": "at contributions",
+    "equilibria_searched": "equilibria looked at",
+}
+
+SHAPLEY_METHODS: Mapping[str, str] = {
+    "enumeration": "going through all groups of members",
+    "quadrature": "an exact integral, evaluated numerically",
+    "sampling": "sampling orders of joining",
+}
+
+GLOSSARY: Mapping[str, str] = {
+    "Member": "Whoever takes part in the federation; also called an agent.",
+    "Contribution": "How much data a member puts in, in the unit in which the federation was described.",
+    "Cap": "The most a member could contribute.",
+    "Payoff": "What the trained model is worth to a member.",
+    "Payment": "Money a member receives (+) or pays (−) under the deal. Payments only pass between members.",
+    "Net benefit": "Payoff, minus the cost of contributing, plus the payment. Also called utility.",
+    "Welfare": "The net benefits of all members added up.",
+    "Standing alone": "What a member could do by itself, with its own data only.",
+    "Gain": "Net benefit in the federation minus net benefit alone. Below zero the member would rather leave.",
+    "Endowment": "The subsidy that would just keep a member who would otherwise leave.",
+    "Shapley share": (
+        "A member's fair share of everything achieved together: what it adds when it joins, averaged over all orders "
+        "in which the members could have joined."
+    ),
+    "Benefit": "Payoff plus payment: what a member gets out of the federation, before its own costs.",
+    "Mechanism": "The rules of the deal: who contributes how much and who pays whom.",
+    "Equilibrium": "A state in which no single member gains by acting differently.",
+    "Certificate": "A check of one claim, computed apart from the method that found the deal, with its evidence.",
+}

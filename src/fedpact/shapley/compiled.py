@@ -1,0 +1,265 @@
+"""The quadrature for many agents: rows of weights handed to the compiled kernels, integrals summed per agent.
+
+`fedpact.shapley.quadrature` says what is integrated and is the readable form for few agents. Here the nodes are chosen
+for a tolerance, sparse weights cost by their non-zeros, and groups of identical agents count as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.federation import Federation
+from fedpact.payoffs import Payoff
+from fedpact.population import Population
+from fedpact.shapley.quadrature import gauss_legendre
+
+__all__ = ["Entries", "Integrals", "Precision", "integrate", "own_pieces", "potential_curvature", "rows_of"]
+
+# Rows with up to twice as many entries are integrated exactly in q.
+MOST_EXACT_NODES = 12
+MOST_EXACT_NODES_HARMED = 32
+WINDOW_NODES = 48
+MANY_ROWS = 20_000  # receivers whose nodes are held at once
+FEW_ROWS = 100  # receivers whose curvature is held at once
+DENSE_FROM = 0.5  # share of non-zero weights from which a matrix is treated as full
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Precision:
+    """How finely to integrate.
+
+    Attributes
+    ----------
+    per_octave
+        t nodes to each doubling: the error falls like exp(-pi^2 per_octave / log 2).
+    q_nodes, living
+        Gauss-Legendre nodes in sqrt(q), and how many e-foldings of the integrand they cover.
+    series, tail
+        Where the series in q m and the nodes towards t = 0 are cut.
+    """
+
+    per_octave: int
+    q_nodes: int
+    living: float
+    series: float
+    tail: float
+
+    @classmethod
+    def for_curvature(cls, *, harmed: bool) -> Precision:
+        """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them."""
+        if harmed:
+            return cls(per_octave=2, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
+        return cls(per_octave=1, q_nodes=6, living=10.0, series=1e-3, tail=1e-3)
+
+    @classmethod
+    def reaching(cls, tolerance: float) -> Precision:
+        """Nodes for a relative error of `tolerance` in every value (measured: well below it)."""
+        if tolerance >= 1e-4:
+            return cls(per_octave=1, q_nodes=10, living=16.0, series=1e-6, tail=1e-6)
+        if tolerance >= 1e-8:
+            return cls(per_octave=2, q_nodes=16, living=32.0, series=1e-10, tail=1e-10)
+        return cls(per_octave=3, q_nodes=24, living=40.0, series=1e-13, tail=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Entries:
+    """Who reaches whom: receiver i owns the entries starts[i] to starts[i + 1].
+
+    `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it stands for
+    in the receiver's product; both are one unless agents are grouped.
+    """
+
+    n_agents: int
+    starts: np.ndarray
+    agents: np.ndarray
+    weights: FloatArray
+    counts: FloatArray
+    credits: FloatArray | None
+    payoff: Payoff
+    values: FloatArray
+
+    def blocks(self, most: int = MANY_ROWS) -> Iterator[Entries]:
+        """The same entries, at most `most` receivers at a time, so that their nodes fit into memory."""
+        n_receivers = self.starts.size - 1
+        if n_receivers <= most:
+            yield self
+            return
+        for first in range(0, n_receivers, most):
+            last = min(first + most, n_receivers)
+            own = slice(self.starts[first], self.starts[last])
+            yield replace(
+                self,
+                starts=self.starts[first : last + 1] - self.starts[first],
+                agents=self.agents[own],
+                weights=self.weights[own],
+                counts=self.counts[own],
+                credits=None if self.credits is None else self.credits[own],
+                payoff=self.payoff.take(np.arange(first, last)),
+                values=self.values[first:last],
+            )
+
+    def per_agent(self, integrals: FloatArray) -> FloatArray:
+        """Entries summed over receivers."""
+        credited = integrals if self.credits is None else integrals * self.credits
+        if self.agents.size == (self.starts.size - 1) * self.n_agents and self.credits is None:
+            return credited.reshape(-1, self.n_agents).sum(axis=0)
+        return np.bincount(self.agents, weights=credited, minlength=self.n_agents)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Integrals:
+    """Shapley values, their slopes d phi_j / d s_j, and the bends d^2 phi_j / d s_j^2, per agent."""
+
+    values: FloatArray
+    slopes: FloatArray
+    bends: FloatArray
+
+
+def rows_of(federation: Federation | Population) -> Entries:
+    """The entries of a federation, or of one agent per type of a population."""
+    if isinstance(federation, Population):
+        return _grouped(federation)
+    n_agents = federation.n_agents
+    weights = federation.weights
+    if not federation.is_sparse and np.count_nonzero(weights) >= DENSE_FROM * weights.size:
+        starts = np.arange(0, n_agents**2 + 1, n_agents)
+        agents = np.broadcast_to(np.arange(n_agents, dtype=np.int32), (n_agents, n_agents)).ravel()
+        numbers = weights.ravel()
+    elif federation.is_sparse:
+        starts, agents, numbers = weights.indptr.astype(np.int64), weights.indices, weights.data
+    else:
+        row, agents = np.nonzero(weights)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_agents))])
+        numbers = weights[row, agents]
+    return Entries(
+        n_agents=n_agents,
+        starts=starts,
+        agents=agents,
+        weights=numbers,
+        counts=np.ones(numbers.size),
+        credits=None,
+        payoff=federation.payoff,
+        values=federation.values,
+    )
+
+
+def integrate(entries: Entries, contributions: FloatArray, precision: Precision) -> Integrals:
+    """All Shapley integrals of a profile. Cost: entries x t nodes, a few operations each."""
+    from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
+
+    values, slopes, bends = (np.zeros(entries.n_agents) for _ in range(3))
+    for block in entries.blocks():
+        x, factors, times, log_masses = _prepared(block, contributions, precision)
+        value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
+        per_octave = precision.per_octave if times.shape[1] > 1 else 1
+        most = MOST_EXACT_NODES_HARMED if (x < 0).any() else MOST_EXACT_NODES
+        kernels.sum_entries(
+            block.starts, x, block.counts, factors, times, per_octave, log_masses, _exact_rules(most),
+            gauss_legendre(precision.q_nodes), gauss_legendre(WINDOW_NODES), precision.living, precision.series,
+            value, slope, bend,
+        )  # fmt: skip
+        values += block.per_agent(value)
+        slopes += block.per_agent(slope * block.weights)
+        bends -= block.per_agent(bend * block.weights**2)
+    return Integrals(values=values, slopes=slopes, bends=bends)
+
+
+def potential_curvature(entries: Entries, contributions: FloatArray) -> FloatArray:
+    """The Hessian of the potential, (n, n), off its diagonal and to a few per cent: enough for a Newton direction.
+
+    The diagonal is `Integrals.bends`.
+    """
+    from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
+
+    hessian = np.zeros((entries.n_agents, entries.n_agents))
+    precision = Precision.for_curvature(harmed=bool((entries.weights < 0).any()))
+    for block in entries.blocks(FEW_ROWS):
+        x, factors, times, log_masses = _prepared(block, contributions, precision)
+        slots = max(precision.q_nodes, MOST_EXACT_NODES) if (x < 0).any() else 1
+        rows = np.zeros((times.size * slots, entries.n_agents))
+        kernels.curvature_rows(
+            block.starts, block.agents, x, block.weights, block.counts, factors, times, log_masses,
+            _exact_rules(MOST_EXACT_NODES), gauss_legendre(precision.q_nodes), precision.living, rows,
+        )  # fmt: skip
+        hessian -= rows.T @ rows
+    return hessian
+
+
+def own_pieces(
+    entries: Entries, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
+) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent of an ungrouped row."""
+    from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
+
+    x, factors, times, log_masses = _prepared(entries, contributions, precision, lowest=lowest)
+    receivers = np.repeat(np.arange(entries.starts.size - 1), np.diff(entries.starts))
+    mine = np.flatnonzero(entries.agents == agent)
+    places = np.full(entries.starts.size - 1, -1)
+    places[receivers[mine]] = mine
+    weights = np.zeros(places.size)
+    weights[receivers[mine]] = entries.weights[mine]
+    coefficients = np.empty(times.shape)
+    most = MOST_EXACT_NODES_HARMED
+    kernels.own_coefficients(
+        entries.starts, places, x, entries.counts, factors, times, log_masses, _exact_rules(most),
+        gauss_legendre(WINDOW_NODES), precision.living, coefficients,
+    )  # fmt: skip
+    counts = (coefficients > 0) & (weights != 0)[:, None]
+    return coefficients[counts], (times * weights[:, None])[counts]
+
+
+def _prepared(
+    entries: Entries, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
+) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
+    """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
+    x = entries.weights * contributions[entries.agents]
+    pulled = entries.counts * x
+    low = _row_sums(np.minimum(pulled, 0.0), entries.starts)
+    high = _row_sums(np.maximum(pulled, 0.0), entries.starts)
+    factors = _row_sums(entries.counts, entries.starts).astype(np.int64)
+    step = np.log(2.0) / precision.per_octave
+    times, log_masses = entries.payoff.rule(low if lowest is None else lowest, high, step, precision.tail)
+    log_masses = log_masses + np.log(entries.values)[:, None]
+    return x, factors, np.ascontiguousarray(times[:, ::-1]), np.ascontiguousarray(log_masses[:, ::-1])
+
+
+def _row_sums(numbers: FloatArray, starts: np.ndarray) -> FloatArray:
+    sums = np.zeros(starts.size - 1)
+    filled = np.flatnonzero(np.diff(starts))
+    if filled.size:
+        sums[filled] = np.add.reduceat(numbers, starts[filled])
+    return sums
+
+
+def _grouped(population: Population) -> Entries:
+    """Per type: the other types, its own type's other agents, and the agent itself."""
+    types = population.types
+    k = types.n_agents
+    weights = np.hstack([types.dense_weights(), population.own_weights[:, None]])
+    counts = np.hstack([np.broadcast_to(population.counts, (k, k)) - np.eye(k), np.ones((k, 1))])
+    met = np.hstack([np.broadcast_to(population.counts[:, None], (k, k)) - np.eye(k), np.ones((k, 1))])
+    agents = np.hstack([np.broadcast_to(np.arange(k), (k, k)), np.arange(k)[:, None]])
+    keep = (counts > 0) & (weights != 0)
+    return Entries(
+        n_agents=k,
+        starts=np.concatenate([[0], np.cumsum(keep.sum(axis=1))]),
+        agents=agents[keep],
+        weights=weights[keep],
+        counts=counts[keep],
+        credits=met[keep],
+        payoff=types.payoff,
+        values=types.values,
+    )
+
+
+@lru_cache(maxsize=4)
+def _exact_rules(most: int) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Gauss-Legendre rules of 1 to `most` nodes, one after the other, and where each starts."""
+    rules = [gauss_legendre(count) for count in range(1, most + 1)]
+    starts = np.concatenate([[0, 0], np.cumsum([nodes.size for nodes, _ in rules])])
+    return np.concatenate([nodes for nodes, _ in rules]), np.concatenate([weights for _, weights in rules]), starts

@@ -1,0 +1,393 @@
+"""The compiled heart of the quadrature: one receiver's integral over t and q, for every agent whose data reaches it.
+
+With m_k = 1 - e^{-t x_k}, x_k = w_ik s_k, a receiver credits agent j with
+
+    sum over t, q of weight x m_j x prod_{k != j} (1 - q m_k).
+
+The nodes t are spaced by a fixed fraction of an octave, so m at 2t follows from m at t as m (2 - m), without another
+exponential; from e = 1 - m < 1/2 on, e is squared instead, which keeps the digits of both. The product does not depend
+on j once divided by its j-th factor, so it is formed once per t. Where q m is small, as in all large federations, its
+logarithm is a short series in the power sums of m, and the sum over q a polynomial in m_j: then neither products nor
+quotients are formed per agent at all.
+
+A receiver that is harmed (some x_k < 0) has factors above one; it goes a slower way in logarithms, which cannot
+overflow. On [0, 1] its integrand is log-concave in q: the q nodes are laid around its peak.
+
+Agents may stand for several identical ones (`counts`): factors are then raised to that power.
+"""
+
+# The loops are written out for the compiler, which turns those over agents into vector instructions.
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+__all__ = ["curvature_rows", "own_coefficients", "sum_entries"]
+
+FAST = {"reassoc", "contract", "nsz", "arcp"}
+LONGEST_SERIES = 38
+SERIES_LIMIT = 0.3  # the series is used up to this largest q m
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _advance(e, m):
+    """From t to 2t."""
+    for k in range(m.size):
+        squared = e[k] * e[k]
+        doubled = m[k] * (2.0 - m[k])
+        if squared < 0.5:
+            doubled = 1.0 - squared
+        else:
+            squared = 1.0 - doubled
+        e[k] = squared
+        m[k] = doubled
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _lay_q(mass, exact_nodes, exact_weights, roots, root_weights, living, q, q_weights):
+    """Nodes on [0, 1]: exact for few agents, else Gauss-Legendre in sqrt(q) up to where the integrand lives.
+
+    Returns the end of the range.
+    """
+    if exact_nodes.size:
+        for i in range(exact_nodes.size):
+            q[i] = exact_nodes[i]
+            q_weights[i] = exact_weights[i]
+        return 1.0
+    end = math.sqrt(living / mass) if mass > living else 1.0
+    for i in range(roots.size):
+        root = end * roots[i]
+        q[i] = root * root
+        q_weights[i] = 2.0 * root * end * root_weights[i]
+    return end * end
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, moments, value, slope, bend):
+    """One t, by power sums: log prod = -sum_p q^p S_p / p, and 1 / (1 - q m) = sum_p q^p m^p."""
+    n_agents, n_q = m.size, q_weights.size
+    for k in range(n_agents):
+        power[k] = counts[k]
+    for p in range(1, terms + 1):
+        total = 0.0
+        for k in range(n_agents):
+            raised = power[k] * m[k]
+            power[k] = raised
+            total += raised
+        sums[p] = total / p
+    for i in range(n_q):
+        exponent = 0.0
+        for p in range(terms, 0, -1):
+            exponent = (exponent + sums[p]) * q[i]
+        part[i] = level * q_weights[i] * math.exp(-exponent)
+    for p in range(terms + 1):
+        total = 0.0
+        for i in range(n_q):
+            total += part[i]
+            part[i] *= q[i]
+        moments[p] = total
+    for k in range(n_agents):
+        power[k] = moments[terms]
+    for p in range(terms - 1, -1, -1):
+        moment = moments[p]
+        for k in range(n_agents):
+            power[k] = power[k] * m[k] + moment
+    for k in range(n_agents):
+        value[k] += power[k] * m[k]
+        rate = power[k] * e[k] * t
+        slope[k] += rate
+        bend[k] += rate * t
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _product(level, m, counts, q, q_weights, part):
+    """level x weight x prod_k (1 - q m_k)^counts_k at every q."""
+    for i in range(q_weights.size):
+        part[i] = level * q_weights[i]
+    for k in range(m.size):
+        if counts[k] == 1.0:
+            for i in range(q_weights.size):
+                part[i] *= 1.0 - q[i] * m[k]
+        elif m[k] > 0.0:
+            for i in range(q_weights.size):
+                part[i] *= math.exp(counts[k] * math.log1p(-q[i] * m[k]))
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _by_products(m, e, t, q, part, value, slope, bend):
+    """One t, by the product at every q divided by each agent's factor."""
+    for k in range(m.size):
+        total = 0.0
+        for i in range(part.size):
+            total += part[i] / (1.0 - q[i] * m[k])
+        value[k] += total * m[k]
+        rate = total * e[k] * t
+        slope[k] += rate
+        bend[k] += rate * t
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol, value, slope, bend):
+    """A receiver that nobody harms."""
+    n_agents = x.size
+    exact_nodes, exact_weights = exact
+    n_q = exact_nodes.size if exact_nodes.size else roots[0].size
+    m, e, power = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
+    q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
+    sums, moments = np.empty(LONGEST_SERIES + 2), np.empty(LONGEST_SERIES + 2)
+    for first in range(per_octave):
+        for place in range(first, times.size, per_octave):
+            t = times[place]
+            if place == first or per_octave == times.size:
+                for k in range(n_agents):
+                    m[k] = -math.expm1(-t * x[k])
+                    e[k] = math.exp(-t * x[k])
+            else:
+                _advance(e, m)
+            level = math.exp(log_masses[place])
+            if level == 0.0:
+                continue
+            mass, top = 0.0, 0.0
+            for k in range(n_agents):
+                mass += counts[k] * m[k]
+                if m[k] > top:
+                    top = m[k]
+            end = _lay_q(mass, exact_nodes, exact_weights, roots[0], roots[1], living, q, q_weights)
+            terms = 0
+            if not exact_nodes.size and end * top < SERIES_LIMIT:
+                terms = 2 if end * top < 1e-12 else int(math.log(tol) / math.log(end * top)) + 2
+            if 0 < terms <= LONGEST_SERIES:
+                _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, moments, value, slope, bend)
+            else:
+                _product(level, m, counts, q, q_weights, part)
+                _by_products(m, e, t, q, part, value, slope, bend)
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _split(t, x, damped, sign):
+    """e^{-|t x|}, and -1 where the exponent -t x is positive. Returns nothing; fills `damped` and `sign`."""
+    for k in range(x.size):
+        damped[k] = math.exp(-abs(t * x[k]))
+        sign[k] = -1.0 if x[k] < 0.0 else 1.0
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _core(damped, sign, q):
+    """The factor 1 - q + q e, divided by e where e is above one."""
+    return q + (1.0 - q) * damped if sign < 0.0 else 1.0 - q + q * damped
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _slope_in_q(damped, sign, counts, q):
+    """Derivative of the log of the product: falling in q."""
+    total = 0.0
+    for k in range(damped.size):
+        total -= counts[k] * sign[k] * (1.0 - damped[k]) / _core(damped[k], sign[k], q)
+    return total
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _level_in_q(damped, sign, counts, q):
+    """Log of the product of the cores."""
+    total, block = 0.0, 1.0
+    for k in range(damped.size):
+        if counts[k] == 1.0:
+            block *= _core(damped[k], sign[k], q)
+            if block < 1e-200:
+                total += math.log(block)
+                block = 1.0
+        else:
+            total += counts[k] * math.log(_core(damped[k], sign[k], q))
+    return total + math.log(block)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _peak(damped, sign, counts):
+    """Where the log-concave product is largest, closely enough to lay nodes around it."""
+    low, high = 0.0, 1.0
+    if _slope_in_q(damped, sign, counts, 1e-300) <= 0.0:
+        return 0.0
+    for _ in range(24):
+        middle = 0.5 * (low + high)
+        if _slope_in_q(damped, sign, counts, middle) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _where_fallen(damped, sign, counts, peak, bound, floor):
+    """The q between `peak` and `bound` at which the log of the product has fallen to `floor`, or `bound`."""
+    if _level_in_q(damped, sign, counts, bound) >= floor:
+        return bound
+    inside, outside = peak, bound
+    for _ in range(14):
+        middle = 0.5 * (inside + outside)
+        if _level_in_q(damped, sign, counts, middle) >= floor:
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _lay_around_peak(damped, sign, counts, exact, window, living, q, q_weights):
+    """Nodes on [0, 1]: exact for few agents, else Gauss-Legendre around the peak. Returns how many."""
+    if exact[0].size:
+        q[: exact[0].size] = exact[0]
+        q_weights[: exact[0].size] = exact[1]
+        return exact[0].size
+    peak = _peak(damped, sign, counts)
+    floor = _level_in_q(damped, sign, counts, peak) - living
+    start = _where_fallen(damped, sign, counts, peak, 1e-300, floor)
+    end = _where_fallen(damped, sign, counts, peak, 1.0, floor)
+    for i in range(window[0].size):
+        q[i] = start + (end - start) * window[0][i]
+        q_weights[i] = (end - start) * window[1][i]
+    return window[0].size
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _harmed(x, counts, times, log_masses, exact, window, living, value, slope, bend):
+    """A receiver that somebody harms."""
+    n_agents = x.size
+    most = max(exact[0].size, window[0].size)
+    damped, sign = np.empty(n_agents), np.empty(n_agents)
+    q, q_weights, part = np.empty(most), np.empty(most), np.empty(most)
+    harm = 0.0
+    for k in range(n_agents):
+        harm += counts[k] * max(-x[k], 0.0)
+    for place in range(times.size):
+        t = times[place]
+        _split(t, x, damped, sign)
+        n_q = _lay_around_peak(damped, sign, counts, exact, window, living, q, q_weights)
+        for i in range(n_q):
+            level = log_masses[place] + t * harm + _level_in_q(damped, sign, counts, q[i])
+            part[i] = math.exp(level) * q_weights[i]
+        for k in range(n_agents):
+            total = 0.0
+            for i in range(n_q):
+                total += part[i] / _core(damped[k], sign[k], q[i])
+            value[k] += total * sign[k] * -math.expm1(-abs(t * x[k]))
+            rate = total * t * (damped[k] if sign[k] > 0.0 else 1.0)
+            slope[k] += rate
+            bend[k] += rate * t
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _exact_rule(n_factors, nodes, weights, starts):
+    """The Gauss-Legendre rule that integrates a polynomial of degree n - 1 exactly, or an empty one."""
+    half = (n_factors + 1) // 2
+    if half < starts.size - 1:
+        return nodes[starts[half] : starts[half + 1]], weights[starts[half] : starts[half + 1]]
+    return nodes[:0], weights[:0]
+
+
+@nb.njit(cache=True, parallel=True, error_model="numpy")
+def sum_entries(
+    starts, x, counts, factors, times, per_octave, log_masses, exact, roots, window, living, tol, value, slope, bend
+):
+    """Integrals of every entry of every receiver: `value`, `slope` / w and `bend` / w^2 are filled.
+
+    Receiver i owns the entries starts[i] to starts[i + 1] of `x` and `counts`; `factors[i]` is how many factors its
+    product has, `times[i]` and `log_masses[i]` its t nodes, per_octave of them to each doubling.
+    """
+    for i in nb.prange(starts.size - 1):
+        own = slice(starts[i], starts[i + 1])
+        rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
+        value[own] = 0.0
+        slope[own] = 0.0
+        bend[own] = 0.0
+        if x[own].size and x[own].min() < 0.0:
+            _harmed(
+                x[own], counts[own], times[i], log_masses[i], rule, window, living, value[own], slope[own], bend[own]
+            )
+        else:
+            _helped(
+                x[own], counts[own], times[i], per_octave, log_masses[i], rule, roots, living, tol,
+                value[own], slope[own], bend[own],
+            )  # fmt: skip
+
+
+@nb.njit(cache=True, parallel=True, error_model="numpy")
+def own_coefficients(starts, places, x, counts, factors, times, log_masses, exact, window, living, coefficients):
+    """What multiplies (1 - e^{-t w x}) in one agent's value, per receiver and t: the others' product, summed over q.
+
+    `places[i]` is the agent's entry in receiver i, or -1. The agent's own contribution does not enter.
+    """
+    for i in nb.prange(starts.size - 1):
+        if places[i] < 0:
+            for j in range(times.shape[1]):
+                coefficients[i, j] = 0.0
+            continue
+        own = slice(starts[i], starts[i + 1])
+        others = counts[own].copy()
+        others[places[i] - starts[i]] -= 1.0
+        rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
+        most = max(rule[0].size, window[0].size)
+        damped, sign = np.empty(others.size), np.empty(others.size)
+        q, q_weights = np.empty(most), np.empty(most)
+        harm = 0.0
+        for k in range(others.size):
+            harm += others[k] * max(-x[own][k], 0.0)
+        for j in range(times.shape[1]):
+            _split(times[i, j], x[own], damped, sign)
+            n_q = _lay_around_peak(damped, sign, others, rule, window, living, q, q_weights)
+            total = 0.0
+            for a in range(n_q):
+                level = log_masses[i, j] + times[i, j] * harm + _level_in_q(damped, sign, others, q[a])
+                total += q_weights[a] * math.exp(level)
+            coefficients[i, j] = total
+
+
+@nb.njit(cache=True, parallel=True, error_model="numpy")
+def curvature_rows(starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows):
+    """Rows b with sum b b^T = minus the Hessian of the potential off its diagonal: `slots` per receiver and t.
+
+    The pair (j, l) is credited with sum over q of level q r_j r_l, where r = t w e / (1 - q m): one row per q. For a
+    receiver that nobody harms one row is enough, with r at the mean of q under the weight level q. Agent k owns the
+    column agents[k].
+    """
+    slots = rows.shape[0] // times.size
+    n_times = times.shape[1]
+    for i in nb.prange(starts.size - 1):
+        own = slice(starts[i], starts[i + 1])
+        rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
+        most = max(rule[0].size, window[0].size)
+        damped, sign, m = np.empty(x[own].size), np.empty(x[own].size), np.empty(x[own].size)
+        q, q_weights, part = np.empty(most), np.empty(most), np.empty(most)
+        harm = 0.0
+        for k in range(damped.size):
+            harm += counts[own][k] * max(-x[own][k], 0.0)
+        for j in range(n_times):
+            t = times[i, j]
+            _split(t, x[own], damped, sign)
+            if harm > 0.0:
+                n_q = _lay_around_peak(damped, sign, counts[own], rule, window, living, q, q_weights)
+                for a in range(n_q):
+                    level = log_masses[i, j] + t * harm + _level_in_q(damped, sign, counts[own], q[a])
+                    part[a] = q_weights[a] * math.exp(level)
+            else:
+                n_q = rule[0].size if rule[0].size else window[0].size
+                for k in range(m.size):
+                    m[k] = 1.0 - damped[k]
+                mass = (counts[own] * m).sum()
+                _lay_q(mass, rule[0], rule[1], window[0], window[1], living, q, q_weights)
+                _product(math.exp(log_masses[i, j]), m, counts[own], q[:n_q], q_weights[:n_q], part)
+            place = (i * n_times + j) * slots
+            if harm == 0.0:
+                first, second = 0.0, 0.0
+                for a in range(n_q):
+                    first += part[a] * q[a]
+                    second += part[a] * q[a] * q[a]
+                if first == 0.0:
+                    continue
+                n_q, part[0], q[0] = 1, first * first / second, second / first
+            for a in range(n_q):
+                size = math.sqrt(part[a] * q[a]) * t
+                for k in range(damped.size):
+                    remaining = (damped[k] if sign[k] > 0.0 else 1.0) / _core(damped[k], sign[k], q[a])
+                    rows[place + a, agents[own][k]] += size * weights[own][k] * remaining

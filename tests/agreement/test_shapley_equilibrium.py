@@ -1,0 +1,56 @@
+"""The Shapley equilibrium by its potential against the paper's best-response dynamics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from strategies import FAMILIES, random_federation, random_profile
+
+import fedpact as fp
+from fedpact.programs.interior import maximise
+from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
+
+# Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the
+# equilibrium linearly.
+AGREEMENT = 1e-6
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.family)
+def test_potential_agrees_with_best_responses(family):
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        fed = random_federation(rng, n_agents=int(rng.integers(1, 6)), family=family)
+        equilibrium = fp.ShapleyMechanism().solve(fed).contributions
+        walk = fp.best_response_dynamics(fed)
+        size = max(float(equilibrium.max()), 1e-300)
+        np.testing.assert_allclose(walk.contributions, equilibrium, rtol=0, atol=AGREEMENT * size)
+
+
+def test_best_responses_end_at_the_same_point_from_anywhere():
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        fed = random_federation(rng, n_agents=3)
+        ends = [fp.best_response_dynamics(fed, start=random_profile(rng, fed)).contributions for _ in range(3)]
+        size = max(float(np.max(ends)), 1e-300)
+        np.testing.assert_allclose(ends, [ends[0]] * 3, rtol=0, atol=AGREEMENT * size)
+
+
+def test_both_evaluations_of_the_potential_have_the_same_maximiser():
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        fed = random_federation(rng, n_agents=int(rng.integers(1, 7)))
+        summed, integrated = (maximise(program(fed)) for program in (EnumeratedPotential, IntegratedPotential))
+        size = max(float(summed.contributions.max()), 1e-300)
+        np.testing.assert_allclose(integrated.contributions, summed.contributions, rtol=0, atol=1e-8 * size)
+
+
+@pytest.mark.parametrize("n_agents", [10, 18])
+def test_more_agents_are_an_equilibrium_too(n_agents):
+    """Across the sizes at which the evaluation of the potential changes: marginal shares, enumerated, meet costs."""
+    rng = np.random.default_rng(n_agents)
+    for harm in (False, True):
+        fed = random_federation(rng, n_agents=n_agents, harm=harm, family=fp.PowerLaw)
+        s = fp.ShapleyMechanism().solve(fed).contributions
+        excess = fp.shapley_values(fed, s, method="enumeration").gradient / fed.costs.slope(s) - 1.0
+        assert (excess[s < fed.caps] <= 1e-6).all()
+        assert (excess[s > 0] >= -1e-6).all()

@@ -1,0 +1,55 @@
+"""What mechanisms promise by design holds, wherever they are solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from certificates.hand import INSTANCES, MECHANISMS
+from fedpact.properties import Claim, Verdict
+from strategies import random_federations
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize("federation", INSTANCES.values(), ids=INSTANCES)
+def test_promises_hold(federation: fp.Federation, mechanism: fp.Mechanism) -> None:
+    certificates = mechanism.solve(federation).certificates
+    assert list(certificates) == [claim.value for claim in Claim]
+    for claim in mechanism.claims:
+        assert certificates[claim].verdict is Verdict.HOLDS, certificates[claim]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+def test_promises_hold_on_random_federations(mechanism: fp.Mechanism) -> None:
+    """All payoff families, harm, binding and infinite caps, rising marginal costs, unequal values."""
+    for federation in random_federations(seed=11, count=20):
+        outcome = mechanism.solve(federation)
+        for claim in mechanism.claims:
+            certificate = outcome.certificates[claim]
+            assert certificate.verdict is Verdict.HOLDS, (federation, certificate)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+def test_certificates_do_not_depend_on_what_the_solver_reported(mechanism: fp.Mechanism) -> None:
+    outcome = mechanism.solve(INSTANCES["figure 5"])
+    stripped = outcome.with_profile(outcome.contributions, outcome.payments)
+    assert stripped.solution is None
+    assert stripped.face is None
+    for claim in (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY):
+        assert stripped.certificates[claim].margin == outcome.certificates[claim].margin
+
+
+def test_margins_scale_with_money() -> None:
+    """Counting payoffs and costs in cents instead of euros multiplies payments and margins by a hundred."""
+    federation = INSTANCES["paper-w2"]
+    cents = fp.Federation(
+        federation.weights, costs=0.1, caps=federation.caps, payoff=federation.payoff, values=np.full(3, 100.0)
+    )
+    for name, mechanism in MECHANISMS.items():
+        euros, hundred = mechanism.solve(federation), mechanism.solve(cents)
+        np.testing.assert_allclose(hundred.payments, 100.0 * euros.payments, rtol=1e-9, atol=1e-12, err_msg=name)
+        for claim in (Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY, Claim.RECIPROCITY):
+            np.testing.assert_allclose(
+                hundred.certificates[claim].margin, 100.0 * euros.certificates[claim].margin, rtol=1e-7, atol=1e-10
+            )

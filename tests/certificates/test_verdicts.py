@@ -1,0 +1,63 @@
+"""How a margin becomes a verdict."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from certificates.hand import INSTANCES, MECHANISMS
+from fedpact.properties import Certificate, Claim, Verdict
+from fedpact.properties.certify import tolerance
+
+
+@pytest.mark.parametrize(
+    ("margin", "proven", "verdict"),
+    [
+        (0.5, True, Verdict.HOLDS),
+        (0.0, True, Verdict.HOLDS),
+        (-1e-9, True, Verdict.HOLDS),  # on the tolerance
+        (-1.0001e-9, True, Verdict.VIOLATED),
+        (-1.0, True, Verdict.VIOLATED),
+        (0.0, False, Verdict.NOT_REFUTED),
+        (-1.0, False, Verdict.VIOLATED),  # a search can refute
+        (math.nan, True, Verdict.VIOLATED),
+        (-math.inf, True, Verdict.VIOLATED),
+        (math.nan, False, Verdict.VIOLATED),
+    ],
+)
+def test_verdict_follows_from_the_margin(margin: float, proven: bool, verdict: Verdict) -> None:
+    certificate = Certificate.judge(Claim.NASH, margin, 1e-9, "everything", {"gain": -margin}, proven=proven)
+    assert certificate.verdict is verdict
+    assert certificate.holds == (verdict is not Verdict.VIOLATED)
+    assert (certificate.claim, certificate.tol, certificate.scope) == (Claim.NASH, 1e-9, "everything")
+
+
+def test_names_are_those_of_the_files_and_the_command_line() -> None:
+    assert [str(claim) for claim in Claim] == [
+        "nash",
+        "budget-balance",
+        "social-optimality",
+        "individual-rationality",
+        "reciprocity",
+    ]
+    assert [str(verdict) for verdict in Verdict] == ["holds", "violated", "not refuted"]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_tolerance_is_a_share_of_what_is_at_stake(name: str) -> None:
+    outcome = MECHANISMS[name].solve(INSTANCES["paper-w2"])
+    at_stake = np.abs(outcome.payoffs).sum() + outcome.costs.sum()
+    assert tolerance(outcome) == pytest.approx(1e-8 * at_stake, rel=1e-5)
+
+
+def test_nothing_at_stake_leaves_a_floor() -> None:
+    outcome = MECHANISMS["externality"].solve(INSTANCES["useless"])
+    assert 0.0 < tolerance(outcome) < 1e-12
+
+
+def test_certificates_are_frozen() -> None:
+    certificate = MECHANISMS["externality"].solve(INSTANCES["single"]).certificates[Claim.NASH]
+    with pytest.raises(AttributeError):
+        certificate.margin = 1.0  # type: ignore[misc]

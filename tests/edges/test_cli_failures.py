@@ -1,0 +1,198 @@
+"""Exit codes and one-line messages when a command fails, and what only a real pipe shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from edges.command_line import at_odds, crowd, piped
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with files of all sorts."""
+    (tmp_path / "malformed.toml").write_text("weights = [[1.0", encoding="utf-8")
+    (tmp_path / "misspelled.toml").write_text(
+        'wieghts = [[1.0]]\ncosts = 1\n[payoff]\nfamily = "log"', encoding="utf-8"
+    )
+    (tmp_path / "empty.json").write_text("", encoding="utf-8")
+    (tmp_path / "list.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "scenario.yaml").write_text("weights: 1", encoding="utf-8")
+    agents = ["agent 0", "agent 1", "agent 2"]
+    deal = {"mechanism": "externality", "agents": agents, "contributions": [1.0, 1.0], "payments": [0.0, 0.0, 0.0]}
+    (tmp_path / "short.json").write_text(json.dumps(deal), encoding="utf-8")
+    (tmp_path / "above.json").write_text(json.dumps(deal | {"contributions": [1.0, 401.0, 1.0]}), encoding="utf-8")
+    unbalanced = deal | {"contributions": [1.0] * 3, "payments": [0.5, 0.0, 0.0]}
+    (tmp_path / "unbalanced.json").write_text(json.dumps(unbalanced), encoding="utf-8")
+    return tmp_path
+
+
+BAD_INPUT = [
+    ("compare missing.toml", "missing.toml: there is no such file"),
+    ("compare missing", "there is no file 'missing' and no built-in federation of that name"),
+    ("compare " + "long" * 100, "there is no file"),
+    ("compare malformed.toml", "malformed.toml: the file is not valid TOML"),
+    ("compare misspelled.toml", 'did you mean "weights"?'),
+    ("compare empty.json", "empty.json: the file is empty"),
+    ("compare list.json", "a scenario must be an object"),
+    ("compare scenario.yaml", "must end in .toml or .json"),
+    ("compare -m vcg", "mechanism must be one of externality, shapley, voluntary, standalone, got 'vcg'"),
+    ("solve -m vcg", "mechanism must be one of"),
+    ("solve --leave some", "leave must be one of all, worst, got 'some'"),
+    ("check -c honesty", "--claim must be one of nash, budget-balance"),
+    ("check paper-w1 missing.json", "missing.json: there is no such file"),
+    ("check paper-w1 short.json", "short.json: contributions must be a list of 3 numbers"),
+    ("check paper-w1 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
+    ("check paper-w2 list.json", "a deal must be one JSON object"),
+    ("shapley -s 1,2", "5 agents, 2 numbers given"),
+    ("shapley -s 1,2,x,4,5", "--contributions must be numbers"),
+    ("shapley -s nan", "contributions must be finite"),
+    ("shapley -s -1", "must lie between 0 and the cap"),
+    ("shapley --method guessing", "method must be one of auto, enumeration"),
+    ("shapley paper-w3 -s 400,0,0", 'agent "agent 1" is harmed beyond the domain'),
+    ("settle --ledger ledger.txt", "--ledger must name a .csv or .json file"),
+    ("settle --ledger none/ledger.csv", "there is no such folder"),
+    ("settle --per-payoff 0", "per_payoff must be positive"),
+    ("settle --per-payoff nan", "per_payoff must be positive"),
+    ("settle paper-w1 unbalanced.json", "payments must sum to zero"),
+    ("new empty.json", "empty.json exists already"),
+    ("new mine.json", "must end in .toml"),
+    ("new none/mine.toml", "there is no such folder"),
+    ("new --from banks mine.toml", "there is no built-in federation 'banks'"),
+    ("new --names A,,B mine.toml", "names[1] must not be blank"),
+    ("new --names A,A mine.toml", "must differ from the others"),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), BAD_INPUT, ids=[command[:40] for command, _ in BAD_INPUT])
+def test_bad_input_is_one_line_and_exit_code_2(run, folder: Path, command: str, message: str) -> None:
+    before = sorted(folder.iterdir())
+    result = run(*command.split())
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "command", ["nonsense", "compare --nonsense", "new --agents 0", "shapley --seed -1", "settle --decimals 10"]
+)
+def test_misuse_is_exit_code_2_too(run, command: str) -> None:
+    result = run(*command.split())
+    assert result.code == 2
+    assert result.out == ""
+    assert "Traceback" not in result.err
+
+
+def test_not_converged_is_exit_code_3(run, tmp_path: Path) -> None:
+    path = at_odds(tmp_path / "odds.toml")
+    for command in (("solve", path), ("check", path), ("settle", path), ("shapley", path)):
+        result = run(*command, "-m", "voluntary")
+        assert result.code == 3
+        assert result.out == ""
+        assert result.err.startswith("error: no free-riding equilibrium was reached")
+        assert len(result.err.splitlines()) == 1
+
+
+def test_an_interrupt_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fp.ExternalityMechanism, "solve", interrupted)
+    result = run("solve")
+    assert result.code == 130
+    assert "Traceback" not in result.err
+
+
+def test_version_and_help(run) -> None:
+    assert run("--version").out.startswith("fedpact ")
+    listing = run("--help")
+    assert listing.code == 0
+    for command in ("compare", "solve", "check", "shapley", "settle", "new"):
+        assert command in listing.out
+        described = run(command, "--help")
+        assert described.code == 0
+        assert described.out.count("\n") > 5
+
+
+def test_a_folder_does_not_hide_a_built_in_federation(run, tmp_path: Path) -> None:
+    (tmp_path / "hospitals").mkdir()
+    assert run("settle").code == 0
+
+
+def test_names_are_shown_as_they_are(run, tmp_path: Path) -> None:
+    """Square brackets are no markup, and colons make no pictures."""
+    names = ["[bold]B[/bold]", ":smile:", "Zürich [/]"]
+    federation = fp.Federation(
+        np.ones((3, 3)) * 0.5 + np.eye(3) / 2, costs=[0.01, 0.02, 0.03], payoff=fp.Log(), names=names
+    )
+    money = fp.Money("[red]", 10.0)
+    fp.save_scenario(fp.Scenario(federation=federation, title="[i]T[/i]", money=money), tmp_path / "names.toml")
+    for command in ("compare", "solve", "settle", "shapley", "check"):
+        result = run(command, "names.toml")
+        assert result.code == 0
+        if command != "check":
+            for name in names:
+                assert name in result.words, command
+            assert "[red]" in result.words
+        if command not in ("settle", "shapley"):
+            assert "[i]T[/i]" in result.words
+
+
+# through a pipe
+
+
+def test_output_fits_eighty_columns_and_has_no_escape_codes(tmp_path: Path) -> None:
+    crowd(tmp_path / "crowd.toml")
+    commands = [[command, name] for name in ("hospitals", "crowd.toml") for command in ("solve", "settle", "shapley")]
+    commands += [
+        ["compare"],
+        ["compare", "paper-w3"],
+        ["compare", "crowd.toml", "-m", "externality", "-m", "voluntary"],
+    ]
+    commands += [["check", "crowd.toml"], ["solve", "-m", "shapley", "--leave", "worst"], ["--help"]]
+    result = piped(tmp_path, *commands)
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    assert "and 10 more agents; --json prints all" in result.stdout
+    too_long = [line for line in result.stdout.splitlines() if len(line) > 80]
+    assert too_long == []
+
+
+def test_failure_through_a_real_process(tmp_path: Path) -> None:
+    """`python -m fedpact` has the same exit codes, and says one line on standard error."""
+    result = subprocess.run(
+        [sys.executable, "-m", "fedpact", "compare", "missing.toml"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == "error: missing.toml: there is no such file; check the path\n"
+
+
+@pytest.mark.xfail(strict=True, reason="a closed pipe ends with exit code 1, which says that a claim fails")
+def test_a_reader_that_has_seen_enough_is_no_failed_claim(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "fedpact", "new", "--schema"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) != 1

@@ -1,0 +1,88 @@
+"""The public names. Other programs rely on them: a change here is a change for them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import fedpact
+
+PUBLIC = [
+    "Assumption",
+    "Certificate",
+    "Claim",
+    "Comparison",
+    "Cost",
+    "Equilibria",
+    "Exponential",
+    "ExternalityMechanism",
+    "Federation",
+    "FedpactError",
+    "InvalidInput",
+    "Linear",
+    "Log",
+    "Mechanism",
+    "Michaelis",
+    "MissingExtra",
+    "Money",
+    "NotConverged",
+    "Outcome",
+    "OutsideDomain",
+    "Payoff",
+    "PowerLaw",
+    "Quadratic",
+    "Recommendation",
+    "Scenario",
+    "Settlement",
+    "ShapleyMechanism",
+    "ShapleyValues",
+    "SocialOptimum",
+    "StableFederation",
+    "Standalone",
+    "Transfer",
+    "Verdict",
+    "Voluntary",
+    "best_response_dynamics",
+    "compare",
+    "load_scenario",
+    "personal_prices",
+    "save_scenario",
+    "settle",
+    "shapley_values",
+    "social_optimum",
+    "stable_federation",
+]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(fedpact.__path__, prefix="fedpact.")
+    if not module.name.endswith("__main__")  # runs the command line
+)
+
+
+def test_the_list_is_the_list() -> None:
+    assert fedpact.__all__ == PUBLIC
+    assert sorted(fedpact.__all__) == fedpact.__all__
+    assert len(set(fedpact.__all__)) == len(fedpact.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_is_there_and_explained(name: str) -> None:
+    exported = getattr(fedpact, name)
+    assert exported.__doc__
+    assert exported.__module__.startswith("fedpact.")
+
+
+def test_every_module_exports_what_it_says() -> None:
+    for name in MODULES:
+        module = importlib.import_module(name)
+        assert module.__doc__ or not getattr(module, "__all__", None), f"{name} has no docstring"
+        for exported in getattr(module, "__all__", []):
+            assert hasattr(module, exported), f"{name}.{exported}"
+
+
+def test_version_is_that_of_the_project() -> None:
+    from importlib.metadata import version
+
+    assert fedpact.__version__ == version("fedpact")

@@ -1,0 +1,125 @@
+"""Imports go one way, and `import fedpact` stays light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedpact
+
+PACKAGE = Path(fedpact.__file__).parent
+
+# Lowest first. A module may import from lower lines only; those of one line do not know each other.
+LAYERS = [
+    ["errors"],
+    ["arrays", "files"],
+    ["payoffs", "costs"],
+    ["federation"],
+    ["population"],
+    ["scenario", "settlement", "shapley"],
+    ["programs"],
+    ["properties"],
+    ["outcome"],
+    ["mechanisms"],
+    ["participation"],
+    ["comparison"],
+    ["__init__", "examples"],
+    ["records", "display"],
+    ["plots"],
+    ["report"],
+    ["cli"],
+    ["__main__"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# Pictures, notebooks and pages are methods of what they show; they are imported when asked for, and may look back.
+ON_REQUEST = {"display", "plots", "report"}
+
+HEAVY = ("jax", "flwr", "matplotlib", "pandas", "streamlit", "cvxpy", "rich", "typer", "hypothesis", "torch")
+
+
+def part_of(path: Path) -> str:
+    """The module or package directly under fedpact that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def arrows(path: Path) -> list[tuple[str, bool]]:
+    """What a file imports from fedpact, and whether it does so inside a function."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names = (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "fedpact" else [node.module]
+            )
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found += [(target(name), id(node) in inside) for name in names if name.split(".")[0] == "fedpact"]
+    return found
+
+
+def target(name: str) -> str:
+    """The part of fedpact that a dotted name belongs to; names such as fedpact.Outcome belong to the root."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in LEVEL else "__init__"
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_every_part_has_a_place() -> None:
+    assert {part_of(path) for path in FILES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])
+def test_no_arrow_goes_backwards(path: Path) -> None:
+    here = part_of(path)
+    for there, lazily in arrows(path):
+        if there == here or (lazily and there in ON_REQUEST):
+            continue
+        assert LEVEL[there] < LEVEL[here], f"{here} imports {there}"
+
+
+def dotted(path: Path) -> str:
+    """The name under which a file is imported."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    modules = {dotted(path): path for path in FILES}
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:  # what runs on import
+            if isinstance(node, ast.ImportFrom) and node.module in modules:
+                full = {f"{node.module}.{alias.name}" for alias in node.names}
+                graph[name] |= {entry if entry in modules else str(node.module) for entry in full}
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, " -> ".join((*above, name))
+        if name not in done:
+            for imported in graph[name]:
+                visit(imported, (*above, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_importing_fedpact_loads_nothing_heavy() -> None:
+    code = f"import sys, fedpact; print([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,185 @@
+"""The page as a whole: well-formed and self-contained in every case, and it shows the numbers of the outcomes."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.examples import hospitals
+from fedpact.report import render_report
+from fedpact.settlement import settle
+
+EUROS = fp.Money("EUR", 1_000_000.0)
+
+
+@pytest.mark.parametrize("money", [None, EUROS], ids=["payoff", "money"])
+def test_every_case_is_well_formed_and_self_contained(case, money, comparison_of, read):
+    page = read(render_report(comparison_of(case), scenario_title="<b>", description="& so on", money=money))
+    assert {"html", "head", "title", "main", "h1", "section"} <= page.tags
+    assert not page.tags & {"script", "img", "link", "iframe"}
+    assert not page.values("src")
+    assert all(target.startswith("#") for target in page.values("href"))
+    assert "http" not in page.source
+    assert "@import" not in page.source
+    assert set(re.findall(r"url\((.)", page.source)) <= {"#"}
+    assert "nan" not in re.findall(r"\w+", page.text)
+
+
+def test_ids_are_unique_and_links_lead_somewhere(case, comparison_of, read):
+    page = read(render_report(comparison_of(case)))
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {target[1:] for target in page.values("href")} <= set(ids)
+    assert {ident for named in page.values("aria-labelledby") for ident in named.split()} <= set(ids)
+
+
+def test_every_class_has_a_style(case, comparison_of, read):
+    page = read(render_report(comparison_of(case)))
+    style = files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8")
+    used = {name for given in page.values("class") for name in given.split()}
+    unstyled = used - set(re.findall(r"\.([a-z][\w-]*)", style))
+    assert not unstyled
+
+
+def test_tables_have_captions_and_scopes_and_pictures_have_titles(case, comparison_of):
+    source = render_report(comparison_of(case))
+    assert source.count("<table") == source.count("<caption")
+    assert not re.findall(r"<th(?![^>]*scope=)(?!ead)", source)
+    pictures = re.findall(r'<svg[^>]*class="chart"[^>]*>(<title)?', source)
+    assert all(pictures)
+
+
+def test_names_never_become_markup(comparison_of, read):
+    page = read(render_report(comparison_of("odd names"), scenario_title="<script>1</script>", description="<i>x"))
+    assert "script" not in page.tags and "i" not in page.tags
+    assert "<script>alert('x')</script>" in page.text
+    assert 'O\'Brien & "Sons"' in page.text
+    assert "\x00" not in page.source
+    page.source.encode()
+
+
+def test_the_same_comparison_gives_the_same_page(comparison_of):
+    assert render_report(comparison_of("hospitals")) == render_report(comparison_of("hospitals"))
+
+
+def test_the_hospitals_page_shows_the_outcomes(comparison_of, read):
+    comparison = comparison_of("hospitals")
+    scenario = hospitals()
+    page = read(
+        render_report(comparison, scenario_title=scenario.title, description=scenario.description, money=scenario.money)
+    )
+    text = page.text
+    assert scenario.title in text and scenario.description in text
+    assert comparison.recommendation is not None
+    assert comparison.recommendation.reason in text
+    assert f"fedpact {fp.__version__}" in text
+    for outcome in comparison:
+        for contribution in outcome.contributions:
+            assert f"{contribution:.2f}" in text
+        assert f"{outcome.welfare * 1e6:,.0f}" in text
+        assert f"{100 * outcome.welfare / comparison.best_welfare:.1f} %" in text
+        for gap in outcome.ir_gaps[np.abs(outcome.ir_gaps) > 1e-9]:
+            assert f"{gap * 1e6:+,.0f}".replace("-", "−") in text
+        for ratio in outcome.reciprocity_ratios:
+            assert f"{100 * ratio:.0f} %" in text
+        assert outcome.equilibria.note in text
+        assert all(sentence in text for sentence in outcome.diagnosis)
+    for stable in comparison.after_departures.values():
+        assert f"{stable.welfare * 1e6:,.0f}" in text
+
+
+def test_transfers_are_shown_to_the_cent(comparison_of, read):
+    comparison = comparison_of("hospitals")
+    text = read(render_report(comparison, money=EUROS)).text
+    for mechanism in ("externality", "shapley"):
+        outcome = comparison[mechanism]
+        settlement = settle(outcome.payments, names=outcome.agents, per_payoff=1e6, currency="EUR")
+        for transfer in settlement.transfers:
+            assert f"{transfer.payer} {transfer.payee} {transfer.cents / 100:,.2f}" in text
+            assert f"{transfer.payer} pays {transfer.payee} {transfer.cents / 100:,.2f} EUR." in text
+        assert f"{sum(transfer.cents for transfer in settlement.transfers) / 100:,.2f} EUR" in text
+
+
+def test_endowments_that_would_keep_the_leavers(comparison_of, read):
+    outcome = comparison_of("hospitals")["shapley"]
+    text = read(render_report(comparison_of("hospitals"), money=EUROS)).text
+    assert outcome.leavers == ("Children's", "Clinic")
+    assert "2 of 5 would leave." in text
+    assert f"Subsidies of EUR {outcome.endowments.sum() * 1e6:,.0f} in total would keep them" in text
+    assert f"Clinic : EUR {outcome.endowments[4] * 1e6:,.0f}" in text
+
+
+def test_verdicts_tell_promises_from_other_claims(comparison_of, read):
+    text = read(render_report(comparison_of("hospitals"))).text
+    assert "✗ violated not promised" in text
+    assert "✓ holds promised by design" in text
+    assert "✓ holds not promised, holds here" in text
+    assert "an error" not in text
+
+
+def test_a_broken_promise_is_called_an_error(comparison_of, read):
+    text = read(render_report(comparison_of("unbalanced"), money=EUROS)).text
+    assert "✗ violated promised: an error" in text
+    assert "The payments do not balance: they sum to +EUR 50,000" in text
+
+
+def test_undefined_shapley_values_are_put_in_words(comparison_of, read):
+    comparison = comparison_of("harmful weight")
+    assert np.isnan(comparison["voluntary"].shapley_values).all()
+    assert np.isposinf(comparison["externality"].reciprocity_ratios[0])
+    text = read(render_report(comparison)).text
+    assert "there are no Shapley shares to compare with" in text
+    assert "share is zero" in text
+    assert "○ not refuted" in text
+    assert "✗ fails Fails for agent 0" in text
+
+
+def test_no_payments_no_cap_no_leavers(comparison_of, read):
+    text = read(render_report(comparison_of("one agent, no cap"))).text
+    assert "No payments: under none of the mechanisms does anybody owe anybody anything." in text
+    assert "no cap" in text and "unlimited" in text
+    assert "Nobody would leave." in text
+    assert "A single member" in text
+
+
+def test_without_a_recommendation(comparison_of, read):
+    assert "nothing is recommended" in read(render_report(comparison_of("baselines only"))).text
+
+
+def test_unsolved_baselines_are_named_with_the_reason(comparison_of, read):
+    assert "Voluntary has no outcome: answers <cycle>" in read(render_report(comparison_of("unsolved baseline"))).text
+    page = read(render_report(comparison_of("nothing solved")))
+    assert "Voluntary has no outcome: answers <cycle>" in page.text
+    assert "How useful one member’s data is to another" in page.text
+
+
+def test_many_agents_are_cut_to_the_prominent_ones(comparison_of, read):
+    text = read(render_report(comparison_of("thirty-one agents"))).text
+    assert "Shown: the 20 members with the largest contributions. 11 more members are not shown" in text
+    assert "other payers" in text and "other payees" in text
+
+
+@pytest.mark.slow
+def test_two_hundred_agents_stay_a_small_page(many_agents, read):
+    page = read(render_report(many_agents(200), money=EUROS))
+    assert len(page.source) < 2_000_000
+    assert "180 more members are not shown" in page.text
+    assert "agent 199" in page.text  # everybody finds its own row
+
+
+def test_standing_alone_is_shown_even_if_it_was_not_compared(comparison_of, read):
+    comparison = comparison_of("without standalone")
+    text = read(render_report(comparison)).text
+    assert "Alone is what it would use if it trained by itself" in text
+    alone = fp.Standalone().solve(comparison.federation)
+    assert f"{alone.contributions[0]:.2f}" in text
+
+
+def test_payments_below_a_cent_are_not_called_none(comparison_of, read):
+    text = read(render_report(comparison_of("hospitals"), money=fp.Money("EUR", 1e-6))).text
+    assert "All payments under Externality and Shapley are below one cent." in text
+    assert "No payments under Voluntary and Standalone." in text

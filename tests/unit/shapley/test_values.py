@@ -1,0 +1,178 @@
+"""`shapley_values`: known games, the choice of method, sampling, and the refusals."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cases import GAMES, W2, table_1
+from strategies import random_federations, random_profile
+
+import fedpact as fp
+from fedpact.errors import InvalidInput, OutsideDomain
+from fedpact.shapley.enumeration import MOST_AGENTS, coalitions
+
+# Closed forms against sums of at most 32 coalitions or a few thousand nodes.
+CLOSED_FORM = 1e-11
+
+exact = pytest.mark.parametrize("method", ["enumeration", "quadrature"])
+
+
+def ring(n_agents: int) -> fp.Federation:
+    """Everybody uses its own data and its neighbour's."""
+    weights = sp.eye_array(n_agents) + 0.5 * sp.eye_array(n_agents, k=1)
+    return fp.Federation(weights, costs=0.1, caps=10.0, payoff=fp.PowerLaw(0.5))
+
+
+@exact
+@pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
+def test_known_games(game, method):
+    shapley = fp.shapley_values(game.federation, game.contributions, method=method)
+    np.testing.assert_allclose(shapley.values, game.values, rtol=CLOSED_FORM, atol=CLOSED_FORM)
+    assert shapley.efficiency_gap <= CLOSED_FORM
+
+
+@exact
+def test_gradient_at_zero_is_what_the_first_sample_is_worth(method):
+    fed = table_1(W2)
+    shapley = fp.shapley_values(fed, 0.0, method=method)
+    np.testing.assert_allclose(shapley.gradient, 0.02 * np.array(W2).sum(axis=0), rtol=1e-12)
+
+
+@exact
+def test_sparse_weights_give_the_same_values(method):
+    for fed in random_federations(3, 12):
+        s = random_profile(np.random.default_rng(4), fed)
+        thin = fp.Federation(
+            sp.csr_array(fed.weights), costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values
+        )
+        dense, sparse = (fp.shapley_values(f, s, method=method) for f in (fed, thin))
+        np.testing.assert_allclose(sparse.values, dense.values, rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(sparse.gradient, dense.gradient, rtol=1e-13, atol=1e-15)
+
+
+@exact
+def test_small_shares_keep_their_digits(method):
+    """A share of 1e-12 of the total is as accurate as the others: it is not a difference of totals."""
+    fed = fp.Federation([[1.0, 1.0], [0.0, 1.0]], costs=0.1, payoff=fp.Log())
+    s = np.array([1e-12, 5.0])
+    phi = 0.5 * (np.log1p(1e-12) + np.log1p(1e-12 / 6.0))
+    np.testing.assert_allclose(fp.shapley_values(fed, s, method=method).values[0], phi, rtol=CLOSED_FORM)
+
+
+def test_auto_enumerates_few_agents_and_integrates_many():
+    assert fp.shapley_values(ring(8), 1.0).method == "enumeration"
+    assert fp.shapley_values(ring(9), 1.0).method == "quadrature"
+
+
+def test_quadrature_of_many_agents_is_efficient():
+    shapley = fp.shapley_values(ring(500), 3.0)
+    assert shapley.efficiency_gap < 1e-12
+    np.testing.assert_allclose(shapley.values[1:-1], shapley.values[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("payoff", [fp.PowerLaw(0.02), fp.Log(), fp.Michaelis(5.0), fp.Exponential(0.1)], ids=repr)
+def test_quadrature_scales_to_many_senders(payoff):
+    """One receiver with 300 equal senders: beyond the exact rule in q, equal agents share equally."""
+    n = 300
+    weights = sp.lil_array((n, n))
+    weights.setdiag(1.0)
+    weights[0] = np.ones(n)
+    fed = fp.Federation(weights.tocsr(), costs=0.1, payoff=payoff)
+    shapley = fp.shapley_values(fed, 0.7)
+    alone = fed.payoffs(np.full(n, 0.7))[1]
+    np.testing.assert_allclose(shapley.values[1:] - alone, fed.payoffs(np.full(n, 0.7))[0] / n, rtol=1e-9)
+    assert shapley.efficiency_gap < 1e-11
+
+
+def test_results_are_read_only():
+    shapley = fp.shapley_values(table_1(W2), 1.0)
+    for array in (shapley.values, shapley.gradient, shapley.standard_errors):
+        assert not array.flags.writeable
+
+
+class TestSampling:
+    fed = table_1(W2)
+    s = np.array([17.0, 6.0, 31.0])
+
+    def sampled(self, **options):
+        return fp.shapley_values(self.fed, self.s, method="sampling", **options)
+
+    def test_same_seed_same_numbers(self):
+        first, second = self.sampled(rng=5), self.sampled(rng=np.random.default_rng(5))
+        np.testing.assert_array_equal(first.values, second.values)
+        np.testing.assert_array_equal(first.standard_errors, second.standard_errors)
+        assert first.method == "sampling"
+
+    def test_is_efficient_in_every_order(self):
+        assert self.sampled(rng=1, permutations=4).efficiency_gap < 1e-14
+
+    def test_standard_errors_fall_with_the_root_of_the_number(self):
+        few, many = (self.sampled(rng=1, permutations=count).standard_errors for count in (400, 10_000))
+        # A standard error from 200 pairs is itself uncertain by 5 %.
+        np.testing.assert_allclose(few / many, 5.0, rtol=0.25)
+
+    def test_standard_errors_are_honest(self):
+        """Over 120 runs the deviations have the spread the standard errors promise."""
+        truth = fp.shapley_values(self.fed, self.s).values
+        runs = [self.sampled(rng=seed, permutations=100) for seed in range(120)]
+        scores = np.array([(run.values - truth) / run.standard_errors for run in runs])
+        # The spread of 120 scores is known to 6.5 %, their mean to 0.09: five standard errors of each.
+        np.testing.assert_allclose(scores.std(axis=0), 1.0, atol=0.33)
+        np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=0.46)
+
+    def test_two_agents_are_exact(self):
+        """An order and its reverse are all there is."""
+        pair = self.fed.take([0, 2])
+        exact, drawn = (fp.shapley_values(pair, [3.0, 4.0], method=m, rng=0) for m in ("enumeration", "sampling"))
+        np.testing.assert_allclose(drawn.values, exact.values, rtol=1e-12)
+        np.testing.assert_allclose(drawn.gradient, exact.gradient, rtol=1e-12)
+        assert drawn.standard_errors.max() < 1e-14
+
+    def test_exact_methods_report_no_error(self):
+        np.testing.assert_array_equal(fp.shapley_values(self.fed, self.s).standard_errors, 0.0)
+
+
+class TestRefusals:
+    def test_unknown_method(self):
+        message = "method must be one of auto, enumeration, quadrature, sampling, got 'magic'"
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+            fp.shapley_values(table_1(W2), 1.0, method="magic")
+
+    def test_enumeration_of_many_agents(self):
+        n = MOST_AGENTS + 11
+        message = f'enumeration over {n} agents needs 2^{n} coalition values; use method="quadrature"'
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+            fp.shapley_values(ring(n), 1.0, method="enumeration")
+
+    def test_too_few_permutations_to_tell_an_error(self):
+        message = "permutations must be at least 4, to tell the error, got 3"
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+            fp.shapley_values(table_1(W2), 1.0, method="sampling", permutations=3)
+
+    @pytest.mark.parametrize("method", ["enumeration", "quadrature", "sampling"])
+    def test_coalitions_outside_the_domain(self, method):
+        """Everybody together is admissible, those who harm on their own are not."""
+        fed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
+        assert fed.admits([5.0, 4.0])
+        message = (
+            'agent "Anna" is harmed beyond the domain of its payoff by the coalition of those whose data harms it: '
+            "reach -1, it must exceed 0; lower their contributions"
+        )
+        with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
+            fp.shapley_values(fed, [5.0, 4.0], method=method)
+
+    def test_contributions_above_the_cap(self):
+        with pytest.raises(InvalidInput, match=r"contributions\[0\] must lie between 0 and the cap 400, got 500"):
+            fp.shapley_values(table_1(W2), 500.0)
+
+
+def test_coalition_weights_sum_to_the_harmonic_number():
+    """The weights of the coalitions of size k add up to 1 / k."""
+    members, weights = coalitions(6)
+    sizes = members.sum(axis=1)
+    for size in range(1, 7):
+        np.testing.assert_allclose(weights[sizes == size].sum(), 1.0 / size, rtol=1e-13)
+    assert weights[sizes == 0].sum() == 0.0
