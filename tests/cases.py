@@ -1,8 +1,8 @@
 """Federations whose answers are known: inputs, exact answer, and where it comes from.
 
-Two kinds. `CASES` have known equilibria, in closed form, as the root of one equation, or as printed digits. `GAMES` are
-contribution profiles with known Shapley values. Several equilibria are built backwards: a round profile is chosen, and the
-costs are the marginal benefits there.
+Two kinds. `CASES` have known equilibria, in closed form, as the root of one equation, or as printed digits. `GAMES`
+are contribution profiles with known Shapley values. Several equilibria are built backwards: a round profile is chosen,
+and the costs are the marginal benefits there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.optimize import brentq, root
 
 import fedpact as fp
 
-# Closed forms, and roots found to the last digit: what is left is the solver's rounding, which a flat optimum magnifies.
+# Closed forms, and roots to the last digit: what is left is the solver's rounding, which a flat optimum magnifies.
 EXACT = 1e-9
 # Answers known to four decimals.
 FOUR_DECIMALS = 5e-5
@@ -50,7 +50,7 @@ class Game:
     source: str
 
 
-# --- The homogeneous federation, w_ij = 1 -------------------------------------------------------------------------------
+# The homogeneous federation, w_ij = 1.
 
 
 def homogeneous(n_agents: int, beta: float, gamma: float, cap: float = np.inf) -> fp.Federation:
@@ -95,7 +95,7 @@ def _homogeneous_case(n_agents: int, beta: float, gamma: float) -> Case:
     )
 
 
-# --- Table 1 of the paper: gamma = 0.001, beta = 0.02 -------------------------------------------------------------------
+# Table 1 of the paper: gamma = 0.001, beta = 0.02.
 
 W1 = [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
 W2 = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
@@ -156,9 +156,7 @@ TABLE_1 = (
 )
 
 
-# --- Two agents with logarithmic payoffs --------------------------------------------------------------------------------
-#
-# Agent 1's data has weight w for agent 0, agent 0's is of no use to agent 1:
+# Two agents with logarithmic payoffs. Agent 1's data has weight w for agent 0, agent 0's is of no use to agent 1:
 #     a_0 = log(1 + s_0 + w s_1),  a_1 = log(1 + s_1).
 
 
@@ -187,7 +185,11 @@ TWO_AGENTS = (
         name="one-way harm",
         federation=one_way(-0.5, [0.1, 0.15]),
         source="as above with w = -1/2: s_1 = 1 / (c_1 + c_0 / 2) - 1 = 4, s_0 = 9 + 4 / 2; agent 1 pays for the harm",
-        equilibria={"externality": [11.0, 4.0], "voluntary": [9.0 + 17.0 / 6.0, 17.0 / 3.0], "standalone": [9.0, 17.0 / 3.0]},
+        equilibria={
+            "externality": [11.0, 4.0],
+            "voluntary": [9.0 + 17.0 / 6.0, 17.0 / 3.0],
+            "standalone": [9.0, 17.0 / 3.0],
+        },
         payments={"externality": [0.2, -0.2]},
     ),
     Case(
@@ -205,13 +207,13 @@ TWO_AGENTS = (
     Case(
         name="mutual free riding",
         federation=fp.Federation([[1.0, 2.0], [2.0, 1.0]], costs=0.1, payoff=fp.Log()),
-        source="both want y = 9: (3, 3), (9, 0) and (0, 9) are equilibria without payments; the symmetric one is singled out",
+        source="both want y = 9: (3, 3), (9, 0) and (0, 9) are equilibria without payments; the first is singled out",
         equilibria={"voluntary": [3.0, 3.0], "standalone": [9.0, 9.0], "externality": [29.0 / 3.0] * 2},
     ),
 )
 
 
-# --- Single agents and decoupled agents: every mechanism is the standalone optimum --------------------------------------
+# Single agents and decoupled agents: every mechanism is the standalone optimum.
 
 
 def _all_equal(contributions: ArrayLike) -> dict[str, ArrayLike]:
@@ -231,11 +233,15 @@ def _single(name: str, payoff: fp.Payoff, costs: object, answer: float, source: 
 
 # One agent with w = 2 and value 3: 6 g'(2 s) = c'(s).
 SINGLE = (
-    _single("power law", fp.PowerLaw(0.5), 0.1, ((6.0 * 0.5 / 0.1) ** (1.0 / 1.5) - 1.0) / 2.0, "3 (1 + 2s)^-1.5 = 0.1"),
+    _single(
+        "power law", fp.PowerLaw(0.5), 0.1, ((6.0 * 0.5 / 0.1) ** (1.0 / 1.5) - 1.0) / 2.0, "3 (1 + 2s)^-1.5 = 0.1"
+    ),
     _single("log", fp.Log(), 0.1, (6.0 / 0.1 - 1.0) / 2.0, "6 / (1 + 2s) = 0.1"),
     _single("michaelis", fp.Michaelis(4.0), 0.1, (sqrt(6.0 * 4.0 / 0.1) - 4.0) / 2.0, "24 / (2s + 4)^2 = 0.1"),
     _single("exponential", fp.Exponential(0.25), 0.1, log(1.5 / 0.1) / 0.5, "1.5 e^(-s/2) = 0.1"),
-    _single("rising cost", fp.Log(), fp.Quadratic(0.0, 0.25), (sqrt(1.0 + 4.0 * 24.0) - 1.0) / 4.0, "6 / (1 + 2s) = s / 2"),
+    _single(
+        "rising cost", fp.Log(), fp.Quadratic(0.0, 0.25), (sqrt(1.0 + 4.0 * 24.0) - 1.0) / 4.0, "6 / (1 + 2s) = s / 2"
+    ),
     _single("dear", fp.Log(), 6.0, 0.0, "6 / (1 + 2s) = 6 at zero: not worth the first sample"),
     _single("capped", fp.Log(), 0.1, 5.0, "29.5 would be best", caps=5.0),
 )
@@ -243,7 +249,11 @@ SINGLE = (
 DECOUPLED = Case(
     name="decoupled",
     federation=fp.Federation(
-        np.diag([1.0, 2.0, 0.5]), costs=[0.1, 0.2, 0.4], caps=[np.inf, 3.0, np.inf], payoff=fp.Log(), values=[1.0, 3.0, 0.5]
+        np.diag([1.0, 2.0, 0.5]),
+        costs=[0.1, 0.2, 0.4],
+        caps=[np.inf, 3.0, np.inf],
+        payoff=fp.Log(),
+        values=[1.0, 3.0, 0.5],
     ),
     source="identity-like weights: values_i w_ii / (1 + w_ii s_i) = c_i, cut at the cap and at zero",
     equilibria=_all_equal([9.0, 3.0, 0.0]),
@@ -251,7 +261,7 @@ DECOUPLED = Case(
 )
 
 
-# --- Optima on the boundary ---------------------------------------------------------------------------------------------
+# Optima on the boundary.
 
 _TOTAL = welfare_total(3, 0.02, 0.001)
 
@@ -278,7 +288,9 @@ BOUNDARY = (
     ),
     Case(
         name="caps that pin",
-        federation=fp.Federation(W1, costs=[0.001, 0.0005, 0.001], caps=[np.inf, 4.0, np.inf], payoff=fp.PowerLaw(0.02)),
+        federation=fp.Federation(
+            W1, costs=[0.001, 0.0005, 0.001], caps=[np.inf, 4.0, np.inf], payoff=fp.PowerLaw(0.02)
+        ),
         source="the cheap agent is at its cap at every optimum; the two others split the rest",
         equilibria={"externality": [(_TOTAL - 4.0) / 2.0, 4.0, (_TOTAL - 4.0) / 2.0]},
         dimension=1,
@@ -315,7 +327,7 @@ def answers(mechanism: str) -> list[Case]:
     return [case for case in CASES.values() if mechanism in case.equilibria]
 
 
-# --- Shapley values in closed form --------------------------------------------------------------------------------------
+# Shapley values in closed form.
 
 
 def _first_among(g: Callable[[float], float], x: float, y: float) -> float:

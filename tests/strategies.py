@@ -58,6 +58,7 @@ def kept_in_domain(weights: FloatArray, caps: FloatArray, payoff: Payoff) -> Flo
 
 def _assembled(
     weights: FloatArray,
+    *,
     caps: FloatArray,
     payoff: Payoff,
     values: FloatArray,
@@ -87,7 +88,9 @@ def random_federation(
     family = FAMILIES[rng.integers(len(FAMILIES))] if family is None else family
     harm = bool(rng.integers(2)) if harm is None else harm
     quadratic = bool(rng.integers(2)) if quadratic is None else quadratic
-    low, high = {fp.PowerLaw: (0.01, 2.0), fp.Michaelis: (0.3, 30.0), fp.Exponential: (0.02, 2.0)}.get(family, (1.0, 1.0))
+    low, high = {fp.PowerLaw: (0.01, 2.0), fp.Michaelis: (0.3, 30.0), fp.Exponential: (0.02, 2.0)}.get(
+        family, (1.0, 1.0)
+    )
     parameter = np.exp(rng.uniform(np.log(low), np.log(high), size=None if rng.integers(2) else n))
     weights = rng.uniform(0.0, 2.0, (n, n))
     if harm:
@@ -98,7 +101,8 @@ def random_federation(
     values = np.ones(n) if rng.integers(2) else np.exp(rng.uniform(-1.5, 1.5, n))
     shares = np.exp(rng.uniform(np.log(1e-2), np.log(1.5), n))
     bends = np.exp(rng.uniform(-6.0, 0.0, n)) * (rng.random(n) < 0.7) if quadratic else None
-    return _assembled(weights, caps, payoff_of(family, parameter), values, shares, bends)
+    payoff = payoff_of(family, parameter)
+    return _assembled(weights, caps=caps, payoff=payoff, values=values, cost_shares=shares, bends=bends)
 
 
 def random_federations(seed: int, count: int, **pinned: object) -> Iterator[fp.Federation]:
@@ -159,7 +163,8 @@ def federations(
     shares = per_agent(_hundredths(1, 150))
     bent = draw(st.booleans()) if quadratic is None else quadratic
     bends = per_agent(_hundredths(0, 20)) if bent else None
-    return _assembled(weights, caps, draw(payoffs(n, families=families)), values, shares, bends)
+    payoff = draw(payoffs(n, families=families))
+    return _assembled(weights, caps=caps, payoff=payoff, values=values, cost_shares=shares, bends=bends)
 
 
 @st.composite

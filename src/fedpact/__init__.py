@@ -20,6 +20,7 @@ from fedpact.mechanisms import (
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.participation import StableFederation, stable_federation
 from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
+from fedpact.population import Population
 from fedpact.programs.optimum import SocialOptimum, social_optimum
 from fedpact.properties import Assumption, Certificate, Claim, Verdict
 from fedpact.scenario import Money, Scenario, load_scenario, save_scenario
@@ -50,6 +51,7 @@ __all__ = [
     "Outcome",
     "OutsideDomain",
     "Payoff",
+    "Population",
     "PowerLaw",
     "Quadratic",
     "Recommendation",

@@ -95,11 +95,11 @@ class Comparison:
         outcome, settled = self[chosen], self.after_departures[chosen]
         alone = float(outcome.standalone.sum())
         share = 100.0 * settled.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
-        parts = [f"{self.title(chosen)} reaches {share:.1f} % of the best possible welfare"]
+        parts = [f"{self.title(chosen)} reaches {share:.1f} % of the best welfare with everybody in"]
         if alone > 0:
             parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
-        if outcome.leavers:
-            parts.append(f"{_listed(outcome.leavers)} would leave; that is counted in")
+        if settled.leavers:
+            parts.append(f"{_listed(settled.leavers)} would leave; that is counted in")
         else:
             parts.append("nobody would leave")
         if outcome.reciprocity < 1.0 - CLOSE:
@@ -109,8 +109,7 @@ class Comparison:
             )
         for other, departed in self.after_departures.items():
             if other != chosen:
-                leavers = self[other].leavers
-                verb = f"loses {_listed(leavers)}" if leavers else "keeps everybody too"
+                verb = f"loses {_listed(departed.leavers)}" if departed.leavers else "keeps everybody too"
                 rest = 100.0 * departed.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
                 parts.append(f"{self.title(other)} {verb} and reaches {rest:.1f} %")
         return "; ".join(parts) + "."

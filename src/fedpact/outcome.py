@@ -23,7 +23,7 @@ from fedpact.programs.interior import Solution
 from fedpact.programs.own import standalone_optimum
 from fedpact.properties.assumptions import Assumption, assumptions
 from fedpact.properties.certificate import Certificate
-from fedpact.properties.certify import certify, tolerance
+from fedpact.properties.certify import certify, tolerances
 from fedpact.properties.deviations import Deviations
 from fedpact.properties.diagnosis import diagnose
 from fedpact.properties.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
@@ -135,7 +135,7 @@ class Outcome:
     @cached_property
     def leavers(self) -> Sequence[str]:
         """Names of the agents who would rather train alone, beyond rounding."""
-        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.ir_gaps < -tolerance(self)))
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.ir_gaps < -tolerances(self)))
 
     @cached_property
     def shapley(self) -> ShapleyValues:

@@ -42,7 +42,7 @@ class Population:
     >>> crowd.n_agents
     100000
     >>> shapley_values(crowd, [5.0, 5.0]).values.round(4).tolist()
-    [0.5837, 0.8217]
+    [0.6331, 0.809]
     """
 
     types: Federation

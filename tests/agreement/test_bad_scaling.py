@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import kept_in_domain, payoff_of
 
 import fedpact as fp
+from strategies import kept_in_domain, payoff_of
 
 # The tolerance of the maximiser is 1e-10; Newton steps end far below it.
 RESIDUAL = 1e-11

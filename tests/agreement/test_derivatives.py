@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import FAMILIES, ROOMY, random_federations
 
 import fedpact as fp
 from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
 from fedpact.programs.welfare import WelfareProgram
+from strategies import FAMILIES, ROOMY, random_federations
 
 # Central differences with a step of 1e-5 of the contribution's scale: off by its square, and by rounding over the step.
 DIFFERENCE = 1e-6
@@ -36,27 +36,6 @@ def differences(function, s: np.ndarray) -> np.ndarray:
         step[agent] = STEP * (0.1 + s[agent]) if s[agent] > STEP else 0.1 * s[agent]
         columns.append((function(s + step) - function(s - step)) / (2.0 * step[agent]))
     return np.array(columns).T
-
-
-def potential(fed: fp.Federation, s: np.ndarray) -> float:
-    """P(s) by peeling agents off one by one: phi_j of those left is the drop of P when j leaves."""
-    total, members = 0.0, np.arange(fed.n_agents)
-    while members.size:
-        total += fp.shapley_values(_without_rows(fed, members), s[members], method="enumeration").values[-1]
-        members = members[:-1]
-    return total
-
-
-def _without_rows(fed: fp.Federation, members: np.ndarray) -> fp.Federation:
-    """The game among `members` only, in which the payoffs of the others still count."""
-    n = fed.n_agents
-    if members.size == n:
-        return fed
-    kept = np.zeros(n)
-    kept[members] = 1.0
-    weights = fed.dense_weights() * kept
-    np.fill_diagonal(weights, fed.own_weights)
-    return fp.Federation(weights, costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values)
 
 
 def test_welfare_gradient_is_the_derivative_of_welfare():

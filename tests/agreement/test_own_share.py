@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import ROOMY, random_federation, random_federations, random_profile
 
 import fedpact as fp
 from fedpact.programs.own import best_answer
 from fedpact.shapley.single import own_shares
+from strategies import ROOMY, random_federation, random_federations, random_profile
 
 # Relative to what coalitions earn.
 AGREEMENT = 1e-9
@@ -88,7 +88,10 @@ def test_both_routes_have_the_same_best_answer():
         fed = random_federation(rng, n_agents=4, harm=False)
         s = random_profile(rng, fed)
         answers = [
-            [best_answer(fed, share, agent, guess=1.0)[0] for agent, share in enumerate(own_shares(fed, s, range(4), method=m))]
+            [
+                best_answer(fed, share, agent, guess=1.0)[0]
+                for agent, share in enumerate(own_shares(fed, s, range(4), method=m))
+            ]
             for m in ("enumeration", "quadrature")
         ]
         np.testing.assert_allclose(*answers, rtol=1e-7, atol=1e-9)

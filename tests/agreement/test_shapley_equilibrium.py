@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from strategies import FAMILIES, random_federation, random_profile
 
 import fedpact as fp
 from fedpact.programs.interior import maximise
 from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
+from strategies import FAMILIES, random_federation, random_profile
 
 # Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the
 # equilibrium linearly.
@@ -44,7 +44,7 @@ def test_both_evaluations_of_the_potential_have_the_same_maximiser():
         np.testing.assert_allclose(integrated.contributions, summed.contributions, rtol=0, atol=1e-8 * size)
 
 
-@pytest.mark.parametrize("n_agents", [10, 18])
+@pytest.mark.parametrize("n_agents", [10, 17])
 def test_more_agents_are_an_equilibrium_too(n_agents):
     """Across the sizes at which the evaluation of the potential changes: marginal shares, enumerated, meet costs."""
     rng = np.random.default_rng(n_agents)

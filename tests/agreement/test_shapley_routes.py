@@ -7,10 +7,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from cases import GAMES
-from strategies import FAMILIES, random_federation, random_federations, random_profile
 
 import fedpact as fp
+from cases import GAMES
+from strategies import FAMILIES, random_federation, random_federations, random_profile
 
 # Of what coalitions earn or lose; enumeration is a plain sum.
 BY_ORDERS = 1e-12
@@ -88,7 +88,9 @@ def test_quadrature_agrees_with_enumeration_for_more_agents(n_agents, harm):
         s = random_profile(rng, fed)
         summed, integrated = (fp.shapley_values(fed, s, method=method) for method in ("enumeration", "quadrature"))
         np.testing.assert_allclose(integrated.values, summed.values, rtol=0, atol=EXACT_ROUTES * size(summed.values))
-        np.testing.assert_allclose(integrated.gradient, summed.gradient, rtol=0, atol=EXACT_ROUTES * size(summed.gradient))
+        np.testing.assert_allclose(
+            integrated.gradient, summed.gradient, rtol=0, atol=EXACT_ROUTES * size(summed.gradient)
+        )
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e12])
@@ -101,9 +103,9 @@ def test_quadrature_agrees_with_enumeration_for_tiny_and_huge_data(scale):
         np.testing.assert_allclose(integrated.values, summed.values, rtol=EXACT_ROUTES)
 
 
-# BUG: the nodes serve beta up to about 2 only (see the payoff's rule); at beta = 50 values are wrong by a factor of 15,
+# BUG: the nodes serve beta up to about 2 only (see the payoff's rule); at beta = 50 values are wrong by a factor of 14,
 # and `efficiency_gap` of 0.93 does not stop them. With more than eight agents this is the default route.
-@pytest.mark.parametrize("beta", [5.0, 20.0, 50.0])
+@pytest.mark.parametrize("beta", [10.0, 20.0, 50.0])
 def test_quadrature_agrees_with_enumeration_for_steep_power_laws(beta):
     fed = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.1, payoff=fp.PowerLaw(beta))
     summed, integrated = (fp.shapley_values(fed, [0.2, 0.1], method=m) for m in ("enumeration", "quadrature"))

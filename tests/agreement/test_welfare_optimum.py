@@ -7,9 +7,9 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from strategies import FAMILIES, random_federations
 
 import fedpact as fp
+from strategies import FAMILIES, random_federations
 
 # Asked for, of the payoffs and costs at stake; Clarabel at its tightest reaches about 1e-9.
 AGREEMENT = 1e-7
@@ -85,7 +85,9 @@ def test_no_random_profile_is_better():
         optimum = fp.social_optimum(fed)
         size = at_stake(fed, optimum.contributions)
         for _ in range(20):
-            near = optimum.contributions * np.exp(rng.normal(0.0, 0.1, fed.n_agents)) + rng.exponential(1e-3, fed.n_agents)
+            near = optimum.contributions * np.exp(rng.normal(0.0, 0.1, fed.n_agents)) + rng.exponential(
+                1e-3, fed.n_agents
+            )
             tried = np.clip(near, 0.0, fed.caps)
             if fed.admits(tried):
                 assert fed.welfare(tried) <= optimum.welfare + UNBEATEN * size

@@ -31,6 +31,19 @@ def test_promises_hold_on_random_federations(mechanism: fp.Mechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+def test_promises_hold_among_many(mechanism: fp.Mechanism) -> None:
+    """More agents than coalitions can be listed for: Shapley values are integrals."""
+    rng = np.random.default_rng(4)
+    for n_agents, payoff in ((12, fp.PowerLaw(beta=0.3)), (25, fp.Log())):
+        weights = rng.uniform(0.0, 1.0, (n_agents, n_agents))
+        np.fill_diagonal(weights, 1.0)
+        costs = rng.uniform(0.05, 0.5, n_agents)
+        outcome = mechanism.solve(fp.Federation(weights, costs=costs, caps=40.0, payoff=payoff))
+        for claim in mechanism.claims:
+            assert outcome.certificates[claim].verdict is Verdict.HOLDS, outcome.certificates[claim]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 def test_certificates_do_not_depend_on_what_the_solver_reported(mechanism: fp.Mechanism) -> None:
     outcome = mechanism.solve(INSTANCES["figure 5"])
     stripped = outcome.with_profile(outcome.contributions, outcome.payments)

@@ -9,7 +9,7 @@ import pytest
 
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.properties import Certificate, Claim, Verdict
-from fedpact.properties.certify import tolerance
+from fedpact.properties.certify import tolerance, tolerances
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,11 @@ def test_names_are_those_of_the_files_and_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_tolerance_is_a_share_of_what_is_at_stake(name: str) -> None:
+def test_tolerances_are_a_share_of_what_is_at_stake_for_each(name: str) -> None:
     outcome = MECHANISMS[name].solve(INSTANCES["paper-w2"])
-    at_stake = np.abs(outcome.payoffs).sum() + outcome.costs.sum()
-    assert tolerance(outcome) == pytest.approx(1e-8 * at_stake, rel=1e-5)
+    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
+    np.testing.assert_allclose(tolerances(outcome), 1e-8 * at_stake, rtol=1e-4)
+    assert tolerance(outcome) == pytest.approx(tolerances(outcome).sum())
 
 
 def test_nothing_at_stake_leaves_a_floor() -> None:

@@ -31,6 +31,7 @@ PUBLIC = [
     "Outcome",
     "OutsideDomain",
     "Payoff",
+    "Population",
     "PowerLaw",
     "Quadratic",
     "Recommendation",

@@ -79,7 +79,10 @@ def test_take_chooses_agents():
             "costs.linear and costs.quadratic must have one number per agent each: 2 and 3 given",
         ),
         (lambda: as_cost([0.1, -0.5], NAMES), 'costs[1] must be positive, got -0.5 (agent "Ben")'),
-        (lambda: as_cost(fp.Linear([0.1]), NAMES), "costs must be a number or one number per agent: 2 agents, 1 numbers given"),
+        (
+            lambda: as_cost(fp.Linear([0.1]), NAMES),
+            "costs must be a number or one number per agent: 2 agents, 1 numbers given",
+        ),
         (lambda: as_cost([fp.Linear(1.0)], NAMES), "costs must have one entry per agent: 2 agents, 1 given"),
         (
             lambda: as_cost([fp.Linear(1.0), fp.Linear([1.0, 2.0])], NAMES),
@@ -92,7 +95,7 @@ def test_refusals_say_what_is_wrong(make, message):
         make()
 
 
-# BUG: a number among cost objects is refused without saying which entry or whose it is ("costs must be positive, got -0.5").
+# BUG: a number among cost objects is refused without saying which entry it is or whose.
 def test_bad_number_among_cost_objects_is_named():
     message = 'costs[1] must be positive, got -0.5 (agent "Ben")'
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):

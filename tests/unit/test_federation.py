@@ -8,12 +8,12 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import W2, table_1
 from hypothesis import given, settings
-from strategies import contributions, federations, worst_reach
 
 import fedpact as fp
+from cases import W2, table_1
 from fedpact.errors import InvalidInput, OutsideDomain
+from strategies import contributions, federations, worst_reach
 
 NAMES = ["Anna", "Ben", "Cleo"]
 
@@ -126,7 +126,7 @@ class TestRefusals:
             ),
             (
                 {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]},
-                "weights[2, 2] must be positive, got 0: an agent's own data is useful to it (agent \"Cleo\")",
+                'weights[2, 2] must be positive, got 0: an agent\'s own data is useful to it (agent "Cleo")',
             ),
             ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (agent "Cleo")'),
             ({"costs": 0.0}, "costs must be positive, got 0"),
@@ -141,7 +141,10 @@ class TestRefusals:
             ({"payoff": 0.02}, "payoff must be a payoff family such as PowerLaw(beta=0.02), got 0.02"),
             ({"names": ["Anna", "Ben"]}, "names must have one entry per agent: 3 rows of weights, 2 names given"),
             ({"names": ["Anna", "Ben", "Anna"]}, 'names[2] must differ from the others, "Anna" appears twice'),
-            ({"names": ["Anna", " ", "Ben"]}, "names must be non-empty strings, one per agent, got ['Anna', ' ', 'Ben']"),
+            (
+                {"names": ["Anna", " ", "Ben"]},
+                "names must be non-empty strings, one per agent, got ['Anna', ' ', 'Ben']",
+            ),
             ({"names": "Ann"}, "names must be non-empty strings, one per agent, got 'Ann'"),
         ],
     )
@@ -155,7 +158,7 @@ class TestRefusals:
 
     # BUG: a TypeError about iteration instead of the message about names.
     def test_names_that_are_no_sequence_are_refused(self):
-        with pytest.raises(InvalidInput, match="^names must be non-empty strings, one per agent, got 5$"):
+        with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per agent, got 5$"):
             federation(names=5)
 
     # BUG: reads 'costs must be positive, got inf', although inf is positive.

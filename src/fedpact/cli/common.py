@@ -93,10 +93,10 @@ def quantity(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:.4g}"
 
 
-def gain(amount: float, units: Units, tol: float) -> str:
+def gain(amount: float, units: Units, *, leaves: bool) -> str:
     """A gain in blue or a loss in red, told apart by the sign as well."""
     text = units.show(amount, sign=True)
-    return f"[red]{text}[/red]" if amount < -tol else f"[blue]{text}[/blue]"
+    return f"[red]{text}[/red]" if leaves else f"[blue]{text}[/blue]"
 
 
 def table(title: str, *columns: str) -> Table:

@@ -26,7 +26,6 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.errors import NotConverged
-from fedpact.properties.certify import tolerance
 from fedpact.records import comparison_record
 from fedpact.scenario import Scenario
 
@@ -101,7 +100,7 @@ def _payments(compared: Comparison, units: Units) -> None:
         cells = []
         for outcome in paying:
             cells.append(units.show(float(outcome.payments[agent]), sign=True))
-            cells.append(gain(float(outcome.ir_gaps[agent]), units, tolerance(outcome)))
+            cells.append(gain(float(outcome.ir_gaps[agent]), units, leaves=outcome.agents[agent] in outcome.leavers))
         made.add_row(escape(compared.federation.agent_names[agent]), *cells)
     console.print(made)
     if rest:

@@ -25,7 +25,6 @@ from fedpact.cli.common import (
 )
 from fedpact.outcome import Outcome
 from fedpact.participation import StableFederation, stable_federation
-from fedpact.properties.certify import tolerance
 from fedpact.records import departures_record, outcome_record
 
 __all__ = ["show_certificates", "solve"]
@@ -88,7 +87,7 @@ def _show_agents(outcome: Outcome, units: Units) -> None:
             units.show(float(outcome.payoffs[agent])),
             units.show(float(outcome.costs[agent])),
             units.show(float(outcome.payments[agent]), sign=True),
-            gain(float(outcome.ir_gaps[agent]), units, tolerance(outcome)),
+            gain(float(outcome.ir_gaps[agent]), units, leaves=outcome.agents[agent] in outcome.leavers),
             f"{100 * ratio:.0f} %" if np.isfinite(ratio) else "undefined",
         )
     console.print(made)

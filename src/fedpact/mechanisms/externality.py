@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.outcome import Equilibria, Outcome
+from fedpact.programs.face import OptimalFace
 from fedpact.programs.optimum import social_optimum
 from fedpact.properties.certificate import Claim
 from fedpact.properties.deviations import price_taking
@@ -76,13 +77,18 @@ class ExternalityMechanism:
             payments=price_payments(federation, optimum.contributions),
             deviations=price_taking,
             payment_rule=price_payments,
-            equilibria=_equilibria(optimum.face.dimension),
+            equilibria=_equilibria(optimum.face),
             solution=optimum.solution,
             face=optimum.face,
         )
 
 
-def _equilibria(dimension: int) -> Equilibria:
+def _equilibria(face: OptimalFace | None) -> Equilibria:
+    if face is None:
+        return Equilibria(
+            unique=None, dimension=0, note="a welfare optimum; with so many agents others were not sought"
+        )
+    dimension = face.dimension
     if dimension == 0:
         return Equilibria(unique=True, dimension=0, note="the only welfare optimum")
     kind = "a line" if dimension == 1 else f"a set of dimension {dimension}"

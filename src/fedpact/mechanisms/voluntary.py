@@ -33,7 +33,7 @@ class Voluntary:
     >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> Voluntary().solve(homogeneous).contributions.round(4).tolist()
-    [5.9519, 5.9519, 5.9519]
+    [5.953, 5.953, 5.953]
     """
 
     name: ClassVar[str] = "voluntary"

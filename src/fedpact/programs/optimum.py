@@ -13,13 +13,18 @@ from fedpact.programs.welfare import WelfareProgram
 
 __all__ = ["SocialOptimum", "social_optimum"]
 
+MOST_FOR_FACE = 2000  # agents: the face takes a singular value decomposition
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SocialOptimum:
-    """The canonical welfare optimum, its multipliers, and the face of all optima."""
+    """The canonical welfare optimum, its multipliers, and the face of all optima.
+
+    With very many agents the face is not worked out (None), and the optimum is the one the solver found.
+    """
 
     solution: Solution
-    face: OptimalFace
+    face: OptimalFace | None
     welfare: float
 
     @property
@@ -40,9 +45,9 @@ def social_optimum(federation: Federation) -> SocialOptimum:
     """
     program = WelfareProgram(federation)
     found = maximise(program)
-    face = optimal_face(federation, found.contributions)
+    face = optimal_face(federation, found.contributions) if federation.n_agents <= MOST_FOR_FACE else None
     solution = found
-    if not face.is_point:
+    if face is not None and not face.is_point:
         try:
             solution = conclude(program, face.least_norm(), found.iterations)
         except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands

@@ -19,9 +19,9 @@ from fedpact.properties.deviations import Deviations
 from fedpact.properties.reciprocity import WorstReciprocity
 from fedpact.properties.welfare_bound import welfare_bound
 
-__all__ = ["Certified", "certify", "tolerance"]
+__all__ = ["Certified", "certify", "tolerance", "tolerances"]
 
-BALANCE = 1e-12  # of the money that changes hands
+BALANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
 PRECISION = 1e-8  # of the payoffs and costs at stake
 
 
@@ -57,9 +57,14 @@ class Certified(Protocol):
 
 
 def tolerance(outcome: Certified) -> float:
-    """What counts as rounding, in units of payoff: a share of what is at stake."""
-    at_stake = np.abs(outcome.payoffs).sum() + outcome.costs.sum()
-    return float(PRECISION * at_stake + 1e-14 * outcome.federation.values.sum())
+    """What counts as rounding for all agents together, in units of payoff: a share of what is at stake."""
+    return float(tolerances(outcome).sum())
+
+
+def tolerances(outcome: Certified) -> FloatArray:
+    """What counts as rounding for each agent: a share of what is at stake for it."""
+    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
+    return PRECISION * at_stake + 1e-14 * outcome.federation.values
 
 
 def certify(outcome: Certified) -> dict[str, Certificate]:
@@ -71,22 +76,22 @@ def certify(outcome: Certified) -> dict[str, Certificate]:
 def nash(outcome: Certified) -> Certificate:
     """Nobody gains by acting differently, over the whole range of its actions."""
     best = outcome.deviations(outcome.federation, outcome.contributions)
-    gains = best.utilities - outcome.utilities
-    agent = int(np.argmax(gains))
+    gains, tols = best.utilities - outcome.utilities, tolerances(outcome)
+    agent = int(np.argmax(gains / tols))
     witness = _about(outcome, agent) | {
         "contribution": float(outcome.contributions[agent]),
         "deviation": float(best.actions[agent]),
         "utility": float(outcome.utilities[agent]),
         "deviation_utility": float(best.utilities[agent]),
     }
-    return Certificate.judge(Claim.NASH, -float(gains[agent]), tolerance(outcome), best.scope, witness)
+    return Certificate.judge(Claim.NASH, -float(gains[agent]), float(tols[agent]), best.scope, witness)
 
 
 def budget_balance(outcome: Certified) -> Certificate:
     """Payments sum to zero."""
     total, turnover = float(outcome.payments.sum()), float(np.abs(outcome.payments).sum())
     witness = {"sum": total, "turnover": turnover}
-    tol = BALANCE * max(turnover, 1e-3 * float(np.abs(outcome.payoffs).sum()))
+    tol = BALANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))  # among equals the turnover itself is rounding
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 
@@ -108,18 +113,19 @@ def social_optimality(outcome: Certified) -> Certificate:
 
 def individual_rationality(outcome: Certified) -> Certificate:
     """Everybody does at least as well as alone."""
-    agent = int(np.argmin(outcome.ir_gaps))
+    tols = tolerances(outcome)
+    agent = int(np.argmin(outcome.ir_gaps / tols))
     witness = _about(outcome, agent) | {
         "ir_gap": float(outcome.ir_gaps[agent]),
         "utility": float(outcome.utilities[agent]),
         "endowments": {
             name: float(endowment)
-            for name, endowment in zip(outcome.federation.agent_names, outcome.endowments, strict=True)
-            if endowment > tolerance(outcome)
+            for name, endowment, tol in zip(outcome.federation.agent_names, outcome.endowments, tols, strict=True)
+            if endowment > tol
         },
     }
     margin = float(outcome.ir_gaps[agent])
-    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, tolerance(outcome), "this profile", witness)
+    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, float(tols[agent]), "this profile", witness)
 
 
 def reciprocity(outcome: Certified) -> Certificate:
@@ -142,6 +148,8 @@ def reciprocity(outcome: Certified) -> Certificate:
         "benefit": float((outcome.payoffs + outcome.payments)[agent]),
         "shapley_value": float(outcome.shapley_values[agent]),
         "worst_gap": worst.gap,
+        "worst_gap_agent": outcome.federation.agent_names[worst.gap_agent],
+        "worst_gap_contributions": worst.gap_contributions.tolist(),
         "worst_ratio": worst.value,
         "worst_agent": outcome.federation.agent_names[worst.agent],
         "worst_contributions": worst.contributions.tolist(),

@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
 from fedpact.programs.interior import linearised_gains
-from fedpact.programs.own import best_answer, best_own, own_utilities
+from fedpact.programs.own import best_alone_at_price, best_answer, best_own, own_utilities
 from fedpact.shapley import shapley_values
 from fedpact.shapley.single import FEW_AGENTS, domain_limits, own_shares
 
@@ -82,7 +83,8 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     """At personal prices l_i, agent i asks for the profile x that maximises a_i(x) - c_i(x_i) - l_i x.
 
     The prices are those of this profile: l_ij = da_i/ds_j, and l_jj makes each column sum to zero. Since l_ij is
-    proportional to w_ij, no other reach is better for i; what is left is its own contribution, at the price -l_ii.
+    proportional to w_ij, no other reach is better for i; what is left is its own contribution, at the price -l_ii. An
+    agent that nobody else's data reaches has no other reach than its own contribution gives.
     """
     slopes = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
@@ -91,7 +93,15 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     data = federation.data(contributions)
     surplus = federation.values * federation.payoff.value(data) - slopes * data
     utilities = surplus + earned * actions - federation.costs.value(actions)
+    for agent in np.flatnonzero(_served_by_nobody(federation)):
+        paid = float(earned[agent] - federation.own_weights[agent] * slopes[agent])
+        actions[agent], utilities[agent] = best_alone_at_price(federation, int(agent), paid)
     return Deviations(actions=actions, utilities=utilities, scope="all profiles one agent could ask for at its prices")
+
+
+def _served_by_nobody(federation: Federation) -> NDArray[np.bool_]:
+    others = abs(federation.weights).sum(axis=1) - federation.own_weights
+    return np.asarray(others).ravel() <= 0
 
 
 def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:

@@ -42,8 +42,10 @@ def diagnose(outcome: Diagnosed) -> tuple[str, ...]:
         keep = f"{outcome.endowments[agent]:.3g} would keep it"
         if harms and leaves:
             sentences.append(f"{name} harms the others on net and would leave; {keep}.")
-        elif leaves:
+        elif leaves and externality[agent] > NEGLIGIBLE * size:
             sentences.append(f"{name} helps the others on net but would do better alone; {keep}.")
+        elif leaves:
+            sentences.append(f"{name}'s data makes no difference to the others, and it would do better alone; {keep}.")
         elif harms and outcome.contributions[agent] > 0:
             sentences.append(f"{name} harms the others on net, yet gains by staying.")
         elif harms:

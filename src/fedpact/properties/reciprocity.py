@@ -20,6 +20,8 @@ __all__ = ["Evaluation", "WorstReciprocity", "reciprocity_ratios", "worst_over_f
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NEGLIGIBLE = 1e-13
 MOST_EVALUATIONS = 600
+MOST_AXES = 30
+IMPROVEMENT = 1e-12
 SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
 
 
@@ -46,10 +48,27 @@ class Evaluation:
         """(a_i + p_i) / phi_i."""
         return reciprocity_ratios(self.benefits, self.shares)
 
+    @property
+    def gaps(self) -> FloatArray:
+        """a_i + p_i - phi_i."""
+        return self.benefits - self.shares
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorstReciprocity:
-    """The lowest reciprocity ratio over the equilibria, and the equilibrium and agent that attain it."""
+    """The lowest reciprocity over the equilibria that were looked at.
+
+    Attributes
+    ----------
+    value, agent
+        The lowest ratio, and the agent that has it.
+    contributions, payments, ratios
+        The equilibrium at which it has it.
+    gap, gap_agent, gap_contributions
+        The lowest a_i + p_i - phi_i, its agent and its equilibrium: with negative Shapley values another than above.
+    searched
+        How many equilibria were looked at.
+    """
 
     value: float
     agent: int
@@ -57,6 +76,8 @@ class WorstReciprocity:
     payments: FloatArray
     ratios: FloatArray
     gap: float
+    gap_agent: int
+    gap_contributions: FloatArray
     searched: int
 
 
@@ -64,45 +85,59 @@ def worst_over_face(
     face: OptimalFace | None, start: FloatArray, evaluate: Callable[[FloatArray], Evaluation]
 ) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`."""
-    best = _scored(evaluate(start))
-    searched = 1
+    seen = [evaluate(start)]
     if face is not None and not face.is_point:
         corners = _corners(face)
-        for corner in corners:
-            best = min(best, _scored(evaluate(corner)), key=lambda scored: scored[0])
-            searched += 1
-        improved = True
-        while improved and searched < MOST_EVALUATIONS:
-            improved = False
-            for corner in corners:
-                origin = best[1].contributions
-                for share in SEGMENT:
-                    tried = _scored(evaluate(origin + share * (corner - origin)))
-                    searched += 1
-                    if tried[0] < best[0] - 1e-12:
-                        best, improved = tried, True
-    ratios = best[1].ratios
-    agent = int(np.argmin(ratios))
+        seen += [evaluate(corner) for corner in corners]
+        for score in (_lowest_ratio, _lowest_gap):
+            _descend(seen, corners, evaluate, score)
+    by_ratio, by_gap = min(seen, key=_lowest_ratio), min(seen, key=_lowest_gap)
+    ratios = by_ratio.ratios
+    agent, gap_agent = int(np.argmin(ratios)), int(np.argmin(by_gap.gaps))
     return WorstReciprocity(
         value=float(ratios[agent]),
         agent=agent,
-        contributions=frozen(best[1].contributions),
-        payments=frozen(best[1].payments),
+        contributions=frozen(by_ratio.contributions),
+        payments=frozen(by_ratio.payments),
         ratios=frozen(ratios),
-        gap=float((best[1].benefits - best[1].shares)[agent]),
-        searched=searched,
+        gap=float(by_gap.gaps[gap_agent]),
+        gap_agent=gap_agent,
+        gap_contributions=frozen(by_gap.contributions),
+        searched=len(seen),
     )
 
 
-def _scored(evaluation: Evaluation) -> tuple[float, Evaluation]:
-    worst = float(evaluation.ratios.min())
-    return (worst if np.isfinite(evaluation.shares).all() else np.inf), evaluation
+def _descend(
+    seen: list[Evaluation],
+    corners: list[FloatArray],
+    evaluate: Callable[[FloatArray], Evaluation],
+    score: Callable[[Evaluation], float],
+) -> None:
+    """From the worst so far, try the segments to all corners, as long as that makes it worse; extends `seen`."""
+    improved = True
+    while improved and len(seen) < MOST_EVALUATIONS:
+        origin = min(seen, key=score)
+        tried = [
+            evaluate(origin.contributions + share * (corner - origin.contributions))
+            for corner in corners
+            for share in SEGMENT
+        ]
+        improved = score(min(tried, key=score)) < score(origin) - IMPROVEMENT
+        seen += tried
+
+
+def _lowest_ratio(evaluation: Evaluation) -> float:
+    return float(evaluation.ratios.min()) if np.isfinite(evaluation.shares).all() else np.inf
+
+
+def _lowest_gap(evaluation: Evaluation) -> float:
+    return float(evaluation.gaps.min()) if np.isfinite(evaluation.shares).all() else np.inf
 
 
 def _corners(face: OptimalFace) -> list[FloatArray]:
     rng = np.random.default_rng(0)
     n_agents = face.point.size
-    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[: MOST_EVALUATIONS // 20] for sign in (1.0, -1.0)]
+    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MOST_AXES] for sign in (1.0, -1.0)]
     random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
     found = {tuple(np.round(corner, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
     return list(found.values())

@@ -70,8 +70,8 @@ class Precision:
 class Entries:
     """Who reaches whom: receiver i owns the entries starts[i] to starts[i + 1].
 
-    `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it stands for
-    in the receiver's product; both are one unless agents are grouped.
+    `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it stands
+    for in the receiver's product; both are one unless agents are grouped.
     """
 
     n_agents: int
@@ -108,7 +108,7 @@ class Entries:
         credited = integrals if self.credits is None else integrals * self.credits
         if self.agents.size == (self.starts.size - 1) * self.n_agents and self.credits is None:
             return credited.reshape(-1, self.n_agents).sum(axis=0)
-        return np.bincount(self.agents, weights=credited, minlength=self.n_agents)
+        return np.asarray(np.bincount(self.agents, weights=credited, minlength=self.n_agents), dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +128,7 @@ def rows_of(federation: Federation | Population) -> Entries:
     weights = federation.weights
     if not federation.is_sparse and np.count_nonzero(weights) >= DENSE_FROM * weights.size:
         starts = np.arange(0, n_agents**2 + 1, n_agents)
-        agents = np.broadcast_to(np.arange(n_agents, dtype=np.int32), (n_agents, n_agents)).ravel()
+        agents = np.tile(np.arange(n_agents), n_agents)
         numbers = weights.ravel()
     elif federation.is_sparse:
         starts, agents, numbers = weights.indptr.astype(np.int64), weights.indices, weights.data
@@ -193,7 +193,7 @@ def potential_curvature(entries: Entries, contributions: FloatArray) -> FloatArr
 def own_pieces(
     entries: Entries, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent of an ungrouped row."""
+    """Coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent, ungrouped."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     x, factors, times, log_masses = _prepared(entries, contributions, precision, lowest=lowest)

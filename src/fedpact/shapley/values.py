@@ -81,7 +81,7 @@ def shapley_values(
     >>> from fedpact import Federation, PowerLaw
     >>> federation = Federation([[1.0, 0.5], [0.0, 1.0]], costs=0.01, payoff=PowerLaw(beta=1.0))
     >>> shapley_values(federation, [1.0, 1.0]).values.round(6).tolist()
-    [0.45, 0.65]
+    [0.383333, 0.716667]
     """
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")

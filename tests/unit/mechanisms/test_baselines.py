@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import CASES, answers, homogeneous, welfare_total
-from strategies import random_federations
 
 import fedpact as fp
+from cases import CASES, answers, homogeneous, welfare_total
 from fedpact.errors import InvalidInput, NotConverged
 from fedpact.mechanisms import MECHANISMS, mechanism_named
+from strategies import random_federations
 
 
 @pytest.mark.parametrize("mechanism", [fp.Voluntary(), fp.Standalone()], ids=lambda mechanism: mechanism.name)

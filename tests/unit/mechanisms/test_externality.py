@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from cases import CASES, W2, answers, table_1
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import contributions, federations, random_federations, random_profile
 
 import fedpact as fp
+from cases import CASES, W2, answers, table_1
 from fedpact.mechanisms.externality import price_payments
+from strategies import contributions, federations, random_federations, random_profile
 
 # Sums of n^2 products of order one.
 ROUNDING = 1e-12

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import W2, W3, answers, table_1
-from strategies import random_federations
 
 import fedpact as fp
-from fedpact.errors import NotConverged
+from cases import W2, W3, answers, table_1
+from fedpact.errors import NotConverged, OutsideDomain
+from strategies import random_federations
 
 # An equilibrium known to 1e-10 of the scale.
 SOLVED = 1e-9
@@ -27,7 +27,9 @@ def test_payments_top_up_to_the_shapley_share_and_balance():
     for fed in random_federations(71, 40):
         outcome = fp.ShapleyMechanism().solve(fed)
         size = np.abs(outcome.payoffs).sum() + np.abs(outcome.shapley_values).sum() + 1e-300
-        np.testing.assert_allclose(outcome.payoffs + outcome.payments, outcome.shapley_values, rtol=0, atol=1e-14 * size)
+        np.testing.assert_allclose(
+            outcome.payoffs + outcome.payments, outcome.shapley_values, rtol=0, atol=1e-14 * size
+        )
         assert abs(outcome.payments.sum()) <= 1e-13 * size
         np.testing.assert_allclose(
             outcome.utilities, outcome.shapley_values - outcome.costs, rtol=0, atol=1e-13 * (size + outcome.costs.sum())
@@ -84,6 +86,14 @@ class TestBestResponses:
         np.testing.assert_allclose(walk.contributions, s, rtol=1e-8)
 
     def test_too_few_rounds_are_reported_with_the_path(self):
-        with pytest.raises(NotConverged, match="^best responses still moved after 1 rounds$") as caught:
+        with pytest.raises(NotConverged, match=r"^best responses still moved after 1 rounds$") as caught:
             fp.best_response_dynamics(table_1(W2), most_rounds=1)
         assert caught.value.result.rounds == 1
+
+    # BUG: a start at which some coalition is outside the domain ends in "ValueError: The function value at x=0.0 is
+    # NaN" for the power law, and walks on through meaningless numbers for Log; `shapley_values` refuses such a profile.
+    @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.5), fp.Log()], ids=repr)
+    def test_start_outside_the_domain_is_refused(self, payoff):
+        fed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=payoff)
+        with pytest.raises(OutsideDomain):
+            fp.best_response_dynamics(fed, start=[5.0, 4.0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from strategies import random_federations
 
 import fedpact as fp
 from fedpact.programs.bounds import contribution_bounds, spending_bound
 from fedpact.programs.domain import inside, room
+from strategies import random_federations
 
 
 def test_bounds_are_finite_and_within_the_caps():
@@ -46,7 +46,9 @@ def test_nothing_is_spent_where_the_first_sample_is_too_dear():
 
 def test_bounds_of_sparse_weights_are_the_same():
     for fed in random_federations(23, 10):
-        thin = fp.Federation(sp.csr_array(fed.weights), costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values)
+        thin = fp.Federation(
+            sp.csr_array(fed.weights), costs=fed.costs, caps=fed.caps, payoff=fed.payoff, values=fed.values
+        )
         np.testing.assert_allclose(contribution_bounds(thin)[0], contribution_bounds(fed)[0], rtol=1e-13)
 
 

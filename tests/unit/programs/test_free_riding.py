@@ -6,14 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import CASES, answers
 from hypothesis import given, settings
-from strategies import federations, random_federations
 
 import fedpact as fp
+from cases import CASES, answers
 from fedpact.errors import NotConverged
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
 from fedpact.programs.own import best_own
+from strategies import federations, random_federations
 
 # The stopping inequality is 1e-11 of the largest contribution; here the best responses are worked out once more.
 FIXED_POINT = 1e-10
@@ -94,9 +94,9 @@ class TestUniqueness:
             assert is_unique(fed, found) is (len(known) == 1)
 
 
-# BUG: without harm best responses map a box into itself continuously, so there is an equilibrium (Brouwer), and the search
-# over supports finds it; the path and the best responses both miss it. One in fifty federations of six agents with
-# weights between 0.1 and 10 fails. Lemke's method always ends at a solution of this linear complementarity problem.
+# BUG: without harm best responses map a box into itself continuously, so there is an equilibrium (Brouwer), and the
+# search over supports finds it; the path and the best responses both miss it. One in a hundred federations of four to
+# six agents with weights between 0.1 and 10 fails. With linear costs Lemke's method always ends at a solution.
 def test_finds_an_equilibrium_that_exists():
     weights = [[1.0, 0.1, 3.9, 3.0], [0.7, 1.0, 0.2, 1.7], [0.1, 6.0, 1.0, 3.6], [1.6, 0.1, 0.1, 1.0]]
     fed = fp.Federation(weights, costs=[0.05, 0.12, 0.02, 0.36], payoff=fp.Michaelis(1.0))
@@ -116,5 +116,5 @@ def test_agents_without_room_may_have_costs_that_start_flat():
 def test_endless_growth_is_reported():
     """Each other's harm makes both contribute more and more: no equilibrium without caps."""
     fed = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.1, payoff=fp.Log())
-    with pytest.raises(NotConverged, match="no free-riding equilibrium was reached.*finite caps may help"):
+    with pytest.raises(NotConverged, match="no free-riding equilibrium was reached"):
         free_riding_equilibrium(fed)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from cases import W1, homogeneous, table_1
-from strategies import random_federations
 
 import fedpact as fp
+from cases import W1, homogeneous, table_1
 from fedpact.errors import NotConverged
 from fedpact.programs.curvature import DenseCurvature
 from fedpact.programs.interior import Status, conclude, linearised_gains, maximise, maximise_batch
 from fedpact.programs.potential import EnumeratedPotential
 from fedpact.programs.welfare import WelfareProgram
+from strategies import random_federations
 
 # Newton steps end at a few units in the last place where the curvature is of order one.
 NEWTON = 1e-12
@@ -113,7 +113,7 @@ def test_residuals_are_far_below_the_tolerance():
 
 def test_a_point_that_is_no_optimum_is_refused_with_the_point():
     program = WelfareProgram(homogeneous(3, 0.02, 0.001))
-    with pytest.raises(NotConverged, match="the maximiser stopped at a linearised gain of .* above 1e-10") as caught:
+    with pytest.raises(NotConverged, match=r"the maximiser stopped at a linearised gain of .* above 1e-10") as caught:
         conclude(program, np.array([5.0, 5.0, 5.0]), 0)
     assert caught.value.result.status is Status.STALLED
     np.testing.assert_array_equal(caught.value.result.contributions, 5.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import answers
-from strategies import random_federations, random_profile
 
 import fedpact as fp
+from cases import answers
 from fedpact.programs.own import best_answer, best_own, own_utilities, standalone_optimum
 from fedpact.shapley.single import own_shares
+from strategies import random_federations, random_profile
 
 GRID = 4001
 

@@ -36,4 +36,6 @@ def test_ends_at_a_bound_where_there_is_no_root(slope, upper, answer):
 
 def test_infinite_slopes_at_the_start_are_fine():
     """Below the floor of its domain an agent wants more at any price."""
-    assert falling_root(lambda x: np.inf if x <= 2.0 else 1.0 / (x - 2.0) - 0.25, np.inf) == pytest.approx(6.0, rel=1e-14)
+    assert falling_root(lambda x: np.inf if x <= 2.0 else 1.0 / (x - 2.0) - 0.25, np.inf) == pytest.approx(
+        6.0, rel=1e-14
+    )

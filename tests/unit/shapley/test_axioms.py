@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import contributions, federations
 
 import fedpact as fp
+from strategies import contributions, federations
 
 # Both routes are exact to about 1e-13 of the payoffs of the coalitions; harm makes these much larger than their sum.
 TOLERANCE = 1e-10

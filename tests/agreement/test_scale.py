@@ -1,0 +1,66 @@
+"""Many agents: the compiled and sparse routes against the plain ones, and certificates at scale."""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+import fedpact as fp
+from fedpact.programs.interior import maximise
+from fedpact.programs.potential import CompiledPotential, IntegratedPotential
+from fedpact.programs.welfare import WelfareProgram
+
+REGRET = 1e-8  # of the payoff scale
+
+
+def sparse_federation(n_agents, neighbours, rng):
+    columns = rng.integers(0, n_agents, (n_agents, neighbours))
+    rows = np.repeat(np.arange(n_agents), neighbours)
+    weights = sp.lil_array((n_agents, n_agents))
+    weights[rows, columns.ravel()] = rng.uniform(0.0, 1.0, rows.size)
+    weights.setdiag(1.0)
+    costs, caps = rng.uniform(0.01, 0.05, n_agents), rng.choice([5.0, 50.0, 400.0], n_agents)
+    return fp.Federation(weights.tocsr(), costs=costs, caps=caps, payoff=fp.PowerLaw(0.3))
+
+
+def test_the_sparse_welfare_optimum_is_the_dense_one():
+    sparse = sparse_federation(600, 8, np.random.default_rng(0))
+    dense = replace(sparse, weights=sparse.dense_weights())
+    found, reference = (maximise(WelfareProgram(federation)) for federation in (sparse, dense))
+    np.testing.assert_allclose(sparse.data(found.contributions), dense.data(reference.contributions), rtol=1e-7)
+    np.testing.assert_allclose(sparse.welfare(found.contributions), dense.welfare(reference.contributions), rtol=1e-12)
+
+
+def test_ten_thousand_sparse_agents_get_a_certified_balanced_deal():
+    outcome = fp.ExternalityMechanism().solve(sparse_federation(10_000, 10, np.random.default_rng(1)))
+    for claim in ("nash", "budget-balance", "social-optimality"):
+        assert outcome.certificates[claim].holds, claim
+    assert abs(outcome.payments.sum()) <= 1e-12 * np.abs(outcome.payments).sum()
+    assert outcome.equilibria.unique is None
+
+
+def test_compiled_and_integrated_potentials_have_the_same_maximiser():
+    rng = np.random.default_rng(2)
+    weights = rng.uniform(0.0, 1.0, (14, 14))
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=rng.uniform(0.01, 0.03, 14), caps=60.0, payoff=fp.PowerLaw(0.4))
+    plain = maximise(IntegratedPotential(federation))
+    exact = CompiledPotential(federation, tolerance=1e-10)
+    compiled = maximise(exact, rough=CompiledPotential(federation, tolerance=1e-4))
+    np.testing.assert_allclose(compiled.contributions, plain.contributions, rtol=1e-7, atol=1e-9)
+
+
+def test_sixty_agents_have_a_certified_shapley_equilibrium_and_a_spoiled_one_is_caught():
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0.0, 2.0, (60, 60))
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=rng.uniform(0.01, 0.06, 60), caps=400.0, payoff=fp.PowerLaw(0.3))
+    outcome = fp.ShapleyMechanism().solve(federation)
+    nash = outcome.certificates["nash"]
+    assert nash.holds
+    assert -nash.margin <= REGRET * outcome.payoffs.sum()
+    contributions = outcome.contributions.copy()
+    contributions[7] *= 1.1
+    spoiled = replace(outcome, contributions=contributions, payments=outcome.payment_rule(federation, contributions))
+    assert not spoiled.certificates["nash"].holds
+    assert spoiled.certificates["nash"].witness["index"] == 7
