@@ -10,9 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.errors import InvalidInput
 
-__all__ = ["FloatArray", "checked_numbers", "first_where", "frozen", "non_negative", "positive"]
+__all__ = [
+    "NON_NEGATIVE",
+    "POSITIVE",
+    "FloatArray",
+    "checked_numbers",
+    "first_where",
+    "frozen",
+    "non_negative",
+    "positive",
+]
 
 FloatArray = NDArray[np.float64]
+
+POSITIVE = "positive and finite"
+NON_NEGATIVE = "at least zero and finite"
 
 
 def frozen(array: ArrayLike) -> FloatArray:
@@ -35,13 +47,16 @@ def checked_numbers(
     rule: str,
     *,
     names: Sequence[str] | None = None,
+    who: str | None = None,
 ) -> FloatArray:
     """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
 
     The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
-    speak of the agent by name.
+    speak of the agent by name; `who` names the agent of a single number.
     """
     try:
+        if given is None:
+            raise TypeError("nothing given")
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{label} must be a number or one number per agent, got {given!r:.80}") from error
@@ -54,8 +69,11 @@ def checked_numbers(
     index = first_where(~accepts(np.atleast_1d(array)))
     if index is not None:
         entry = label if array.ndim == 0 else f"{label}[{index}]"
-        who = f' (agent "{names[index]}")' if names is not None and array.ndim == 1 else ""
-        raise InvalidInput(f"{entry} must be {rule}, got {np.atleast_1d(array)[index]:g}{who}")
+        name = names[index] if names is not None and array.ndim == 1 else who
+        about = "" if name is None else f' (agent "{name}")'
+        number = np.atleast_1d(array)[index]
+        stated = rule.removesuffix(" and finite") if np.isfinite(number) else rule
+        raise InvalidInput(f"{entry} must be {stated}, got {number:g}{about}")
     array.setflags(write=False)
     return array
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, checked_numbers, first_where, non_negative, positive
+from fedpact.arrays import NON_NEGATIVE, POSITIVE, FloatArray, checked_numbers, first_where, non_negative, positive
 from fedpact.errors import InvalidInput
 
 __all__ = ["Cost", "Linear", "Quadratic", "as_cost"]
@@ -69,7 +69,7 @@ class Linear(Cost):
     rate: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, "positive"))
+        object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, POSITIVE))
 
     @property
     def linear(self) -> FloatArray:  # type: ignore[override]
@@ -80,11 +80,11 @@ class Linear(Cost):
         return np.zeros_like(self.linear)
 
     def per_agent(self, names: Sequence[str]) -> Linear:
-        rate = checked_numbers("costs", self.rate, positive, "positive", names=names)
+        rate = checked_numbers("costs", self.rate, positive, POSITIVE, names=names)
         return Linear(np.broadcast_to(rate, len(names)))
 
     def take(self, agents: ArrayLike) -> Linear:
-        return Linear(self.linear[np.asarray(agents)])
+        return Linear(_taken(self.linear, agents))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Quadratic(Cost):
 
     def __post_init__(self) -> None:
         for label in ("linear", "quadratic"):
-            numbers = checked_numbers(f"costs.{label}", getattr(self, label), non_negative, "at least zero")
+            numbers = checked_numbers(f"costs.{label}", getattr(self, label), non_negative, NON_NEGATIVE)
             object.__setattr__(self, label, numbers)
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
             raise InvalidInput(
@@ -121,7 +121,7 @@ class Quadratic(Cost):
     def per_agent(self, names: Sequence[str]) -> Quadratic:
         numbers = [
             np.broadcast_to(
-                checked_numbers(f"costs.{label}", getattr(self, label), non_negative, "at least zero", names=names),
+                checked_numbers(f"costs.{label}", getattr(self, label), non_negative, NON_NEGATIVE, names=names),
                 len(names),
             )
             for label in ("linear", "quadratic")
@@ -129,8 +129,12 @@ class Quadratic(Cost):
         return Quadratic(*numbers)
 
     def take(self, agents: ArrayLike) -> Quadratic:
-        chosen = np.asarray(agents)
-        return Quadratic(self.linear[chosen], self.quadratic[chosen])
+        return Quadratic(_taken(self.linear, agents), _taken(self.quadratic, agents))
+
+
+def _taken(numbers: FloatArray, agents: ArrayLike) -> FloatArray:
+    """The chosen agents' numbers; one number shared by all stays shared."""
+    return numbers[np.asarray(agents)] if numbers.ndim else numbers
 
 
 def as_cost(given: Any, names: Sequence[str]) -> Cost:
@@ -139,14 +143,18 @@ def as_cost(given: Any, names: Sequence[str]) -> Cost:
         return given.per_agent(names)
     if isinstance(given, Sequence) and any(isinstance(cost, Cost) for cost in given):
         return _mixed(given, names)
-    return Linear(checked_numbers("costs", given, positive, "positive", names=names)).per_agent(names)
+    return Linear(checked_numbers("costs", given, positive, POSITIVE, names=names)).per_agent(names)
 
 
 def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
     if len(given) != len(names):
         raise InvalidInput(f"costs must have one entry per agent: {len(names)} agents, {len(given)} given")
-    singles = [cost if isinstance(cost, Cost) else Linear(cost) for cost in given]
-    for index, single in enumerate(singles):
+    singles = []
+    for index, cost in enumerate(given):
+        if not isinstance(cost, Cost):
+            checked_numbers(f"costs[{index}]", cost, positive, POSITIVE, who=names[index])
+        single = cost if isinstance(cost, Cost) else Linear(cost)
+        singles.append(single)
         if np.ndim(single.linear) or np.ndim(single.quadratic):
             raise InvalidInput(
                 f'costs[{index}] must be one agent\'s cost, got numbers for several (agent "{names[index]}")'

@@ -11,7 +11,7 @@ Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, checked_numbers, first_where, frozen, positive
+from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, first_where, frozen, positive
 from fedpact.costs import as_cost
 from fedpact.errors import InvalidInput, OutsideDomain
 from fedpact.payoffs import Payoff
@@ -82,7 +82,7 @@ class Federation:
             "costs": as_cost(self.costs, names),
             "caps": per_agent("caps", self.caps, lambda caps: caps >= 0, "at least zero"),
             "payoff": self.payoff.per_agent(names),
-            "values": per_agent("values", self.values, positive, "positive"),
+            "values": per_agent("values", self.values, positive, POSITIVE),
         }
         for field, value in checked.items():
             object.__setattr__(self, field, value)
@@ -174,8 +174,13 @@ class Federation:
         return tuple(self.names)
 
     def take(self, agents: ArrayLike) -> Federation:
-        """The federation of some of the agents, in the order given."""
-        chosen = np.asarray(agents, dtype=np.intp)
+        """The federation of some of the agents: their indices in the order wanted, or one true or false per agent."""
+        chosen = np.asarray(agents)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (self.n_agents,):
+                raise InvalidInput(f"a mask of agents must have {self.n_agents} entries, got shape {chosen.shape}")
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.intp)
         return Federation(
             weights=self.weights[chosen][:, chosen],
             costs=self.costs.take(chosen),
@@ -236,7 +241,8 @@ def _checked_weights(given: Any) -> Any:
         weights.sum_duplicates()
         weights.eliminate_zeros()
         weights.sort_indices()
-        weights.data.setflags(write=False)
+        for part in (weights.data, weights.indices, weights.indptr):
+            part.setflags(write=False)
     else:
         try:
             weights = frozen(given)
@@ -250,7 +256,8 @@ def _checked_weights(given: Any) -> Any:
 def _checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
     if given is None:
         return tuple(f"agent {agent}" for agent in range(n_agents))
-    if isinstance(given, str) or not all(isinstance(name, str) and name.strip() for name in given):
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
         raise InvalidInput(f"names must be non-empty strings, one per agent, got {given!r:.80}")
     names = tuple(given)
     if len(names) != n_agents:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from fedpact.arrays import FloatArray, checked_numbers, positive
+from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, positive
 
 __all__ = ["FAMILIES", "Exponential", "Log", "Michaelis", "Payoff", "PowerLaw"]
 
@@ -67,6 +67,11 @@ class Payoff:
         """The infimum of the domain: g is defined for y above it."""
         raise NotImplementedError
 
+    @property
+    def concentration(self) -> FloatArray | float:
+        """How much further out than t = 1, and more narrowly, the measure sits: 0 for all but steep power laws."""
+        return 0.0
+
     def log_mass(self, nodes: FloatArray) -> FloatArray:
         """log of t dm/dt at `nodes`, the measure per unit of log t; parameters broadcast over all but the last axis."""
         raise NotImplementedError
@@ -78,11 +83,18 @@ class Payoff:
         its error falls like exp(-pi^2 / step). The nodes of agent i serve every y between `lowest[i]` and `highest[i]`.
         """
         decay = np.asarray(lowest) - np.broadcast_to(self.floor, np.shape(lowest))
-        upper = np.log(DECAY_LENGTHS / np.minimum(decay, -np.asarray(self.floor)))
+        lengths = DECAY_LENGTHS + 3.0 * np.asarray(self.concentration)
+        upper = np.log(lengths / np.minimum(decay, -np.asarray(self.floor)))
+        step = step / self.refinement
         lower = np.log(tail / np.maximum(highest, -np.asarray(self.floor)))
         count = int(np.ceil(np.max(upper - lower) / step)) + 1
         nodes = np.exp(upper[:, None] - step * np.arange(count)[None, :])
         return nodes, self.log_mass(nodes) + np.log(step)
+
+    @property
+    def refinement(self) -> int:
+        """How many times finer than usual the nodes have to be."""
+        return int(np.ceil(np.sqrt(1.0 + np.max(self.concentration))))
 
     @property
     def parameters(self) -> Mapping[str, FloatArray]:
@@ -92,7 +104,7 @@ class Payoff:
     def per_agent(self, names: Sequence[str]) -> Self:
         """The same family, its per-agent parameters checked against the agents' names."""
         for label, numbers in self.parameters.items():
-            checked_numbers(f"payoff.{label}", numbers, positive, "positive", names=names)
+            checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE, names=names)
         return self
 
     def take(self, agents: ArrayLike) -> Self:
@@ -102,7 +114,7 @@ class Payoff:
 
     def _check(self) -> None:
         for label, numbers in self.parameters.items():
-            object.__setattr__(self, label, checked_numbers(f"payoff.{label}", numbers, positive, "positive"))
+            object.__setattr__(self, label, checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE))
 
 
 def _column(parameter: FloatArray) -> FloatArray:
@@ -144,6 +156,10 @@ class PowerLaw(Payoff):
     @property
     def floor(self) -> float:
         return -1.0
+
+    @property
+    def concentration(self) -> FloatArray:
+        return np.maximum(self.beta - 1.0, 0.0)
 
     def log_mass(self, nodes: FloatArray) -> FloatArray:
         beta = _column(self.beta)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, checked_numbers, frozen, positive
+from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 
@@ -54,7 +54,7 @@ class Population:
         names = self.types.agent_names
         given = checked_numbers("counts", self.counts, _whole, "a whole number of at least 1", names=names)
         own = self.types.own_weights if self.own_weights is None else self.own_weights
-        own = checked_numbers("own_weights", own, positive, "positive", names=names)
+        own = checked_numbers("own_weights", own, positive, POSITIVE, names=names)
         if self.types.is_sparse:
             raise InvalidInput("types must have dense weights: there are few of them")
         object.__setattr__(self, "counts", frozen(np.broadcast_to(given, len(names))))

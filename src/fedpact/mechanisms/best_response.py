@@ -17,6 +17,7 @@ from fedpact.errors import NotConverged
 from fedpact.federation import Federation
 from fedpact.programs.own import best_answer
 from fedpact.shapley.single import own_shares
+from fedpact.shapley.values import check_domain
 
 __all__ = ["BestResponseTrace", "best_response_dynamics"]
 
@@ -48,6 +49,7 @@ def best_response_dynamics(
     [33.1658, 33.1658, 33.1658]
     """
     profile = federation.checked_contributions(start).copy()
+    check_domain(federation, profile)
     path = [profile.copy()]
     for _ in range(most_rounds):
         for agent in range(federation.n_agents):

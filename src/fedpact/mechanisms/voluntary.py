@@ -12,7 +12,7 @@ from fedpact.errors import NotConverged
 from fedpact.federation import Federation
 from fedpact.mechanisms.standalone import no_payments
 from fedpact.outcome import Equilibria, Outcome
-from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
+from fedpact.programs.free_riding import dimension, free_riding_equilibrium, is_unique
 from fedpact.properties.certificate import Claim
 from fedpact.properties.deviations import free_riding
 
@@ -49,7 +49,8 @@ class Voluntary:
                 "the domain of their payoffs; lower caps may help",
                 result=contributions,
             )
-        unique = is_unique(federation, contributions)
+        around = dimension(federation, contributions)
+        unique = False if around else is_unique(federation, contributions)
         return Outcome(
             federation=federation,
             mechanism=self.name,
@@ -57,5 +58,5 @@ class Voluntary:
             payments=no_payments(federation, contributions),
             deviations=free_riding,
             payment_rule=no_payments,
-            equilibria=Equilibria(unique=unique, dimension=0, note=NOTES[unique]),
+            equilibria=Equilibria(unique=unique, dimension=around, note=NOTES[unique]),
         )

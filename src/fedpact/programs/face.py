@@ -26,7 +26,8 @@ __all__ = ["OptimalFace", "optimal_face"]
 FREE_TOLERANCE = 1e-10
 # Directions the weights shrink by more than this are taken not to change anybody's reach.
 RANK_TOLERANCE = 1e-11
-MOST_STEPS = 200
+MOST_STEPS_PER_AGENT = 20
+MULTIPLIER_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +79,8 @@ class OptimalFace:
         """An optimum that goes furthest along `direction`, given per agent."""
         from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed off the unique case
 
+        if self.free.size == 0:
+            return self.point
         target = self.normals.T @ self.point[self.free]
         bounds = [(0.0, None if np.isinf(cap) else cap) for cap in self.caps[self.free]]
         answer = linprog(-direction[self.free], A_eq=self.normals.T, b_eq=target, bounds=bounds, method="highs")
@@ -124,40 +127,34 @@ def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
 
 
 def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -> FloatArray:
-    """min |s|^2 over normals.T s = normals.T point, 0 <= s <= caps.
+    """min |s|^2 over normals.T s = normals.T point, 0 <= s <= caps, by an active set that starts at `point`.
 
-    The minimiser is clip(normals m, 0, caps) for some multipliers m: a piecewise linear system, solved by Newton steps
-    on the concave dual with a line search; the last step is exact once the clipped agents are right.
+    With some coordinates held at a bound, the others' minimiser is a least-norm solution; go there, or as far as the
+    box allows and hold what blocks; at the minimiser release the held coordinate whose multiplier is most wrong.
     """
+    point = np.clip(point, 0.0, caps)
     target = normals.T @ point
-    multipliers = target.copy()
-    size = max(float(np.abs(point).max()), np.finfo(float).tiny)
-
-    def state(m: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        raw = normals @ m
-        clipped = np.clip(raw, 0.0, caps)
-        dual = float(target @ m - (clipped * raw - 0.5 * clipped**2).sum())
-        return clipped, target - normals.T @ clipped, dual
-
-    clipped, residual, dual = state(multipliers)
-    for _ in range(MOST_STEPS):
-        if np.abs(residual).max() <= 1e-14 * size:
+    size = max(float(point.max()), np.finfo(float).tiny)
+    low, high = point <= 0.0, point >= caps
+    for _ in range(MOST_STEPS_PER_AGENT * point.size):
+        free = ~(low | high)
+        wanted = np.where(high, caps, 0.0)
+        multipliers = np.linalg.lstsq(normals[free].T @ normals[free], target - normals.T @ wanted, rcond=1e-13)[0]
+        wanted[free] = normals[free] @ multipliers
+        step = wanted - point
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(step < 0, -point / step, np.where(step > 0, (caps - point) / step, np.inf))
+        room[~free] = np.inf
+        blocking = int(np.argmin(room))
+        if room[blocking] < 1.0:
+            point = np.clip(point + room[blocking] * step, 0.0, caps)
+            low[blocking], high[blocking] = step[blocking] < 0, step[blocking] > 0
+            continue
+        point = np.clip(wanted, 0.0, caps)
+        pull = normals @ multipliers  # where a held coordinate would go
+        wrong = np.where(low, pull, np.where(high, caps - pull, -np.inf))
+        worst = int(np.argmax(wrong))
+        if wrong[worst] <= MULTIPLIER_TOLERANCE * size:
             break
-        raw = normals @ multipliers
-        inside = (raw > 0) & (raw < caps)
-        jacobian = normals[inside].T @ normals[inside]
-        step = np.linalg.solve(jacobian + 1e-12 * np.eye(target.size), residual)
-        length = 1.0
-        while length > 1e-10:
-            tried = multipliers + length * step
-            new = state(tried)
-            if (
-                new[2] >= dual + 1e-4 * length * float(residual @ step)
-                or np.abs(new[1]).max() < 0.5 * np.abs(residual).max()
-            ):
-                break
-            length /= 2.0
-        else:
-            break
-        multipliers, (clipped, residual, dual) = tried, new
-    return clipped if np.abs(residual).max() <= 1e-10 * size else point
+        low[worst] = high[worst] = False
+    return point

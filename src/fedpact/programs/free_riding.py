@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from fedpact.arrays import FloatArray
 from fedpact.errors import NotConverged
 from fedpact.federation import Federation
+from fedpact.programs.lemke import lemke
 from fedpact.programs.own import best_own, standalone_optimum
 
-__all__ = ["free_riding_equilibrium", "is_unique"]
+__all__ = ["dimension", "free_riding_equilibrium", "is_unique"]
 
 # The path k_0, k_0 / 2, ... is followed down to this share of k_0, then to zero.
 LAST_SHARE = 1e-12
@@ -34,10 +35,18 @@ MOST_AGENTS_FOR_SUPPORTS = 6
 
 
 def free_riding_equilibrium(federation: Federation) -> FloatArray:
-    """One equilibrium; raises `NotConverged` if neither the path nor best responses reach one.
+    """One equilibrium; raises `NotConverged` if neither the path, nor Lemke's method, nor best responses reach one.
 
     Stopping inequality: each contribution is within 1e-11 of the best response, relative to the largest.
     """
+    able = np.flatnonzero(federation.caps > 0)
+    contributions = np.zeros(federation.n_agents)
+    if able.size:
+        contributions[able] = _equilibrium(federation.take(able))
+    return contributions
+
+
+def _equilibrium(federation: Federation) -> FloatArray:
     problem = _Complementarity(federation)
     stiffness = float(np.abs(problem.weights).sum(axis=1).max())
     contributions, _ = standalone_optimum(federation)
@@ -46,6 +55,8 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
         contributions = problem.solve(contributions, share * stiffness)
         share /= 2.0
     contributions = problem.solve(contributions, 0.0)
+    if problem.residual(contributions) > RELATIVE_TOLERANCE and not federation.costs.quadratic.any():
+        contributions = _by_lemke(problem, contributions)
     if problem.residual(contributions) > RELATIVE_TOLERANCE:
         contributions = _best_responses(problem, contributions)
     if problem.residual(contributions) > RELATIVE_TOLERANCE:
@@ -55,6 +66,15 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
             result=contributions,
         )
     return contributions
+
+
+def dimension(federation: Federation, contributions: FloatArray) -> int:
+    """Of the set of equilibria around one of them: how many ways the agents inside their bounds can trade."""
+    inside = (contributions > 0) & (contributions < federation.caps) & (federation.costs.quadratic == 0)
+    chosen = np.flatnonzero(inside)
+    block = federation.dense_weights()[np.ix_(chosen, chosen)]
+    scaled = block / np.sqrt(np.outer(block.diagonal(), block.diagonal()))
+    return int(chosen.size - np.linalg.matrix_rank(scaled, tol=1e-10)) if chosen.size else 0
 
 
 def is_unique(federation: Federation, contributions: FloatArray) -> bool | None:
@@ -123,6 +143,25 @@ class _Complementarity:
         response = self.responses(contributions)
         size = max(float(np.abs(contributions).max()), float(np.abs(response).max()), np.finfo(float).tiny)
         return float(np.abs(response - contributions).max() / size) if np.isfinite(size) else np.inf
+
+
+def _by_lemke(problem: _Complementarity, fallback: FloatArray) -> FloatArray:
+    """With linear costs: W s - t + u >= 0 complementary to s, caps - s >= 0 complementary to u, in scaled units."""
+    wanted, _ = problem.wanted(fallback)
+    caps = problem.federation.caps
+    size = np.maximum(wanted, np.finfo(float).tiny) / problem.own  # what each would contribute for itself
+    unit = float(size.max())
+    limited = np.flatnonzero(np.isfinite(caps))
+    weights = problem.weights / problem.own[:, None]
+    n_agents = wanted.size
+    block = np.zeros((n_agents + limited.size,) * 2)
+    block[:n_agents, :n_agents] = weights
+    block[limited, n_agents + np.arange(limited.size)] = 1.0
+    block[n_agents + np.arange(limited.size), limited] = -1.0
+    solved = lemke(block, np.concatenate([-wanted / problem.own / unit, caps[limited] / unit]))
+    if solved is None:
+        return fallback
+    return problem.solve(np.clip(solved[:n_agents] * unit, 0.0, caps), 0.0)
 
 
 def _best_responses(problem: _Complementarity, contributions: FloatArray) -> FloatArray:

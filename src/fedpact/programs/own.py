@@ -73,6 +73,7 @@ def _best_of(federation: Federation, background: FloatArray, agent: int, *, pric
         data = np.array([background[agent] + federation.own_weights[agent] * x])
         if data[0] <= np.ravel(payoff.floor)[0]:
             return np.inf
-        return float((worth * payoff.slope(data) - cost.slope(np.array([x])))[0] + price)
+        with np.errstate(over="ignore"):
+            return float((worth * payoff.slope(data) - cost.slope(np.array([x])))[0] + price)
 
     return falling_root(slope, float(federation.caps[agent]))

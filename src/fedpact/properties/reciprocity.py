@@ -139,5 +139,6 @@ def _corners(face: OptimalFace) -> list[FloatArray]:
     n_agents = face.point.size
     axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MOST_AXES] for sign in (1.0, -1.0)]
     random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
-    found = {tuple(np.round(corner, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
+    size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
+    found = {tuple(np.round(corner / size, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
     return list(found.values())

@@ -156,7 +156,7 @@ def integrate(entries: Entries, contributions: FloatArray, precision: Precision)
     for block in entries.blocks():
         x, factors, times, log_masses = _prepared(block, contributions, precision)
         value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
-        per_octave = precision.per_octave if times.shape[1] > 1 else 1
+        per_octave = precision.per_octave * block.payoff.refinement if times.shape[1] > 1 else 1
         most = MOST_EXACT_NODES_HARMED if (x < 0).any() else MOST_EXACT_NODES
         kernels.sum_entries(
             block.starts, x, block.counts, factors, times, per_octave, log_masses, _exact_rules(most),
@@ -193,7 +193,7 @@ def potential_curvature(entries: Entries, contributions: FloatArray) -> FloatArr
 def own_pieces(
     entries: Entries, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
 ) -> tuple[FloatArray, FloatArray]:
-    """Coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent, ungrouped."""
+    """Logs of the coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     x, factors, times, log_masses = _prepared(entries, contributions, precision, lowest=lowest)
@@ -203,14 +203,13 @@ def own_pieces(
     places[receivers[mine]] = mine
     weights = np.zeros(places.size)
     weights[receivers[mine]] = entries.weights[mine]
-    coefficients = np.empty(times.shape)
+    log_coefficients = np.empty(times.shape)
     most = MOST_EXACT_NODES_HARMED
     kernels.own_coefficients(
         entries.starts, places, x, entries.counts, factors, times, log_masses, _exact_rules(most),
-        gauss_legendre(WINDOW_NODES), precision.living, coefficients,
+        gauss_legendre(WINDOW_NODES), precision.living, log_coefficients,
     )  # fmt: skip
-    counts = (coefficients > 0) & (weights != 0)[:, None]
-    return coefficients[counts], (times * weights[:, None])[counts]
+    return log_coefficients.ravel(), (times * weights[:, None]).ravel()
 
 
 def _prepared(

@@ -313,15 +313,17 @@ def sum_entries(
 
 
 @nb.njit(cache=True, parallel=True, error_model="numpy")
-def own_coefficients(starts, places, x, counts, factors, times, log_masses, exact, window, living, coefficients):
-    """What multiplies (1 - e^{-t w x}) in one agent's value, per receiver and t: the others' product, summed over q.
+def own_coefficients(starts, places, x, counts, factors, times, log_masses, exact, window, living, log_coefficients):
+    """The log of what multiplies (1 - e^{-t w x}) in one agent's value, per receiver and t.
+
+    That is the others' product, summed over q.
 
     `places[i]` is the agent's entry in receiver i, or -1. The agent's own contribution does not enter.
     """
     for i in nb.prange(starts.size - 1):
         if places[i] < 0:
             for j in range(times.shape[1]):
-                coefficients[i, j] = 0.0
+                log_coefficients[i, j] = -np.inf
             continue
         own = slice(starts[i], starts[i + 1])
         others = counts[own].copy()
@@ -336,11 +338,15 @@ def own_coefficients(starts, places, x, counts, factors, times, log_masses, exac
         for j in range(times.shape[1]):
             _split(times[i, j], x[own], damped, sign)
             n_q = _lay_around_peak(damped, sign, others, rule, window, living, q, q_weights)
+            highest = -np.inf
+            for a in range(n_q):
+                level = _level_in_q(damped, sign, others, q[a]) + math.log(q_weights[a])
+                q[a] = level
+                highest = max(highest, level)
             total = 0.0
             for a in range(n_q):
-                level = log_masses[i, j] + times[i, j] * harm + _level_in_q(damped, sign, others, q[a])
-                total += q_weights[a] * math.exp(level)
-            coefficients[i, j] = total
+                total += math.exp(q[a] - highest)
+            log_coefficients[i, j] = log_masses[i, j] + times[i, j] * harm + highest + math.log(total)
 
 
 @nb.njit(cache=True, parallel=True, error_model="numpy")

@@ -39,7 +39,8 @@ class ReceiverNodes:
 
     `level` (T, Q) holds weight x prod_k (1 - q + q e_k); `benefit`, `slope` and `bend` (T, Q, K) are (1 - e_j),
     t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is the integrand of phi_j. `rates` (T,
-    K) are the t w_j.
+    K) are the t w_j; `log_others` (T, Q, K) is the log of `level`
+    without the j-th factor.
     """
 
     agents: np.ndarray
@@ -49,6 +50,7 @@ class ReceiverNodes:
     slope: FloatArray
     bend: FloatArray
     q: FloatArray
+    log_others: FloatArray
 
 
 def quadrature_shapley(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,6 +118,7 @@ def _nodes(
         slope=slope,
         bend=times[:, None, None] * weights * slope,
         q=q,
+        log_others=log_level[:, :, None] - log_factor,
     )
 
 

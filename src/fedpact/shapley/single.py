@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
@@ -25,7 +26,7 @@ FEW_AGENTS = 12
 MANY_AGENTS = 16  # from here on the compiled quadrature serves
 # How close to the edge of the domain a deviation is followed, relative to the distance.
 EDGE = 1e-9
-LARGEST = 1e300
+LARGEST, LARGEST_EXPONENT = 1e300, 690.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,28 +95,35 @@ def _enumerated(federation: Federation, contributions: FloatArray, agent: int, u
 def _pieces(
     federation: Federation, contributions: FloatArray, lowest: FloatArray, agents: set[int]
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """For every agent the coefficients of its value and their rates t w, over receivers and nodes."""
+    """For every agent the logs of the coefficients of its value and their rates t w, over receivers and nodes."""
     pieces: dict[int, list[tuple[FloatArray, FloatArray]]] = {agent: [] for agent in agents}
     for nodes in receiver_nodes(federation, contributions, lowest=lowest):
         for place, agent in enumerate(nodes.agents):
             if agent in agents:
-                # level / factor_j = level x (1 + q benefit_j), as factor_j = 1 - q (1 - e_j).
-                coefficient = (nodes.level * (1.0 + nodes.q * nodes.benefit[:, :, place])).sum(axis=1)
-                counts = coefficient > 0
-                pieces[agent].append((coefficient[counts], nodes.rates[counts, place]))
+                log_coefficient = logsumexp(nodes.log_others[:, :, place], axis=1)
+                pieces[agent].append((log_coefficient, nodes.rates[:, place]))
     return {
         agent: (np.concatenate([coefficient for coefficient, _ in own]), np.concatenate([rate for _, rate in own]))
         for agent, own in pieces.items()
     }
 
 
-def _integrated(coefficients: FloatArray, rates: FloatArray, upper: float) -> OwnShare:
+def _integrated(log_coefficients: FloatArray, rates: FloatArray, upper: float) -> OwnShare:
+    """phi(x) = sum of c (1 - e^{-rate x}); the c are kept as logs: c and e^{-rate x} may each be out of range."""
+    counts = np.isfinite(log_coefficients) & (rates != 0)
+    log_coefficients, rates = log_coefficients[counts], rates[counts]
+    coefficients = np.exp(log_coefficients)
+    log_slopes, signs = log_coefficients + np.log(np.abs(rates)), np.sign(rates)
+
     def value(x: float) -> float:
-        with np.errstate(over="ignore"):
-            return float(-coefficients @ np.expm1(-rates * x))
+        exponents = -rates * x
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.exp(log_coefficients + exponents) - coefficients
+            near = coefficients * np.expm1(np.minimum(exponents, 1.0))
+        return -float(np.where(exponents > 1.0, far, near).sum())
 
     def slope(x: float) -> float:
         with np.errstate(over="ignore"):
-            return max(float((coefficients * rates) @ np.exp(-rates * x)), -LARGEST)
+            return max(float(signs @ np.exp(np.minimum(log_slopes - rates * x, LARGEST_EXPONENT))), -LARGEST)
 
     return OwnShare(value=value, slope=slope, upper=upper)

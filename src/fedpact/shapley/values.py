@@ -16,7 +16,7 @@ from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.sampling import sample_shapley
 
-__all__ = ["METHODS", "ShapleyValues", "shapley_values", "undefined_values"]
+__all__ = ["METHODS", "ShapleyValues", "check_domain", "shapley_values", "undefined_values"]
 
 METHODS = ("auto", "enumeration", "quadrature", "sampling")
 # Up to here 2^n coalitions are fewer than the nodes of the quadrature.
@@ -24,6 +24,7 @@ FEW_AGENTS, FEW_AGENTS_HARMED = 8, 12  # coalitions keep more digits near the ed
 MANY_AGENTS = 16  # from here on the compiled quadrature serves
 DEFAULT_PERMUTATIONS = 2000
 DEFAULT_TOLERANCE = 1e-10
+CHECKABLE = 1e-12  # sums of many values are not exact beyond this
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +38,7 @@ class ShapleyValues:
     gradient
         d phi_j / d s_j.
     efficiency_gap
-        How far sum(phi) is from A, relative to the sum of absolute payoffs.
+        How far sum(phi) is from A, relative to the sum of absolute payoffs or of absolute values, the larger.
     method
         "enumeration", "quadrature" or "sampling".
     standard_errors
@@ -90,7 +91,7 @@ def shapley_values(
     if isinstance(federation, Population):
         return _of_types(federation, contributions, tolerance)
     profile = federation.checked_contributions(contributions)
-    _check_domain(federation, profile)
+    check_domain(federation, profile)
     if method == "auto":
         few = FEW_AGENTS_HARMED if federation.has_harm else FEW_AGENTS
         method = "enumeration" if federation.n_agents <= few else "quadrature"
@@ -137,13 +138,18 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
 
 
 def _efficiency_gap(values: FloatArray, payoffs: FloatArray) -> float:
-    size = max(float(np.abs(payoffs).sum()), np.finfo(float).tiny)
+    size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()), np.finfo(float).tiny)
     return float(abs(values.sum() - payoffs.sum()) / size)
 
 
 def _check_precision(federation: Federation, profile: FloatArray, result: ShapleyValues, tolerance: float) -> None:
     """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
     if not federation.has_harm:
+        if result.efficiency_gap > max(tolerance, CHECKABLE):
+            raise NotConverged(
+                f"the quadrature misses the total payoff by {result.efficiency_gap:.0e}, more than {tolerance:.0e}",
+                result=result,
+            )
         return
     floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
     distance = np.where(np.isfinite(floor), np.asarray(federation.negative_weights() @ profile) - floor, 1.0)
@@ -164,7 +170,7 @@ def undefined_values(n_agents: int) -> ShapleyValues:
     )
 
 
-def _check_domain(federation: Federation, contributions: FloatArray) -> None:
+def check_domain(federation: Federation, contributions: FloatArray) -> None:
     """Refuse profiles at which some coalition leaves the domain: the worst holds just those who harm."""
     worst = np.asarray(federation.negative_weights() @ contributions)
     floor = np.broadcast_to(federation.payoff.floor, worst.shape)

@@ -100,12 +100,12 @@ def test_receivers_in_blocks_change_nothing():
 def test_own_pieces_rebuild_an_agents_value_at_any_contribution(harm):
     federation, contributions = federation_of(20, fp.PowerLaw(0.5), np.random.default_rng(7), harm=harm)
     lowest = np.asarray(federation.negative_weights() @ contributions)
-    coefficients, rates = own_pieces(rows_of(federation), contributions, 3, lowest, EXACT)
+    log_coefficients, rates = own_pieces(rows_of(federation), contributions, 3, lowest, EXACT)
     for x in (0.0, 0.5 * contributions[3], contributions[3]):
         moved = contributions.copy()
         moved[3] = x
         value = integrate(rows_of(federation), moved, EXACT).values[3]
-        np.testing.assert_allclose(-coefficients @ np.expm1(-rates * x), value, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(-np.exp(log_coefficients) @ np.expm1(-rates * x), value, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("harm", [False, True])
