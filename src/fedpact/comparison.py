@@ -102,7 +102,7 @@ class Comparison:
             parts.append(f"{_listed(settled.leavers)} would leave; that is counted in")
         else:
             parts.append("nobody would leave")
-        if outcome.reciprocity < 1.0 - CLOSE:
+        if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE:
             unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
             parts.append(
                 f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"

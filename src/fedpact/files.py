@@ -122,6 +122,8 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
 def replace_text(path: Path, content: str) -> None:
     """Write one UTF-8 file whole, or leave what was there; errors name the file."""
     with located(str(path)):
+        if not path.name:
+            raise InvalidInput("this is a folder; name a file in it")
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")
         replace_files({path: content.encode()})

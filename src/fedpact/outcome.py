@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, frozen
+from fedpact.arrays import FloatArray, checked_numbers, frozen
 from fedpact.errors import OutsideDomain
 from fedpact.federation import Federation
 from fedpact.programs.face import OptimalFace
@@ -90,7 +90,8 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
-        object.__setattr__(self, "payments", frozen(self.payments))
+        payments = checked_numbers("payments", self.payments, np.isfinite, "finite", names=self.federation.names)
+        object.__setattr__(self, "payments", frozen(np.broadcast_to(payments, self.federation.n_agents)))
 
     @property
     def agents(self) -> Sequence[str]:
@@ -165,7 +166,8 @@ class Outcome:
     @cached_property
     def worst_reciprocity(self) -> WorstReciprocity:
         """The smallest ratio over all equilibria, as the paper defines reciprocity, and where it is attained."""
-        face = self.face if np.isfinite(self.shapley_values).all() else None
+        defined = np.isfinite(self.shapley_values).all()
+        face = self.face if defined and self.face is not None and self.face.holds(self.contributions) else None
         return worst_over_face(face, self.contributions, self._evaluate)
 
     @cached_property
@@ -189,9 +191,15 @@ class Outcome:
         return diagnose(self)
 
     def with_profile(self, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """The same mechanism with another profile and other payments, for instance as read from a file."""
+        """The same rules with another profile and other payments."""
+        given = Equilibria(unique=None, dimension=0, note="as given")
         return replace(
-            self, contributions=np.asarray(contributions), payments=np.asarray(payments), solution=None, face=None
+            self,
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
+            equilibria=given,
+            solution=None,
+            face=None,
         )
 
     @property

@@ -102,7 +102,7 @@ def stable_federation(
     while outcome is not None and outcome.leavers:
         going = np.isin(outcome.agents, outcome.leavers)
         if leave == "worst":
-            going &= np.arange(members.size) == int(np.argmin(outcome.ir_gaps))
+            going = np.arange(members.size) == int(np.argmin(np.where(going, outcome.ir_gaps, np.inf)))
         leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
         departures.append(Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments))
         members = members[~going]

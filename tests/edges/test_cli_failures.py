@@ -182,7 +182,6 @@ def test_failure_through_a_real_process(tmp_path: Path) -> None:
     assert result.stderr == "error: missing.toml: there is no such file; check the path\n"
 
 
-@pytest.mark.xfail(strict=True, reason="a closed pipe ends with exit code 1, which says that a claim fails")
 def test_a_reader_that_has_seen_enough_is_no_failed_claim(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "fedpact", "new", "--schema"],

@@ -69,7 +69,7 @@ def test_take_chooses_agents():
         (lambda: fp.Linear(0.0), "costs must be positive, got 0"),
         (lambda: fp.Linear([1.0, -2.0]), "costs[1] must be positive, got -2"),
         (lambda: fp.Quadratic(-1.0, 1.0), "costs.linear must be at least zero, got -1"),
-        (lambda: fp.Quadratic(1.0, [1.0, np.inf]), "costs.quadratic[1] must be at least zero, got inf"),
+        (lambda: fp.Quadratic(1.0, [1.0, np.inf]), "costs.quadratic[1] must be at least zero and finite, got inf"),
         (
             lambda: fp.Quadratic([0.0, 0.0], [1.0, 0.0]),
             "costs[1] must rise: linear and quadratic are both 0; give one a positive number",

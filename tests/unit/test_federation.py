@@ -161,7 +161,7 @@ class TestRefusals:
         with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per agent, got 5$"):
             federation(names=5)
 
-    # BUG: reads 'costs must be positive, got inf', although inf is positive.
+    # BUG: reads 'costs must be positive and finite, got inf', although inf is positive.
     @pytest.mark.parametrize("label", ["costs", "values"])
     def test_infinite_numbers_are_refused_as_infinite(self, label):
         with pytest.raises(InvalidInput, match="finite"):

@@ -99,7 +99,6 @@ def test_writing_says_where_it_cannot(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="the draft's name is made before errors are looked for")
 def test_a_path_without_a_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput):

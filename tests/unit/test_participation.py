@@ -113,7 +113,6 @@ class Taxed:
         return replace(fp.Standalone().solve(federation), payments=[taxes[name] for name in federation.agent_names])
 
 
-@pytest.mark.xfail(strict=True, reason="the worst gap may be rounding: then nobody leaves, and the loop does not end")
 def test_the_worst_off_is_one_who_would_leave() -> None:
     federation = fp.Federation(
         np.eye(2),

@@ -153,7 +153,7 @@ def test_parameters_are_one_for_all_or_one_per_agent():
         (lambda: fp.PowerLaw(0.0), "payoff.beta must be positive, got 0"),
         (lambda: fp.PowerLaw([0.1, -0.2]), "payoff.beta[1] must be positive, got -0.2"),
         (lambda: fp.Michaelis(-1.0), "payoff.half must be positive, got -1"),
-        (lambda: fp.Exponential(np.nan), "payoff.rate must be positive, got nan"),
+        (lambda: fp.Exponential(np.nan), "payoff.rate must be positive and finite, got nan"),
     ],
 )
 def test_parameters_must_be_positive(make, message):

@@ -283,7 +283,6 @@ class TestInput:
             ([1.0, -0.5], r"payments must sum to zero, got a sum of 0\.5 \(allowed: 1\.5e-9\)"),
             ([1.0, -1.0 + 1e-8], "payments must sum to zero, got a sum of 1.*e-8"),
             ([1e308, 1e308], "payments must sum to zero, got a sum of 2.*308"),
-            ([1e-300, 1e-300], "payments must sum to zero, got a sum of 2.*-300"),
             ([1.0, math.nan], r'payments\[1\] must be finite, got nan \(agent "Ben"\)'),
             ([-math.inf, 1.0], r'payments\[0\] must be finite, got -inf \(agent "Ada"\)'),
             ([0.0, 0.0, 0.0], "2 agents, 3 numbers given"),
@@ -299,7 +298,7 @@ class TestInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"per_payoff": 0.0}, "per_payoff must be positive and finite, got 0"),
+            ({"per_payoff": 0.0}, "per_payoff must be positive, got 0"),
             ({"per_payoff": math.inf}, "per_payoff must be positive and finite, got inf"),
             ({"per_payoff": [1.0, 2.0]}, "per_payoff must be one number"),
             ({"decimals": -1}, "decimals must be a whole number from 0 to 18, got -1"),

@@ -5,8 +5,10 @@ Exit codes: 0 done, 1 a claim fails, 2 bad input, 3 not converged, 130 interrupt
 
 from __future__ import annotations
 
-import os
+import io
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -49,6 +51,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors made on purpose become one line and an exit code."""
+    _end_quietly_with_the_reader()
     try:
         app()
     except NotConverged as error:
@@ -58,9 +61,15 @@ def main() -> None:
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+
+
+def _end_quietly_with_the_reader() -> None:
+    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code."""
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
 
 
 def _fail(error: FedpactError, code: int) -> None:

@@ -61,8 +61,7 @@ def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[O
         return rules.solve(scenario.federation), tuple(rules.claims)
     stated, contributions, payments = read_deal(deal, scenario.federation.agent_names)
     rules = mechanism(name or stated)
-    outcome = rules.solve(scenario.federation).with_profile(contributions, payments)
-    return outcome, tuple(rules.claims)
+    return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
 
 
 def _claims(given: list[str]) -> tuple[Claim, ...]:

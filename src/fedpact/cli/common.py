@@ -79,11 +79,9 @@ class Units:
 
     def show(self, amount: float, *, sign: bool = False) -> str:
         """An amount with the digits that matter."""
-        number = amount * self.factor
-        plus = "+" if sign else ""
-        if not self.is_money:
-            return f"{number:{plus}.4f}"
-        return f"{number:{plus},.0f}" if abs(self.factor) >= 1000 else f"{number:{plus},.2f}"
+        digits = 4 if not self.is_money else (0 if abs(self.factor) >= 1000 else 2)
+        number = round(amount * self.factor, digits) + 0.0  # no minus zero
+        return f"{number:{'+' if sign else ''},.{digits}f}"
 
 
 def quantity(number: float) -> str:

@@ -49,19 +49,19 @@ def settle(
     if deal is None:
         payments = mechanism(name).solve(chosen.federation).payments.tolist()
     else:
-        _, _, payments = read_deal(deal, names)
+        name, _, payments = read_deal(deal, names)
     money = chosen.money
     settlement = settle_payments(
         payments,
         names=names,
         per_payoff=per_payoff if per_payoff is not None else (money.per_payoff if money else 1.0),
-        currency=currency or (money.currency if money else "EUR"),
+        currency=currency if currency is not None else (money.currency if money else "EUR"),
         decimals=decimals,
     )
     if ledger is not None:
         _write(settlement, ledger)
     if as_json:
-        print_json(settlement.ledger())
+        print_json({"mechanism": name, "agents": list(names)} | settlement.ledger())
         return
     _show(settlement)
     if ledger is not None:

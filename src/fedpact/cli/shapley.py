@@ -58,6 +58,7 @@ def shapley(
         print_json(
             jsonable(
                 {
+                    "mechanism": None if contributions is not None else name,
                     "agents": federation.agent_names,
                     "contributions": profile,
                     "values": shares.values,

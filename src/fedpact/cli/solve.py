@@ -43,15 +43,19 @@ def solve(
     chosen = read_scenario(scenario)
     rules = mechanism(name)
     settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None
-    outcome = settled.outcome if settled and settled.outcome else rules.solve(chosen.federation)
+    outcome = settled.outcome if settled else rules.solve(chosen.federation)
     if as_json:
-        extra = {"departures": departures_record(settled)} if settled else {}
-        print_json(outcome_record(outcome) | extra)
+        record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
+        print_json(record | ({"departures": departures_record(settled)} if settled else {}))
         return
-    units = Units(chosen.money)
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
     if settled:
         _show_departures(settled)
+    if outcome:
+        _show_outcome(outcome, Units(chosen.money))
+
+
+def _show_outcome(outcome: Outcome, units: Units) -> None:
     _show_agents(outcome, units)
     console.print()
     show_certificates(outcome)
@@ -102,9 +106,9 @@ def _show_departures(settled: StableFederation) -> None:
         return
     for step, departure in enumerate(settled.departures, start=1):
         console.print(f"Round {step}: {escape(', '.join(departure.leavers))} would leave.")
-    stay = ", ".join(settled.members) or "nobody"
+    stay = f"{', '.join(settled.members)} stay" if settled.members else "Nobody stays"
     console.print(
-        f"{escape(stay)} stay. Welfare {settled.welfare:.6g} with the others on their own, "
+        f"{escape(stay)}. Welfare {settled.welfare:.6g} with the others on their own, "
         f"{settled.welfare_all_stay:.6g} had everybody stayed; "
         f"keeping everybody would take endowments of {settled.endowment_to_keep_all:.6g}.\n"
     )

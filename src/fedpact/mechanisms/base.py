@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from numpy.typing import ArrayLike
+
 from fedpact.federation import Federation
 from fedpact.outcome import Outcome
 from fedpact.properties.certificate import Claim
@@ -32,3 +34,6 @@ class Mechanism(Protocol):
 
     def solve(self, federation: Federation) -> Outcome:
         """The equilibrium outcome; raises `NotConverged` rather than return a wrong one."""
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A profile and payments under this mechanism's rules, from wherever they come, for certificates to judge."""

@@ -11,10 +11,12 @@ carries the cap's multiplier, mu_i s_i, without which the budget would not balan
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
@@ -70,16 +72,24 @@ class ExternalityMechanism:
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""
         optimum = social_optimum(federation)
-        return Outcome(
-            federation=federation,
-            mechanism=self.name,
-            contributions=optimum.contributions,
-            payments=price_payments(federation, optimum.contributions),
-            deviations=price_taking,
-            payment_rule=price_payments,
+        found = self.outcome_at(federation, optimum.contributions, price_payments(federation, optimum.contributions))
+        return replace(
+            found,
             equilibria=_equilibria(optimum.face),
             solution=optimum.solution,
             face=optimum.face,
+        )
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A given profile and payments under these rules."""
+        return Outcome(
+            federation=federation,
+            mechanism=self.name,
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
+            deviations=price_taking,
+            payment_rule=price_payments,
+            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
         )
 
 

@@ -7,7 +7,11 @@ dynamics reach the same point and are kept as a second route (`best_response_dyn
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
@@ -43,15 +47,19 @@ class ShapleyMechanism:
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
+        contributions = solution.contributions
+        only = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+        found = self.outcome_at(federation, contributions, shapley_payments(federation, contributions))
+        return replace(found, equilibria=only, solution=solution)
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A given profile and payments under these rules."""
         return Outcome(
             federation=federation,
             mechanism=self.name,
-            contributions=solution.contributions,
-            payments=shapley_payments(federation, solution.contributions),
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
             deviations=shapley_sharing,
             payment_rule=shapley_payments,
-            equilibria=Equilibria(
-                unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave"
-            ),
-            solution=solution,
+            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
         )

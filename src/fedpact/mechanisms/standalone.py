@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
@@ -31,13 +33,21 @@ class Standalone:
     def solve(self, federation: Federation) -> Outcome:
         """Everybody's best contribution alone."""
         contributions, _ = standalone_optimum(federation)
+        found = self.outcome_at(federation, contributions, no_payments(federation, contributions))
+        return replace(
+            found,
+            equilibria=Equilibria(unique=True, dimension=0, note="each agent's own optimum"),
+        )
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A given profile and payments under these rules."""
         return Outcome(
             federation=federation,
             mechanism=self.name,
-            contributions=contributions,
-            payments=no_payments(federation, contributions),
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
             deviations=isolation,
             payment_rule=no_payments,
-            equilibria=Equilibria(unique=True, dimension=0, note="each agent's own optimum"),
+            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
             federated=False,
         )

@@ -6,7 +6,11 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.errors import NotConverged
 from fedpact.federation import Federation
@@ -51,12 +55,20 @@ class Voluntary:
             )
         around = dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
+        found = self.outcome_at(federation, contributions, no_payments(federation, contributions))
+        return replace(
+            found,
+            equilibria=Equilibria(unique=unique, dimension=around, note=NOTES[unique]),
+        )
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A given profile and payments under these rules."""
         return Outcome(
             federation=federation,
             mechanism=self.name,
-            contributions=contributions,
-            payments=no_payments(federation, contributions),
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
             deviations=free_riding,
             payment_rule=no_payments,
-            equilibria=Equilibria(unique=unique, dimension=around, note=NOTES[unique]),
+            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
         )

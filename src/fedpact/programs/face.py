@@ -28,6 +28,7 @@ FREE_TOLERANCE = 1e-10
 RANK_TOLERANCE = 1e-11
 MOST_STEPS_PER_AGENT = 20
 MULTIPLIER_TOLERANCE = 1e-12
+ON_FACE = 1e-6  # of the largest contribution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,6 +89,13 @@ class OptimalFace:
         if answer.x is not None:
             furthest[self.free] = np.clip(answer.x, 0.0, self.caps[self.free])
         return furthest
+
+    def holds(self, contributions: FloatArray) -> bool:
+        """Whether a profile lies on the face, up to rounding."""
+        moved = contributions - self.point
+        size = ON_FACE * max(float(np.abs(self.point).max()), np.finfo(float).tiny)
+        fixed = np.delete(moved, self.free)
+        return bool((np.abs(fixed) <= size).all() and (np.abs(self.normals.T @ moved[self.free]) <= size).all())
 
     @property
     def _size(self) -> float:

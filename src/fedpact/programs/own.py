@@ -11,7 +11,7 @@ from fedpact.federation import Federation
 from fedpact.programs.scalar import falling_root
 from fedpact.shapley.single import OwnShare
 
-__all__ = ["best_alone_at_price", "best_answer", "best_own", "own_utilities", "standalone_optimum"]
+__all__ = ["best_answer", "best_own", "own_utilities", "standalone_optimum"]
 
 
 def best_own(federation: Federation, background: FloatArray) -> FloatArray:
@@ -56,16 +56,7 @@ def best_answer(
     return falling_root(slope, share.upper, guess=guess or 1.0), utility
 
 
-def best_alone_at_price(federation: Federation, agent: int, price: float) -> tuple[float, float]:
-    """The best contribution, and its utility, of an agent with only its own data that is paid `price` per sample."""
-    payoff, cost = federation.payoff.take([agent]), federation.costs.take([agent])
-    best = _best_of(federation, np.zeros(federation.n_agents), agent, price=price)
-    data = np.array([federation.own_weights[agent] * best])
-    worth = federation.values[agent] * payoff.value(data) - cost.value(np.array([best])) + price * best
-    return best, float(worth[0])
-
-
-def _best_of(federation: Federation, background: FloatArray, agent: int, *, price: float = 0.0) -> float:
+def _best_of(federation: Federation, background: FloatArray, agent: int) -> float:
     payoff, cost = federation.payoff.take([agent]), federation.costs.take([agent])
     worth = federation.values[agent] * federation.own_weights[agent]
 
@@ -74,6 +65,6 @@ def _best_of(federation: Federation, background: FloatArray, agent: int, *, pric
         if data[0] <= np.ravel(payoff.floor)[0]:
             return np.inf
         with np.errstate(over="ignore"):
-            return float((worth * payoff.slope(data) - cost.slope(np.array([x])))[0] + price)
+            return float((worth * payoff.slope(data) - cost.slope(np.array([x])))[0])
 
     return falling_root(slope, float(federation.caps[agent]))

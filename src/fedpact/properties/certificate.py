@@ -37,7 +37,8 @@ class Certificate:
     Attributes
     ----------
     margin
-        The worst slack in units of payoff; below zero it is a violation.
+        The worst slack in units of payoff, worst in proportion to what is at stake for the agent; below zero it is a
+        violation.
     tol
         Violations up to this size count as rounding.
     scope

@@ -47,6 +47,8 @@ class Certified(Protocol):
     @property
     def ir_gaps(self) -> FloatArray: ...
     @property
+    def standalone(self) -> FloatArray: ...
+    @property
     def endowments(self) -> FloatArray: ...
     @property
     def shapley_values(self) -> FloatArray: ...
@@ -118,6 +120,7 @@ def individual_rationality(outcome: Certified) -> Certificate:
     witness = _about(outcome, agent) | {
         "ir_gap": float(outcome.ir_gaps[agent]),
         "utility": float(outcome.utilities[agent]),
+        "standalone": float(outcome.standalone[agent]),
         "endowments": {
             name: float(endowment)
             for name, endowment, tol in zip(outcome.federation.agent_names, outcome.endowments, tols, strict=True)

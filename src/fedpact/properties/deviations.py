@@ -16,7 +16,8 @@ from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
 from fedpact.programs.interior import linearised_gains
-from fedpact.programs.own import best_alone_at_price, best_answer, best_own, own_utilities
+from fedpact.programs.own import best_answer, best_own, own_utilities
+from fedpact.programs.scalar import falling_root
 from fedpact.shapley import shapley_values
 from fedpact.shapley.single import FEW_AGENTS, domain_limits, own_shares
 
@@ -26,6 +27,7 @@ __all__ = ["Deviations", "free_riding", "isolation", "price_taking", "shapley_sh
 MOST_SEARCHED = 40  # agents; beyond this deviations are bounded first and searched only where the bound is not small
 SUSPICIOUS = 1e-9  # a bound on a gain that calls for a search, relative to all payoffs
 MOST_SUSPECTS = 3
+MOST_IN_BOX = 50
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,25 +85,60 @@ def price_taking(federation: Federation, contributions: FloatArray) -> Deviation
     """At personal prices l_i, agent i asks for the profile x that maximises a_i(x) - c_i(x_i) - l_i x.
 
     The prices are those of this profile: l_ij = da_i/ds_j, and l_jj makes each column sum to zero. Since l_ij is
-    proportional to w_ij, no other reach is better for i; what is left is its own contribution, at the price -l_ii. An
-    agent that nobody else's data reaches has no other reach than its own contribution gives.
+    proportional to w_ij, no other reach is better for i; what is left is its own contribution, at the price -l_ii.
     """
     slopes = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
     upper, _ = contribution_bounds(federation)
-    actions = best_at_prices(federation, earned, np.maximum(upper, contributions))
+    box = np.maximum(upper, contributions)
+    actions = best_at_prices(federation, earned, box)
     data = federation.data(contributions)
     surplus = federation.values * federation.payoff.value(data) - slopes * data
     utilities = surplus + earned * actions - federation.costs.value(actions)
-    for agent in np.flatnonzero(_served_by_nobody(federation)):
-        paid = float(earned[agent] - federation.own_weights[agent] * slopes[agent])
-        actions[agent], utilities[agent] = best_alone_at_price(federation, int(agent), paid)
+    # That bounds every gain; where it leaves one, the others' contributions are kept within the box as well.
+    here = surplus + earned * contributions - federation.costs.value(contributions)
+    gains = utilities - here
+    for agent in _suspects(gains, float(np.abs(here).sum())):
+        actions[agent], utilities[agent] = _best_in_box(federation, contributions, int(agent), box=box, slopes=slopes)
     return Deviations(actions=actions, utilities=utilities, scope="all profiles one agent could ask for at its prices")
 
 
-def _served_by_nobody(federation: Federation) -> NDArray[np.bool_]:
-    others = abs(federation.weights).sum(axis=1) - federation.own_weights
-    return np.asarray(others).ravel() <= 0
+def _suspects(gains: FloatArray, size: float) -> NDArray[np.intp]:
+    """The agents whose bound on a gain is not small, largest first."""
+    found = np.flatnonzero(gains > SUSPICIOUS * size)
+    return found[np.argsort(-gains[found])][:MOST_IN_BOX]
+
+
+def _best_in_box(
+    federation: Federation, contributions: FloatArray, agent: int, *, box: FloatArray, slopes: FloatArray
+) -> tuple[float, float]:
+    """The best profile in the box for a price taker: a concave problem in its own contribution x.
+
+    At x its reach can lie anywhere between what the others' data allows; the best is the one it has, or the nearest.
+    """
+    row = federation.weights[[agent], :]
+    weights = np.asarray(row.todense() if federation.is_sparse else row).ravel().copy()
+    own, weights[agent] = float(weights[agent]), 0.0
+    lowest, highest = float(np.minimum(weights, 0.0) @ box), float(np.maximum(weights, 0.0) @ box)
+    present = float(federation.data(contributions)[agent])
+    payoff, cost = federation.payoff.take([agent]), federation.costs.take([agent])
+    value, price = float(federation.values[agent]), float(slopes[agent])
+    column = federation.weights[:, [agent]]
+    earned = float((np.asarray(column.todense() if federation.is_sparse else column).ravel() * slopes).sum())
+
+    def reach(x: float) -> float:
+        return min(max(present, lowest + own * x), highest + own * x)
+
+    def slope(x: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = value * float(np.ravel(payoff.slope(np.array([reach(x)])))[0]) - price
+        clipped = own * pull if reach(x) != present else 0.0
+        return float(earned + clipped - cost.slope(np.array([x]))[0])
+
+    best = falling_root(slope, float(box[agent]), guess=float(contributions[agent]) or 1.0)
+    data = np.array([reach(best)])
+    worth = value * payoff.value(data) - price * data + earned * best - cost.value(np.array([best]))
+    return best, float(np.ravel(worth)[0])
 
 
 def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:

@@ -19,7 +19,8 @@ __all__ = ["Evaluation", "WorstReciprocity", "reciprocity_ratios", "worst_over_f
 
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NEGLIGIBLE = 1e-13
-MOST_EVALUATIONS = 600
+MOST_EVALUATIONS = 600  # a quarter of it where one takes long
+FEW_AGENTS = 8
 MOST_AXES = 30
 IMPROVEMENT = 1e-12
 SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
@@ -89,8 +90,9 @@ def worst_over_face(
     if face is not None and not face.is_point:
         corners = _corners(face)
         seen += [evaluate(corner) for corner in corners]
+        most = MOST_EVALUATIONS if start.size <= FEW_AGENTS else MOST_EVALUATIONS // 4
         for score in (_lowest_ratio, _lowest_gap):
-            _descend(seen, corners, evaluate, score)
+            _descend(seen, corners, evaluate, score, most)
     by_ratio, by_gap = min(seen, key=_lowest_ratio), min(seen, key=_lowest_gap)
     ratios = by_ratio.ratios
     agent, gap_agent = int(np.argmin(ratios)), int(np.argmin(by_gap.gaps))
@@ -112,10 +114,11 @@ def _descend(
     corners: list[FloatArray],
     evaluate: Callable[[FloatArray], Evaluation],
     score: Callable[[Evaluation], float],
+    most: int,
 ) -> None:
     """From the worst so far, try the segments to all corners, as long as that makes it worse; extends `seen`."""
     improved = True
-    while improved and len(seen) < MOST_EVALUATIONS:
+    while improved and len(seen) + len(corners) * len(SEGMENT) <= most:
         origin = min(seen, key=score)
         tried = [
             evaluate(origin.contributions + share * (corner - origin.contributions))

@@ -24,6 +24,7 @@ from fedpact.settlement.transfers import fewest_transfers
 __all__ = ["Settlement", "Transfer", "settle"]
 
 SUM_TOLERANCE = Fraction(1, 10**9)
+NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
 """How far the payments may be from summing to zero, as a share of the sum of their absolute values."""
 
 MAX_AGENTS = GRAINS
@@ -151,8 +152,8 @@ def settle(
         raise InvalidInput(f"decimals must be a whole number from 0 to {MAX_DECIMALS}, got {decimals!r:.80}")
     if not isinstance(currency, str) or not currency.strip():
         raise InvalidInput(f"currency must be a non-empty string, got {currency!r:.80}")
-    exact = _checked_payments(payments, agents)
     cents_per_payoff = Fraction(float(rate)) * 10 ** int(decimals)
+    exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
     transfers, minimal = fewest_transfers(cents)
     return Settlement(
@@ -184,13 +185,13 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _checked_payments(given: ArrayLike, names: Sequence[str]) -> list[Fraction]:
+def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fraction) -> list[Fraction]:
     payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
     if payments.ndim == 0:
         raise InvalidInput(f"payments must be one number per agent: {len(names)} agents, a single number given")
     exact = [Fraction(payment) for payment in payments.tolist()]
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
-    if abs(total) > SUM_TOLERANCE * gross:
+    if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         raise InvalidInput(
             f"payments must sum to zero, got a sum of {_rounded(total)} "
             f"(allowed: {_rounded(SUM_TOLERANCE * gross)}); name whoever covers it as one more agent"

@@ -38,7 +38,7 @@ class ShapleyValues:
     gradient
         d phi_j / d s_j.
     efficiency_gap
-        How far sum(phi) is from A, relative to the sum of absolute payoffs or of absolute values, the larger.
+        How far sum(phi) is from A, relative to the sum of absolute payoffs, or to what it would be without harm.
     method
         "enumeration", "quadrature" or "sampling".
     standard_errors
@@ -106,7 +106,7 @@ def shapley_values(
     result = ShapleyValues(
         values=frozen(values),
         gradient=frozen(gradient),
-        efficiency_gap=_efficiency_gap(values, federation.payoffs(profile)),
+        efficiency_gap=_efficiency_gap(values, federation.payoffs(profile), _helped_payoff(federation, profile)),
         method=method,
         standard_errors=frozen(errors),
     )
@@ -131,14 +131,22 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
     return ShapleyValues(
         values=frozen(integrals.values),
         gradient=frozen(integrals.slopes),
-        efficiency_gap=_efficiency_gap(population.counts * integrals.values, population.counts * payoffs),
+        efficiency_gap=_efficiency_gap(population.counts * integrals.values, population.counts * payoffs, 0.0),
         method="quadrature",
         standard_errors=frozen(np.zeros(profile.size)),
     )
 
 
-def _efficiency_gap(values: FloatArray, payoffs: FloatArray) -> float:
-    size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()), np.finfo(float).tiny)
+def _helped_payoff(federation: Federation, profile: FloatArray) -> float:
+    """The total payoff if nobody harmed anybody: a scale where help and harm cancel."""
+    if not federation.has_harm:
+        return 0.0
+    helped = np.asarray(federation.positive_weights() @ profile)
+    return float((federation.values * federation.payoff.value(helped)).sum())
+
+
+def _efficiency_gap(values: FloatArray, payoffs: FloatArray, helped: float) -> float:
+    size = max(float(np.abs(payoffs).sum()), helped, np.finfo(float).tiny)
     return float(abs(values.sum() - payoffs.sum()) / size)
 
 
