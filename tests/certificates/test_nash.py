@@ -118,7 +118,7 @@ def test_underpaid_agent_is_named(instance: str, mechanism: fp.Mechanism) -> Non
 
 @pytest.mark.parametrize("instance", TRADING)
 def test_externality_margin_follows_from_the_prices(instance: str) -> None:
-    """At fixed prices utility is a_i(y) - a_i' y + x (what a sample earns) - c_i(x), y as near its old place as x allows."""
+    """At fixed prices utility is a_i(y) - a_i' y + x (what a sample earns) - c_i(x), y near its old place."""
     federation = INSTANCES[instance]
     outcome = spoiled_contributions(MECHANISMS["externality"].solve(federation), 1, 0.7)
     certificate = outcome.certificates[Claim.NASH]
