@@ -15,16 +15,15 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.errors import MissingExtra, OutsideDomain
+from fedpact.outcome import PER_AGENT, Outcome
 from fedpact.properties.certify import tolerance
 
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison
     from fedpact.federation import Federation
-    from fedpact.outcome import Outcome
     from fedpact.participation import StableFederation
 
 __all__ = [
-    "COLUMNS",
     "comparison_frame",
     "comparison_html",
     "comparison_line",
@@ -47,20 +46,6 @@ DIGITS = 4
 # Entries below this part of the largest in their column are rounding: they are written 0.
 NEGLIGIBLE = 1e-9
 
-COLUMNS = (
-    "contributions",
-    "payoffs",
-    "costs",
-    "payments",
-    "utilities",
-    "standalone",
-    "ir_gaps",
-    "endowments",
-    "shapley_values",
-    "reciprocity_ratios",
-    "reciprocity_gaps",
-    "net_externality",
-)
 SIGNED = ("payments", "ir_gaps")
 SHOWN = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
 SHOWN_SHARES = ("shapley_values", "reciprocity_ratios")
@@ -206,7 +191,7 @@ def outcome_frame(outcome: Outcome) -> Any:
     """
     pandas = _pandas()
     index = pandas.Index(outcome.agents, name="agent", dtype=object)
-    return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in COLUMNS}, index=index)
+    return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in PER_AGENT}, index=index)
 
 
 def comparison_frame(comparison: Comparison) -> Any:
@@ -224,7 +209,7 @@ def comparison_frame(comparison: Comparison) -> Any:
     )
     columns = {
         label: np.concatenate([np.empty(0), *(getattr(outcome, label) for outcome in comparison.outcomes)])
-        for label in COLUMNS
+        for label in PER_AGENT
     }
     return pandas.DataFrame(columns, index=index)
 

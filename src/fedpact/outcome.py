@@ -29,9 +29,25 @@ from fedpact.properties.diagnosis import diagnose
 from fedpact.properties.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 
-__all__ = ["Equilibria", "Outcome"]
+__all__ = ["PER_AGENT", "Equilibria", "Outcome"]
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
+
+# What an outcome says of each agent, in the order it is told.
+PER_AGENT = (
+    "contributions",
+    "payoffs",
+    "costs",
+    "payments",
+    "utilities",
+    "standalone",
+    "ir_gaps",
+    "endowments",
+    "shapley_values",
+    "reciprocity_ratios",
+    "reciprocity_gaps",
+    "net_externality",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,30 +18,13 @@ import numpy as np
 from fedpact.comparison import Comparison
 from fedpact.errors import InvalidInput
 from fedpact.files import DECODERS, located, read_text, shown
-from fedpact.outcome import Outcome
+from fedpact.outcome import PER_AGENT, Outcome
 from fedpact.participation import StableFederation
 from fedpact.properties import Certificate
 
 __all__ = ["comparison_record", "departures_record", "jsonable", "outcome_record", "read_deal"]
 
-OUTCOME_FIELDS = (
-    "contributions",
-    "payoffs",
-    "costs",
-    "payments",
-    "utilities",
-    "standalone",
-    "ir_gaps",
-    "endowments",
-    "shapley_values",
-    "reciprocity_ratios",
-    "reciprocity_gaps",
-    "net_externality",
-    "reciprocity",
-    "welfare",
-    "leavers",
-    "diagnosis",
-)
+OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
 
 
 def jsonable(value: Any) -> Any:

@@ -28,7 +28,7 @@ LAYERS = [
     ["participation"],
     ["comparison"],
     ["__init__", "examples"],
-    ["records", "display"],
+    ["records", "display", "adapters"],
     ["plots"],
     ["report"],
     ["cli"],

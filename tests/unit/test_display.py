@@ -28,8 +28,9 @@ from fedpact import (
     compare,
     stable_federation,
 )
-from fedpact.display import COLUMNS, MOST_JUDGED, MOST_ROWS, leaving, number_texts
+from fedpact.display import MOST_JUDGED, MOST_ROWS, leaving, number_texts
 from fedpact.examples import example, hospitals
+from fedpact.outcome import PER_AGENT
 
 
 @pytest.fixture(scope="module")
@@ -266,14 +267,14 @@ class TestFrames:
             frame = outcome.to_frame()
             assert list(frame.index) == list(outcome.agents)
             assert frame.index.name == "agent"
-            assert list(frame.columns) == list(COLUMNS)
-            for label in COLUMNS:
+            assert list(frame.columns) == list(PER_AGENT)
+            for label in PER_AGENT:
                 np.testing.assert_array_equal(frame[label].to_numpy(), getattr(outcome, label))
 
     def test_every_per_agent_attribute_is_there(self, hospital_comparison: Comparison) -> None:
         outcome = hospital_comparison["externality"]
         found = {name: getattr(outcome, name) for name in dir(outcome) if not name.startswith("_")}
-        assert set(COLUMNS) == {name for name, value in found.items() if isinstance(value, np.ndarray)}
+        assert set(PER_AGENT) == {name for name, value in found.items() if isinstance(value, np.ndarray)}
 
     def test_frames_are_copies(self, hospital_comparison: Comparison) -> None:
         outcome = hospital_comparison["externality"]
@@ -293,7 +294,7 @@ class TestFrames:
     def test_empty_comparison(self) -> None:
         frame = compare(alike(3), []).to_frame()
         assert frame.empty
-        assert list(frame.columns) == list(COLUMNS)
+        assert list(frame.columns) == list(PER_AGENT)
 
     def test_federation(self) -> None:
         federation = hospitals().federation

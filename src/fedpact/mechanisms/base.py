@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
-from fedpact.outcome import Outcome
+from fedpact.outcome import Equilibria, Outcome
 from fedpact.properties.certificate import Claim
+from fedpact.properties.deviations import Deviations
 
-__all__ = ["Mechanism"]
+__all__ = ["Mechanism", "Rules"]
 
 
 class Mechanism(Protocol):
@@ -37,3 +40,40 @@ class Mechanism(Protocol):
 
     def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
         """A profile and payments under this mechanism's rules, from wherever they come, for certificates to judge."""
+
+
+class Rules:
+    """What a mechanism says of any profile: its payments, and what one agent could do instead.
+
+    Mechanisms inherit `outcome_at` from here; `solve` finds the profile.
+    """
+
+    name: ClassVar[str]
+    federated: ClassVar[bool] = True
+
+    @staticmethod
+    def deviations(federation: Federation, contributions: FloatArray) -> Deviations:
+        """The best each agent could do instead."""
+        raise NotImplementedError
+
+    @staticmethod
+    def payment_rule(federation: Federation, contributions: FloatArray) -> FloatArray:
+        """What each agent is paid."""
+        raise NotImplementedError
+
+    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """A given profile and payments under these rules."""
+        return Outcome(
+            federation=federation,
+            mechanism=self.name,
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
+            deviations=self.deviations,
+            payment_rule=self.payment_rule,
+            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
+            federated=self.federated,
+        )
+
+    def outcome_of(self, federation: Federation, contributions: FloatArray) -> Outcome:
+        """A given profile with the payments these rules make of it."""
+        return self.outcome_at(federation, contributions, self.payment_rule(federation, contributions))

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
+from fedpact.mechanisms.base import Rules
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.face import OptimalFace
 from fedpact.programs.optimum import social_optimum
@@ -50,7 +50,7 @@ def personal_prices(federation: Federation, contributions: FloatArray) -> Any:
     return prices
 
 
-class ExternalityMechanism:
+class ExternalityMechanism(Rules):
     """M^E: maximises welfare; nobody is paid for more than its data is worth to the others.
 
     Examples
@@ -68,29 +68,14 @@ class ExternalityMechanism:
     name: ClassVar[str] = "externality"
     title: ClassVar[str] = "Externality"
     claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
+    deviations = staticmethod(price_taking)
+    payment_rule = staticmethod(price_payments)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""
         optimum = social_optimum(federation)
-        found = self.outcome_at(federation, optimum.contributions, price_payments(federation, optimum.contributions))
-        return replace(
-            found,
-            equilibria=_equilibria(optimum.face),
-            solution=optimum.solution,
-            face=optimum.face,
-        )
-
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A given profile and payments under these rules."""
-        return Outcome(
-            federation=federation,
-            mechanism=self.name,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
-            deviations=price_taking,
-            payment_rule=price_payments,
-            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
-        )
+        found = self.outcome_of(federation, optimum.contributions)
+        return replace(found, equilibria=_equilibria(optimum.face), solution=optimum.solution, face=optimum.face)
 
 
 def _equilibria(face: OptimalFace | None) -> Equilibria:

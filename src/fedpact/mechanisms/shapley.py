@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
+from fedpact.mechanisms.base import Rules
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.potential import shapley_optimum
 from fedpact.properties.certificate import Claim
@@ -29,7 +27,7 @@ def shapley_payments(federation: Federation, contributions: FloatArray) -> Float
     return shapley_values(federation, contributions).values - federation.payoffs(contributions)
 
 
-class ShapleyMechanism:
+class ShapleyMechanism(Rules):
     """M^Shap: perfectly reciprocal; contributions exceed the social optimum.
 
     Examples
@@ -43,23 +41,12 @@ class ShapleyMechanism:
     name: ClassVar[str] = "shapley"
     title: ClassVar[str] = "Shapley"
     claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
+    deviations = staticmethod(shapley_sharing)
+    payment_rule = staticmethod(shapley_payments)
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
         contributions = solution.contributions
         only = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
-        found = self.outcome_at(federation, contributions, shapley_payments(federation, contributions))
-        return replace(found, equilibria=only, solution=solution)
-
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A given profile and payments under these rules."""
-        return Outcome(
-            federation=federation,
-            mechanism=self.name,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
-            deviations=shapley_sharing,
-            payment_rule=shapley_payments,
-            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
-        )
+        return replace(self.outcome_of(federation, contributions), equilibria=only, solution=solution)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
+from fedpact.mechanisms.base import Rules
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.own import standalone_optimum
 from fedpact.properties.certificate import Claim
@@ -23,31 +23,18 @@ def no_payments(federation: Federation, contributions: FloatArray) -> FloatArray
     return np.zeros(federation.n_agents)
 
 
-class Standalone:
+class Standalone(Rules):
     """The baseline in which every agent trains alone."""
 
     name: ClassVar[str] = "standalone"
     title: ClassVar[str] = "Standalone"
     claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)
+    deviations = staticmethod(isolation)
+    payment_rule = staticmethod(no_payments)
+    federated: ClassVar[bool] = False
 
     def solve(self, federation: Federation) -> Outcome:
         """Everybody's best contribution alone."""
         contributions, _ = standalone_optimum(federation)
-        found = self.outcome_at(federation, contributions, no_payments(federation, contributions))
-        return replace(
-            found,
-            equilibria=Equilibria(unique=True, dimension=0, note="each agent's own optimum"),
-        )
-
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A given profile and payments under these rules."""
-        return Outcome(
-            federation=federation,
-            mechanism=self.name,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
-            deviations=isolation,
-            payment_rule=no_payments,
-            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
-            federated=False,
-        )
+        own = Equilibria(unique=True, dimension=0, note="each agent's own optimum")
+        return replace(self.outcome_of(federation, contributions), equilibria=own)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from fedpact.errors import NotConverged
 from fedpact.federation import Federation
+from fedpact.mechanisms.base import Rules
 from fedpact.mechanisms.standalone import no_payments
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.free_riding import dimension, free_riding_equilibrium, is_unique
@@ -29,7 +27,7 @@ NOTES = {
 }
 
 
-class Voluntary:
+class Voluntary(Rules):
     """The baseline without payments: agents contribute what suits themselves.
 
     Examples
@@ -43,6 +41,8 @@ class Voluntary:
     name: ClassVar[str] = "voluntary"
     title: ClassVar[str] = "Voluntary"
     claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE)
+    deviations = staticmethod(free_riding)
+    payment_rule = staticmethod(no_payments)
 
     def solve(self, federation: Federation) -> Outcome:
         """A free-riding equilibrium."""
@@ -55,20 +55,5 @@ class Voluntary:
             )
         around = dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
-        found = self.outcome_at(federation, contributions, no_payments(federation, contributions))
-        return replace(
-            found,
-            equilibria=Equilibria(unique=unique, dimension=around, note=NOTES[unique]),
-        )
-
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A given profile and payments under these rules."""
-        return Outcome(
-            federation=federation,
-            mechanism=self.name,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
-            deviations=free_riding,
-            payment_rule=no_payments,
-            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
-        )
+        chosen = Equilibria(unique=unique, dimension=around, note=NOTES[unique])
+        return replace(self.outcome_of(federation, contributions), equilibria=chosen)
