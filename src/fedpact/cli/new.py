@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from fedpact.cli.common import AsJson, print_json
 from fedpact.errors import InvalidInput
 from fedpact.examples import EXAMPLES, example
 from fedpact.files import replace_text
-from fedpact.scenario import save_scenario, schema, template
+from fedpact.scenario import load_scenario, save_scenario, schema, template
 
 __all__ = ["new"]
 
@@ -25,6 +26,7 @@ def new(
         typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    as_json: AsJson = False,
     print_schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
     ] = False,
@@ -42,4 +44,7 @@ def new(
             raise InvalidInput(f"a new scenario is commented TOML, so its name must end in .toml, got {str(path)!r}")
         chosen = [name.strip() for name in names.split(",")] if names else agents
         replace_text(path, template(chosen))
-    typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
+    if as_json:
+        print_json({"path": str(path), "agents": list(load_scenario(path).federation.agent_names)})
+    else:
+        typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")

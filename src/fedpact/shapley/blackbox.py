@@ -10,8 +10,9 @@ answer is exact; otherwise coalitions are sampled:
 * "permutation" and "antithetic": along random orders (`fedpact.shapley.orders`). Better where a player adds about the
   same whomever it joins.
 
-All are unbiased and efficient, and come with standard errors. These are estimates too: below some ten evaluations a
-player they tend to be too small.
+All are unbiased and efficient, and come with standard errors. These are estimates too. By strata they tend to be too
+small below some ten evaluations a player; by orders, as long as a player's rare large contributions have hardly been
+seen: a player that adds something only when it comes first needs many times n orders.
 """
 
 from __future__ import annotations
@@ -166,11 +167,13 @@ def _check_players(cache: CoalitionCache, n_players: int) -> None:
 
 def _drawn(n_players: int, budget: int, scheme: str, cache: CoalitionCache, seed: int) -> Strata | Orders:
     """The coalitions a scheme asks for; the empty and the grand one are paid first."""
-    free = cache.by_mask.keys() | {0, (1 << n_players) - 1}
-    left = max(budget - (len(free) - len(cache)), 0)
+    ends = {0, (1 << n_players) - 1}
+    left = max(budget - sum(mask not in cache.by_mask for mask in ends), 0)
+    free = cache.by_mask.keys() - ends
     if scheme == "stratified":
         return draw_strata(n_players, left, free, seed=seed)
-    return draw_orders(n_players, left, free, np.random.default_rng([seed, 0]), antithetic=scheme == "antithetic")
+    rng = np.random.default_rng(seed)
+    return draw_orders(n_players, left, free | ends, rng, antithetic=scheme == "antithetic")
 
 
 def _evaluate(

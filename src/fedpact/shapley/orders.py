@@ -13,7 +13,7 @@ References: Castro et al. (2009), Computers & Operations Research 36(5); Mitchel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,13 +47,13 @@ class Orders:
 
 
 def draw_orders(
-    n_players: int, budget: int, known: Container[int], rng: np.random.Generator, *, antithetic: bool
+    n_players: int, budget: int, known: Collection[int], rng: np.random.Generator, *, antithetic: bool
 ) -> Orders:
     """As many orders as `budget` pays for when coalitions in `known` are free; two draws whatever they cost."""
     orders: list[NDArray[np.intp]] = []
     new: set[int] = set()
     per_draw = 2 if antithetic else 1
-    for draw in range(2 + MOST_REPEATS * budget // (per_draw * n_players)):
+    for draw in range(2 + MOST_REPEATS * (budget + len(known)) // (per_draw * n_players)):
         order = rng.permutation(n_players)
         chosen = [order, order[::-1]] if antithetic else [order]
         met = {mask for each in chosen for mask in _along(each) if mask not in known and mask not in new}

@@ -97,8 +97,8 @@ def _bands(game: _Game, permutations: int) -> Iterator[tuple[int, int, int]]:
 def _shared_out(permutations: int, spreads: FloatArray) -> list[int]:
     """Draws for each band: two at least, the rest by `EVEN` in equal parts and by the spreads."""
     count = spreads.size
-    total = spreads.sum()
-    parts = EVEN / count + (1.0 - EVEN) * (spreads / total if total > 0 else 1.0 / count)
+    weights = spreads if spreads.any() else np.ones(count)
+    parts = EVEN / count + (1.0 - EVEN) * weights / weights.sum()
     ends = 2 * np.arange(count + 1) + (permutations - 2 * count) * np.insert(np.cumsum(parts), 0, 0.0)
     return np.diff(ends.round().astype(int)).tolist()
 

@@ -22,8 +22,10 @@ estimates that need no pairs of coalitions.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations
 from math import comb
 
@@ -41,7 +43,6 @@ COMFORTABLE_BUDGET = 8  # evaluations a player
 # Up to here all coalitions of a size are listed and shuffled; beyond, they are drawn until enough differ.
 MOST_LISTED = 1 << 15
 BLOCK = 64  # coalitions drawn at a time
-MOST_ROUNDS = 50
 MOST = 1 << 62  # stands for more coalitions than could ever be drawn
 RIDGE = 0.1  # pull of the fitted line to zero, in observations a player
 
@@ -59,6 +60,10 @@ class Stratum:
     def complete(self) -> bool:
         """Whether all coalitions of the size were drawn."""
         return len(self.masks) == self.population
+
+    def first(self, count: int) -> Stratum:
+        """The first `count` coalitions."""
+        return replace(self, members=self.members[:count], masks=self.masks[:count])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,28 +116,28 @@ def draw_strata(n_players: int, budget: int, known: Collection[int], *, seed: in
 
     With the same seed and a larger budget every size begins with the same coalitions.
     """
-    comfortable = budget + len(known) >= COMFORTABLE_BUDGET * n_players
+    most = min(budget + len(known), (1 << n_players) - 2)
+    comfortable = most >= COMFORTABLE_BUDGET * n_players
     for least in (COMFORTABLE, FEWEST) if comfortable else (FEWEST,):
-        strata = _strata(n_players, 0, least, seed)
-        spare = budget - _cost(strata, known)
-        if spare >= 0:
+        longest = _strata(n_players, _shared_out(n_players, most, least), seed)
+        cost = partial(_cost, longest, least, known)
+        if cost(0) <= budget:
             break
-    total = sum(len(stratum.masks) for stratum in strata)
-    for _ in range(MOST_ROUNDS):
-        if spare <= 0:
-            break
-        total += spare
-        strata = _strata(n_players, total, least, seed)
-        spare = budget - _cost(strata, known)
-    return Strata(strata=strata, n_players=n_players)
+    # The largest total that the budget pays for: drawing more never costs less.
+    total = most if cost(most) <= budget else max(bisect_right(range(most), budget, key=cost) - 1, 0)
+    chosen = [
+        stratum.first(count) for stratum, count in zip(longest, _shared_out(n_players, total, least), strict=True)
+    ]
+    return Strata(strata=chosen, n_players=n_players)
 
 
-def _cost(strata: list[Stratum], known: Collection[int]) -> int:
-    return sum(mask not in known for stratum in strata for mask in stratum.masks)
+def _cost(longest: list[Stratum], least: int, known: Collection[int], total: int) -> int:
+    """How many new coalitions a total of draws asks for."""
+    counts = _shared_out(len(longest) + 1, total, least)
+    return sum(mask not in known for part, count in zip(longest, counts, strict=True) for mask in part.masks[:count])
 
 
-def _strata(n_players: int, total: int, least: int, seed: int) -> list[Stratum]:
-    counts = _shared_out(n_players, total, least)
+def _strata(n_players: int, counts: list[int], seed: int) -> list[Stratum]:
     return [_stratum(n_players, size, count, seed=seed) for size, count in enumerate(counts, start=1)]
 
 
