@@ -20,6 +20,8 @@ __all__ = ["BASELINES", "Comparison", "Recommendation", "compare"]
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
 CLOSE = 0.01
+NO_GAIN = 1e-9  # of what everybody has alone
+NO_WELFARE = 1e-12
 MOST_NAMES = 4  # in a sentence
 BASELINES = ("voluntary", "standalone")
 
@@ -63,7 +65,11 @@ class Comparison:
 
     def title(self, mechanism: str) -> str:
         """What people call a mechanism."""
-        return self.mechanisms[mechanism].title
+        return (self.mechanisms.get(mechanism) or MECHANISMS[mechanism]).title
+
+    def of_best(self, welfare: float) -> str:
+        """A welfare as a share of the best with everybody in, in words; there is none where that is not positive."""
+        return f"{100.0 * welfare / self.best_welfare:.1f} %" if self.best_welfare > NO_WELFARE else "n/a"
 
     @cached_property
     def best_welfare(self) -> float:
@@ -87,6 +93,15 @@ class Comparison:
         if not stable:
             return None
         best = max(settled.welfare for settled in stable.values())
+        alone = float(self.outcomes[0].standalone.sum())
+        if best <= alone + NO_GAIN * abs(alone):
+            losses = [
+                f"under {self.title(name)} {_listed(settled.leavers)} would leave"
+                for name, settled in stable.items()
+                if settled.leavers
+            ]
+            reason = "; ".join(["Nobody gains by federating: no mechanism does better than everybody alone", *losses])
+            return Recommendation(mechanism="standalone", reason=f"{reason}.")
         near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE * abs(best)]
         chosen = max(near, key=lambda name: (np.nan_to_num(self[name].reciprocity, nan=-np.inf), stable[name].welfare))
         return Recommendation(mechanism=chosen, reason=self._reason(chosen))
@@ -94,8 +109,7 @@ class Comparison:
     def _reason(self, chosen: str) -> str:
         outcome, settled = self[chosen], self.after_departures[chosen]
         alone = float(outcome.standalone.sum())
-        share = 100.0 * settled.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
-        parts = [f"{self.title(chosen)} reaches {share:.1f} % of the best welfare with everybody in"]
+        parts = [f"{self.title(chosen)} reaches {self.of_best(settled.welfare)} of the best welfare with everybody in"]
         if alone > 0:
             parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
         if settled.leavers:
@@ -110,8 +124,7 @@ class Comparison:
         for other, departed in self.after_departures.items():
             if other != chosen:
                 verb = f"loses {_listed(departed.leavers)}" if departed.leavers else "keeps everybody too"
-                rest = 100.0 * departed.welfare / self.best_welfare if self.best_welfare > 0 else 100.0
-                parts.append(f"{self.title(other)} {verb} and reaches {rest:.1f} %")
+                parts.append(f"{self.title(other)} {verb} and reaches {self.of_best(departed.welfare)}")
         return "; ".join(parts) + "."
 
     def __repr__(self) -> str:

@@ -95,7 +95,15 @@ def test_nothing_to_gain_is_no_division_by_zero() -> None:
     federation = fp.Federation(np.ones((3, 3)), costs=1.0, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     comparison = fp.compare(federation)
     assert comparison.best_welfare == 0.0
-    assert "nobody would leave" in comparison.recommendation.reason
+    assert comparison.recommendation.mechanism == "standalone"
+    assert comparison.of_best(0.0) == "n/a"
+
+
+def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
+    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    recommendation = fp.compare(federation).recommendation
+    assert recommendation.mechanism == "standalone"
+    assert "under Shapley agent 0 and agent 1 would leave" in recommendation.reason
 
 
 def test_a_baseline_without_an_equilibrium_is_listed() -> None:

@@ -110,14 +110,13 @@ def _payments(compared: Comparison, units: Units) -> None:
 def _mechanisms(compared: Comparison, units: Units) -> None:
     made = table("Mechanisms", "mechanism", "welfare", "of best", "reciprocity", "would leave", "promises")
     for outcome in compared:
-        share = 100.0 * outcome.welfare / compared.best_welfare if compared.best_welfare > 0 else 100.0
         promised = compared.mechanisms[outcome.mechanism].claims
         kept = all(outcome.certificates[claim].holds for claim in promised)
         leavers = ", ".join(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
         made.add_row(
             compared.title(outcome.mechanism),
             f"{outcome.welfare:.4f}",
-            f"{share:.1f} %",
+            compared.of_best(outcome.welfare),
             f"{outcome.reciprocity:.3f}" if np.isfinite(outcome.reciprocity) else "undefined",
             escape(leavers) or "nobody",
             "kept" if kept else "[red]broken[/red]",

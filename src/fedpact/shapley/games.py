@@ -46,7 +46,7 @@ def airport_game(costs: Sequence[float]) -> KnownGame:
     >>> airport_game([1.0, 2.0, 4.0]).shapley_values.round(6).tolist()
     [0.333333, 0.833333, 2.833333]
     """
-    needs = np.atleast_1d(checked_numbers("costs", costs, non_negative, "at least zero"))
+    needs = np.atleast_1d(checked_numbers("costs", costs, non_negative, "at least zero and finite"))
     order = np.argsort(needs, kind="stable")
     steps = np.diff(needs[order], prepend=0.0)
     shares = np.empty(needs.size)
