@@ -135,7 +135,7 @@ def as_pydvl_utility(federation: Federation, contributions: ArrayLike) -> Any:
         from pydvl.valuation.dataset import Dataset  # type: ignore[import-not-found]  # noqa: PLC0415
         from pydvl.valuation.utility.base import UtilityBase  # type: ignore[import-not-found]  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtra("pyDVL 0.10", "peers") from error
+        raise MissingExtra("pyDVL 0.10", "peers", how='pip install "pyDVL==0.10.0"') from error
     game = coalition_game(federation, contributions)
 
     class FederationUtility(UtilityBase):  # type: ignore[misc]

@@ -34,5 +34,6 @@ class NotConverged(FedpactError, RuntimeError):
 class MissingExtra(FedpactError, ImportError):
     """An optional part of fedpact is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f'{what} is not installed: pip install "fedpact[{extra}]"')
+    def __init__(self, what: str, extra: str, *, how: str | None = None) -> None:
+        install = how or f'pip install "fedpact[{extra}]"'
+        super().__init__(f"{what} is not installed: {install}")

@@ -73,7 +73,7 @@ class TestRefusals:
         ("adapter", "module", "message"),
         [
             (as_shapiq_game, "shapiq", 'shapiq is not installed: pip install "fedpact[peers]"'),
-            (as_pydvl_utility, "pydvl.valuation.dataset", 'pyDVL 0.10 is not installed: pip install "fedpact[peers]"'),
+            (as_pydvl_utility, "pydvl.valuation.dataset", 'pyDVL 0.10 is not installed: pip install "pyDVL==0.10.0"'),
         ],
     )
     def test_without_the_package(self, adapter, module, message, monkeypatch):
