@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -150,10 +150,16 @@ class Comparison:
         return plot_comparison(self, figure=figure)
 
 
-def compare(federation: Federation, mechanisms: Sequence[Mechanism] | None = None) -> Comparison:
+def compare(
+    federation: Federation,
+    mechanisms: Sequence[Mechanism] | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
     """Solve a federation under several mechanisms; all of fedpact's by default.
 
-    A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises.
+    A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises. `progress` is
+    told the title of each mechanism before it is solved.
 
     Examples
     --------
@@ -167,6 +173,8 @@ def compare(federation: Federation, mechanisms: Sequence[Mechanism] | None = Non
     chosen = list(MECHANISMS.values()) if mechanisms is None else list(mechanisms)
     outcomes, unsolved = [], {}
     for mechanism in chosen:
+        if progress is not None:
+            progress(mechanism.title)
         try:
             outcomes.append(mechanism.solve(federation))
         except NotConverged as error:

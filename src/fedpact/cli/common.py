@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
 
 from fedpact.arrays import FloatArray
@@ -25,6 +29,7 @@ __all__ = [
     "Units",
     "console",
     "print_json",
+    "progress",
     "read_scenario",
     "table",
 ]
@@ -67,6 +72,22 @@ def mechanism(name: str) -> Mechanism:
 def print_json(record: Any) -> None:
     """One JSON object on standard output."""
     typer.echo(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def progress(steps: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar on standard error, on a terminal only; call what it yields at the start of every step."""
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with bar:
+        task = bar.add_task("", total=steps)
+        begun = 0
+
+        def begin(what: str) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, description=escape(what))
+            begun += 1
+
+        yield begin
 
 
 class Units:

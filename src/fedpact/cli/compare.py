@@ -18,6 +18,7 @@ from fedpact.cli.common import (
     gain,
     mechanism,
     print_json,
+    progress,
     quantity,
     read_scenario,
     shown_agents,
@@ -26,6 +27,7 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.errors import NotConverged
+from fedpact.mechanisms import MECHANISMS, Mechanism
 from fedpact.records import comparison_record
 from fedpact.scenario import Scenario
 
@@ -43,9 +45,7 @@ def compare(
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is."""
     chosen = read_scenario(scenario)
-    compared = compare_mechanisms(chosen.federation, [mechanism(name) for name in mechanisms] if mechanisms else None)
-    if not compared.outcomes:
-        raise NotConverged("; ".join(compared.unsolved.values()))
+    compared = _compared(chosen, [mechanism(name) for name in mechanisms or MECHANISMS])
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -56,6 +56,20 @@ def compare(
     _show(chosen, compared)
     if html is not None:
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
+
+
+def _compared(scenario: Scenario, rules: list[Mechanism]) -> Comparison:
+    """The comparison with all that the tables need worked out, under a progress bar."""
+    with progress(2 * len(rules) + 1) as begin:
+        compared = compare_mechanisms(scenario.federation, rules, progress=lambda title: begin(f"solving {title}"))
+        if not compared.outcomes:
+            raise NotConverged("; ".join(compared.unsolved.values()))
+        for outcome in compared:
+            begin(f"certifying {compared.title(outcome.mechanism)}")
+            _ = outcome.certificates
+        begin("following who leaves")
+        _ = compared.recommendation
+    return compared
 
 
 def _show(scenario: Scenario, compared: Comparison) -> None:

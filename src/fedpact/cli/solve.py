@@ -18,6 +18,7 @@ from fedpact.cli.common import (
     gain,
     mechanism,
     print_json,
+    progress,
     quantity,
     read_scenario,
     shown_agents,
@@ -42,8 +43,12 @@ def solve(
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
     rules = mechanism(name)
-    settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None
-    outcome = settled.outcome if settled else rules.solve(chosen.federation)
+    with progress(2) as begin:
+        begin(f"solving {rules.title}")
+        settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None
+        outcome = settled.outcome if settled else rules.solve(chosen.federation)
+        begin(f"certifying {rules.title}")
+        _ = outcome and outcome.certificates
     if as_json:
         record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
         print_json(record | ({"departures": departures_record(settled)} if settled else {}))
