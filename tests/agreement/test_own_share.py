@@ -40,10 +40,6 @@ def test_share_is_the_shapley_value_with_harm_by_enumeration():
         check_agent(fed, random_profile(rng, fed), int(rng.integers(fed.n_agents)), "enumeration")
 
 
-# BUG: the quadrature takes the agent's own factor out of the product as 1 + q (1 - e) / (1 - q + q e), which cancels
-# where e = exp(t |w| s) is large: digits are lost in proportion to e. Errors of 1e-3 and more at shares well inside the
-# domain, -2.4 for -4.2 in the smallest example. Dividing by the factor itself keeps them, but for the second test: that
-# close to the edge t |w| x passes 700 and coefficients underflow, so they have to be kept as logarithms.
 class TestHarmByQuadrature:
     def test_share_is_the_shapley_value(self):
         rng = np.random.default_rng(10)

@@ -103,8 +103,6 @@ def test_quadrature_agrees_with_enumeration_for_tiny_and_huge_data(scale):
         np.testing.assert_allclose(integrated.values, summed.values, rtol=EXACT_ROUTES)
 
 
-# BUG: the nodes serve beta up to about 2 only (see the payoff's rule); at beta = 50 values are wrong by a factor of 14,
-# and `efficiency_gap` of 0.93 does not stop them. With more than eight agents this is the default route.
 @pytest.mark.parametrize("beta", [10.0, 20.0, 50.0])
 def test_quadrature_agrees_with_enumeration_for_steep_power_laws(beta):
     fed = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.1, payoff=fp.PowerLaw(beta))

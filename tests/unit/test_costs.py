@@ -95,7 +95,6 @@ def test_refusals_say_what_is_wrong(make, message):
         make()
 
 
-# BUG: a number among cost objects is refused without saying which entry it is or whose.
 def test_bad_number_among_cost_objects_is_named():
     message = 'costs[1] must be positive, got -0.5 (agent "Ben")'
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):

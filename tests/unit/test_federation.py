@@ -156,12 +156,10 @@ class TestRefusals:
         with pytest.raises(ValueError, match="costs"):
             federation(costs=-1.0)
 
-    # BUG: a TypeError about iteration instead of the message about names.
     def test_names_that_are_no_sequence_are_refused(self):
         with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per agent, got 5$"):
             federation(names=5)
 
-    # BUG: reads 'costs must be positive and finite, got inf', although inf is positive.
     @pytest.mark.parametrize("label", ["costs", "values"])
     def test_infinite_numbers_are_refused_as_infinite(self, label):
         with pytest.raises(InvalidInput, match="finite"):
@@ -189,7 +187,6 @@ class TestImmutability:
         with pytest.raises(ValueError, match="read-only"):
             fed.weights.data[0] = 5.0
 
-    # BUG: only the entries of a sparse matrix are locked: its structure can be rewritten, and with it the federation.
     @pytest.mark.parametrize("part", ["indices", "indptr"])
     def test_sparse_structure_is_read_only(self, part):
         fed = federation(weights=sp.csr_array(W2))
@@ -244,7 +241,6 @@ class TestTake:
         assert part.is_sparse
         np.testing.assert_array_equal(part.dense_weights(), [[1.0, 1.4], [0.4, 1.0]])
 
-    # BUG: a mask is read as the agents 0 and 1; [True, False] quietly swaps the two agents.
     def test_a_mask_chooses_or_is_refused(self):
         pair = federation().take([0, 1])
         try:

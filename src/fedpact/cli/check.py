@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, mechanism, print_json, read_scenario
+from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, print_json, read_scenario
 from fedpact.cli.solve import show_certificates
 from fedpact.errors import InvalidInput
+from fedpact.mechanisms import mechanism_named
 from fedpact.outcome import Outcome
 from fedpact.properties import Claim
 from fedpact.records import outcome_record, read_deal
@@ -57,10 +58,10 @@ def check(
 
 def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[Outcome, tuple[Claim, ...]]:
     if deal is None:
-        rules = mechanism(name or "externality")
+        rules = mechanism_named(name or "externality")
         return rules.solve(scenario.federation), tuple(rules.claims)
     stated, contributions, payments = read_deal(deal, scenario.federation.agent_names)
-    rules = mechanism(name or stated)
+    rules = mechanism_named(name or stated)
     return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from fedpact.arrays import FloatArray
 from fedpact.errors import InvalidInput
 from fedpact.examples import EXAMPLES, example
-from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Money, Scenario, load_scenario
 
 __all__ = [
@@ -62,11 +62,6 @@ def read_scenario(given: str) -> Scenario:
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
     return load_scenario(given)
-
-
-def mechanism(name: str) -> Mechanism:
-    """The mechanism chosen on the command line."""
-    return mechanism_named(name)
 
 
 def print_json(record: Any) -> None:

@@ -16,7 +16,6 @@ from fedpact.cli.common import (
     Units,
     console,
     gain,
-    mechanism,
     print_json,
     progress,
     quantity,
@@ -27,7 +26,7 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.errors import NotConverged
-from fedpact.mechanisms import MECHANISMS, Mechanism
+from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
 from fedpact.records import comparison_record
 from fedpact.scenario import Scenario
 
@@ -45,7 +44,7 @@ def compare(
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is."""
     chosen = read_scenario(scenario)
-    compared = _compared(chosen, [mechanism(name) for name in mechanisms or MECHANISMS])
+    compared = _compared(chosen, [mechanism_named(name) for name in mechanisms or MECHANISMS])
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 

@@ -14,12 +14,12 @@ from fedpact.cli.common import (
     MechanismOption,
     ScenarioArgument,
     console,
-    mechanism,
     print_json,
     read_scenario,
     table,
 )
 from fedpact.errors import InvalidInput
+from fedpact.mechanisms import mechanism_named
 from fedpact.records import read_deal
 from fedpact.settlement import Settlement
 from fedpact.settlement import settle as settle_payments
@@ -47,7 +47,7 @@ def settle(
     chosen = read_scenario(scenario)
     names = chosen.federation.agent_names
     if deal is None:
-        payments = mechanism(name).solve(chosen.federation).payments.tolist()
+        payments = mechanism_named(name).solve(chosen.federation).payments.tolist()
     else:
         name, _, payments = read_deal(deal, names)
     money = chosen.money

@@ -15,7 +15,6 @@ from fedpact.cli.common import (
     ScenarioArgument,
     Units,
     console,
-    mechanism,
     print_json,
     quantity,
     read_scenario,
@@ -24,6 +23,7 @@ from fedpact.cli.common import (
 )
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.mechanisms import mechanism_named
 from fedpact.records import jsonable
 from fedpact.shapley import shapley_values
 from fedpact.shapley.values import METHODS
@@ -51,7 +51,7 @@ def shapley(
     profile = (
         _parsed(contributions, federation)
         if contributions is not None
-        else mechanism(name).solve(federation).contributions
+        else mechanism_named(name).solve(federation).contributions
     )
     shares = shapley_values(federation, profile, method=method, permutations=permutations, rng=seed)
     if as_json:

@@ -16,7 +16,6 @@ from fedpact.cli.common import (
     Units,
     console,
     gain,
-    mechanism,
     print_json,
     progress,
     quantity,
@@ -24,6 +23,7 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
+from fedpact.mechanisms import mechanism_named
 from fedpact.outcome import Outcome
 from fedpact.participation import StableFederation, stable_federation
 from fedpact.records import departures_record, outcome_record
@@ -42,7 +42,7 @@ def solve(
 ) -> None:
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
-    rules = mechanism(name)
+    rules = mechanism_named(name)
     with progress(2) as begin:
         begin(f"solving {rules.title}")
         settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None

@@ -45,8 +45,6 @@ class TestVoluntary:
         assert equilibria.unique is True
         assert equilibria.note == "the only equilibrium"
 
-    # BUG: every split of the standalone total among equal agents is an equilibrium, a set of dimension 2 around this
-    # one; `dimension` is documented as 0 for an isolated point, and is always 0.
     def test_dimension_of_a_continuum_of_equilibria(self):
         equilibria = fp.Voluntary().solve(homogeneous(3, 0.02, 0.001)).equilibria
         assert equilibria.dimension == 2

@@ -90,8 +90,6 @@ class TestBestResponses:
             fp.best_response_dynamics(table_1(W2), most_rounds=1)
         assert caught.value.result.rounds == 1
 
-    # BUG: a start at which some coalition is outside the domain ends in "ValueError: The function value at x=0.0 is
-    # NaN" for the power law, and walks on through meaningless numbers for Log; `shapley_values` refuses such a profile.
     @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.5), fp.Log()], ids=repr)
     def test_start_outside_the_domain_is_refused(self, payoff):
         fed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=payoff)

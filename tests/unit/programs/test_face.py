@@ -80,9 +80,6 @@ def test_least_norm_point_does_not_depend_on_the_optimum_found_first():
         np.testing.assert_allclose(moved.least_norm(), social_optimum(table_1(W1)).contributions, rtol=1e-9)
 
 
-# BUG: the Newton steps for the least-norm point stall where agents sit at a bound, and the optimum found first is
-# returned without a word. The canonical point is then not canonical: it moves with the order of the agents. Between one
-# face in a hundred and one in a thousand.
 def test_least_norm_point_with_a_binding_cap():
     """The optima are (3, 0, 3, 2) + t (-1/2, 1, -2/3, -1), t in [0, 1]; the norm falls up to t = 2.04, so t = 1."""
     weights = np.array([[2.0, 1.0, 0.0, 0.0], [0.0, 3.0, 3.0, 1.0], [0.0, 2.0, 3.0, 0.0], [0.0, 3.0, 3.0, 1.0]])

@@ -94,9 +94,6 @@ class TestUniqueness:
             assert is_unique(fed, found) is (len(known) == 1)
 
 
-# BUG: without harm best responses map a box into itself continuously, so there is an equilibrium (Brouwer), and the
-# search over supports finds it; the path and the best responses both miss it. One in a hundred federations of four to
-# six agents with weights between 0.1 and 10 fails. With linear costs Lemke's method always ends at a solution.
 def test_finds_an_equilibrium_that_exists():
     weights = [[1.0, 0.1, 3.9, 3.0], [0.7, 1.0, 0.2, 1.7], [0.1, 6.0, 1.0, 3.6], [1.6, 0.1, 0.1, 1.0]]
     fed = fp.Federation(weights, costs=[0.05, 0.12, 0.02, 0.36], payoff=fp.Michaelis(1.0))
@@ -106,7 +103,6 @@ def test_finds_an_equilibrium_that_exists():
     assert min(np.abs(found - s).max() for s in known) < 1e-8 * found.max()
 
 
-# BUG: where the first sample costs nothing and the cap is zero, the wish at zero divides by a marginal cost of zero.
 def test_agents_without_room_may_have_costs_that_start_flat():
     fed = fp.Federation(np.ones((2, 2)), costs=fp.Quadratic(0.0, 1.0), caps=[0.0, 1.0], payoff=fp.Log())
     # 1 / (1 + s) = 2 s
