@@ -1,0 +1,1 @@
+"""The paper's model-based results, one module per figure or table."""
