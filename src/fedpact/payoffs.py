@@ -17,6 +17,9 @@ payoff falls to minus infinity; so a maximiser never touches the edge of the dom
 
 `PowerLaw` with value 1 is the paper's payoff, equation (3). Parameters are a number shared by all agents or one number
 per agent; all functions act on arrays whose last axis runs over the agents.
+
+All four have slopes of one form, g'(y) = steepness (1 + y / width)^(-decay width), with width = infinity standing for
+the exponential; compiled code knows no other (`Payoff.hyperbola`).
 """
 
 from __future__ import annotations
@@ -66,6 +69,13 @@ class Payoff:
     def floor(self) -> FloatArray | float:
         """The infimum of the domain: g is defined for y above it."""
         raise NotImplementedError
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float] | None:
+        """(steepness, decay, width) of g'(y) = steepness (1 + y / width)^(-decay width); None for other forms.
+
+        The floor of the domain is then -width, and g''(y) = -decay g'(y) / (1 + y / width).
+        """
+        return None
 
     @property
     def concentration(self) -> FloatArray | float:
@@ -153,6 +163,9 @@ class PowerLaw(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
 
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return self.beta, self.beta + 1.0, 1.0
+
     @property
     def floor(self) -> float:
         return -1.0
@@ -193,6 +206,9 @@ class Log(Payoff):
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return np.log1p(step / (1.0 + y))
 
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return 1.0, 1.0, 1.0
+
     @property
     def floor(self) -> float:
         return -1.0
@@ -231,6 +247,9 @@ class Michaelis(Payoff):
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return self.half * step / ((y + self.half) * (y + step + self.half))
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return 1.0 / self.half, 2.0 / self.half, self.half
 
     @property
     def floor(self) -> FloatArray:
@@ -272,6 +291,9 @@ class Exponential(Payoff):
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return self.rate, self.rate, np.inf
 
     @property
     def floor(self) -> float:

@@ -38,6 +38,9 @@ class Mechanism(Protocol):
     def solve(self, federation: Federation) -> Outcome:
         """The equilibrium outcome; raises `NotConverged` rather than return a wrong one."""
 
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
+        """The outcome at an equilibrium known already, without solving."""
+
     def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
         """A profile and payments under this mechanism's rules, from wherever they come, for certificates to judge."""
 
@@ -73,6 +76,10 @@ class Rules:
             equilibria=Equilibria(unique=None, dimension=0, note="as given"),
             federated=self.federated,
         )
+
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
+        """The outcome at an equilibrium known already, with what is known of the others."""
+        return self.outcome_of(federation, contributions)
 
     def outcome_of(self, federation: Federation, contributions: FloatArray) -> Outcome:
         """A given profile with the payments these rules make of it."""

@@ -22,7 +22,7 @@ from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.face import OptimalFace
-from fedpact.programs.optimum import social_optimum
+from fedpact.programs.optimum import SocialOptimum, optimum_at, social_optimum
 from fedpact.properties.certificate import Claim
 from fedpact.properties.deviations import price_taking
 
@@ -73,7 +73,12 @@ class ExternalityMechanism(Rules):
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""
-        optimum = social_optimum(federation)
+        return self._at(federation, social_optimum(federation))
+
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
+        return self._at(federation, optimum_at(federation, contributions))
+
+    def _at(self, federation: Federation, optimum: SocialOptimum) -> Outcome:
         found = self.outcome_of(federation, optimum.contributions)
         return replace(found, equilibria=_equilibria(optimum.face), solution=optimum.solution, face=optimum.face)
 

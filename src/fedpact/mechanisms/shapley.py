@@ -47,6 +47,8 @@ class ShapleyMechanism(Rules):
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
-        contributions = solution.contributions
+        return replace(self.at_equilibrium(federation, solution.contributions), solution=solution)
+
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
         only = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
-        return replace(self.outcome_of(federation, contributions), equilibria=only, solution=solution)
+        return replace(self.outcome_of(federation, contributions), equilibria=only)

@@ -36,5 +36,8 @@ class Standalone(Rules):
     def solve(self, federation: Federation) -> Outcome:
         """Everybody's best contribution alone."""
         contributions, _ = standalone_optimum(federation)
+        return self.at_equilibrium(federation, contributions)
+
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
         own = Equilibria(unique=True, dimension=0, note="each agent's own optimum")
         return replace(self.outcome_of(federation, contributions), equilibria=own)

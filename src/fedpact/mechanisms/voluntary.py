@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+from fedpact.arrays import FloatArray
 from fedpact.errors import NotConverged
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
@@ -53,6 +54,9 @@ class Voluntary(Rules):
                 "the domain of their payoffs; lower caps may help",
                 result=contributions,
             )
+        return self.at_equilibrium(federation, contributions)
+
+    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
         around = dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
         chosen = Equilibria(unique=unique, dimension=around, note=NOTES[unique])

@@ -14,24 +14,31 @@ import scipy.sparse as sp
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 
-__all__ = ["contribution_bounds", "spending_bound"]
+__all__ = ["block_bounds", "contribution_bounds", "spending_bound", "spending_bounds"]
 
 SMALLEST_SPENDING = 1e-280
 
 
 def spending_bound(federation: Federation, *, multiple: float = 1.0) -> float:
     """A bound, tight within a factor of two, on the total cost of any maximiser of `multiple` x payoff - cost."""
+    return float(spending_bounds(federation, 1, multiple=multiple)[0])
 
-    def worth(spending: float) -> float:
-        reachable = np.minimum(_by_best_sender(federation, spending), _by_all_senders(federation, spending))
-        return float(multiple * (federation.values * federation.payoff.value(reachable)).sum())
 
-    spending = 1.0
-    while worth(spending) >= spending:
-        spending *= 2.0
-    while spending > SMALLEST_SPENDING and worth(spending / 2.0) < spending / 2.0:
-        spending /= 2.0
-    return spending if spending > SMALLEST_SPENDING else 0.0
+def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> FloatArray:
+    """The same for each of `blocks` federations of equal size that stand side by side, unconnected, in one."""
+
+    def worth(spending: FloatArray) -> FloatArray:
+        each = np.repeat(spending, federation.n_agents // blocks)
+        reachable = np.minimum(_by_best_sender(federation, each), _by_all_senders(federation, each))
+        payoffs = federation.values * federation.payoff.value(reachable)
+        return np.asarray(multiple * payoffs.reshape(blocks, -1).sum(axis=1))
+
+    spending = np.ones(blocks)
+    while (low := worth(spending) >= spending).any():
+        spending = np.where(low, 2.0 * spending, spending)
+    while (high := (spending > SMALLEST_SPENDING) & (worth(spending / 2.0) < spending / 2.0)).any():
+        spending = np.where(high, spending / 2.0, spending)
+    return np.where(spending > SMALLEST_SPENDING, spending, 0.0)
 
 
 def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tuple[FloatArray, float]:
@@ -39,15 +46,22 @@ def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tup
 
     A bound that comes from spending rather than from a cap is never attained: the spending bound is not tight.
     """
-    spending = spending_bound(federation, multiple=multiple)
-    return np.minimum(federation.caps, federation.costs.affordable(2.0 * spending)), spending
+    upper, spending = block_bounds(federation, 1, multiple=multiple)
+    return upper, float(spending[0])
 
 
-def _by_all_senders(federation: Federation, spending: float) -> FloatArray:
+def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> tuple[FloatArray, FloatArray]:
+    """The box, and the spending bound of each block, of `blocks` federations side by side."""
+    spending = spending_bounds(federation, blocks, multiple=multiple)
+    budgets = np.repeat(2.0 * spending, federation.n_agents // blocks)
+    return np.minimum(federation.caps, federation.costs.affordable(budgets)), spending
+
+
+def _by_all_senders(federation: Federation, spending: FloatArray) -> FloatArray:
     return np.asarray(federation.positive_weights() @ federation.costs.affordable(spending))
 
 
-def _by_best_sender(federation: Federation, spending: float) -> FloatArray:
+def _by_best_sender(federation: Federation, spending: FloatArray) -> FloatArray:
     """For costs at least linear_j s_j: all spending on the sender with the best weight per cost."""
     rate = federation.costs.linear
     if not rate.all():

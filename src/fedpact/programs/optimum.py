@@ -11,7 +11,7 @@ from fedpact.programs.face import OptimalFace, optimal_face
 from fedpact.programs.interior import Solution, conclude, maximise
 from fedpact.programs.welfare import WelfareProgram
 
-__all__ = ["SocialOptimum", "social_optimum"]
+__all__ = ["SocialOptimum", "canonical_optimum", "optimum_at", "social_optimum"]
 
 MOST_FOR_FACE = 2000  # agents: the face takes a singular value decomposition
 
@@ -43,13 +43,21 @@ def social_optimum(federation: Federation) -> SocialOptimum:
     >>> social_optimum(homogeneous).contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
-    program = WelfareProgram(federation)
-    found = maximise(program)
+    return canonical_optimum(federation, maximise(WelfareProgram(federation)))
+
+
+def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
+    """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
+    return canonical_optimum(federation, conclude(WelfareProgram(federation), contributions, 0))
+
+
+def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
+    """From some welfare optimum to the one of smallest norm, with the face of all of them."""
     face = optimal_face(federation, found.contributions) if federation.n_agents <= MOST_FOR_FACE else None
     solution = found
     if face is not None and not face.is_point:
         try:
-            solution = conclude(program, face.least_norm(), found.iterations)
+            solution = conclude(WelfareProgram(federation), face.least_norm(), found.iterations)
         except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands
             face = OptimalFace(
                 point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps

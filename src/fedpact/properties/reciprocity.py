@@ -27,8 +27,12 @@ SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
 
 
 def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
-    """benefits / shares; where a share is zero +inf, 1 or -inf as the benefit is positive, zero or negative."""
-    size = max(float(np.abs(benefits).max()), float(np.abs(shares).max()), np.finfo(float).tiny)
+    """benefits / shares; where a share is zero +inf, 1 or -inf as the benefit is positive, zero or negative.
+
+    The last axis runs over the agents of one federation.
+    """
+    size = np.maximum(np.abs(benefits), np.abs(shares)).max(axis=-1, keepdims=True)
+    size = np.maximum(size, np.finfo(float).tiny)
     no_share = np.abs(shares) <= NEGLIGIBLE * size
     no_benefit = np.abs(benefits) <= NEGLIGIBLE * size
     undefined = np.where(no_benefit, 1.0, np.where(benefits > 0, np.inf, -np.inf))
