@@ -25,7 +25,7 @@ LAYERS = [
     ["properties"],
     ["outcome"],
     ["mechanisms"],
-    ["participation"],
+    ["participation", "batch"],
     ["comparison"],
     ["__init__", "examples"],
     ["records", "display", "adapters"],

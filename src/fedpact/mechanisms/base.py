@@ -38,6 +38,16 @@ class Mechanism(Protocol):
     def solve(self, federation: Federation) -> Outcome:
         """The equilibrium outcome; raises `NotConverged` rather than return a wrong one."""
 
+    @property
+    def federated(self) -> bool:
+        """False where every agent trains alone."""
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        """The best each agent could do instead at a profile."""
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """What each agent is paid at a profile."""
+
     def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
         """The outcome at an equilibrium known already, without solving."""
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
 
-__all__ = ["OptimalFace", "optimal_face"]
+__all__ = ["OptimalFace", "faces_possible", "optimal_face"]
 
 # An agent is free to trade when moving it through its whole range changes welfare by less than this share of the scale.
 FREE_TOLERANCE = 1e-10
@@ -166,3 +167,24 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
             break
         low[worst] = high[worst] = False
     return point
+
+
+def faces_possible(
+    weights: FloatArray,
+    marginal: FloatArray,
+    upper: FloatArray,
+    scale: FloatArray,
+    linear: NDArray[np.bool_],
+) -> NDArray[np.intp]:
+    """Which of many federations may have more than one optimum: those whose free agents' columns are not independent.
+
+    `weights` is (federations, n, n), `marginal` the marginal welfare at an optimum and `linear` whether costs do not
+    bend, both (federations, n).
+    """
+    free = (np.abs(marginal) * upper <= FREE_TOLERANCE * scale[:, None]) & linear & (upper > 0)
+    several = np.flatnonzero(free.sum(axis=1) > 1)
+    columns = np.where(free[several, None, :], weights[several] * upper[several, None, :], 0.0)
+    norms = np.linalg.norm(columns, axis=2, keepdims=True)
+    singular = np.linalg.svd(columns / np.where(norms > 0, norms, 1.0), compute_uv=False)
+    rank = (singular > RANK_TOLERANCE * singular[:, :1]).sum(axis=1)
+    return several[rank < free[several].sum(axis=1)]

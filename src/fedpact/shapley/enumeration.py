@@ -20,9 +20,10 @@ from fedpact.arrays import FloatArray
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 
-__all__ = ["MOST_AGENTS", "coalitions", "enumerate_blocks", "enumerate_shapley"]
+__all__ = ["MOST_AGENTS", "MOST_IN_BLOCKS", "coalitions", "enumerate_blocks", "enumerate_shapley"]
 
 MOST_AGENTS = 20
+MOST_IN_BLOCKS = 8  # agents of each of many federations side by side
 BLOCK = 1 << 14
 # Below this share of the grand total a value is summed from increments: differences of totals would lose its digits.
 SMALL_SHARE = 1e-3

@@ -1,0 +1,57 @@
+"""The equilibria of a batch by compiled code, and one by one where it does not reach them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.batch.stack import Batch
+from fedpact.errors import FedpactError
+from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
+from fedpact.programs.interior import TOLERANCE
+from fedpact.programs.small import maximise_blocks
+from fedpact.shapley.enumeration import MOST_IN_BLOCKS, coalitions
+
+__all__ = ["is_compiled", "optima", "shapley_equilibria"]
+
+MOST_AGENTS = 16  # in the compiled welfare program
+
+
+def is_compiled(batch: Batch, mechanism: Mechanism) -> bool:
+    """Whether compiled code solves this mechanism on federations of this size and family."""
+    if batch.joined.payoff.hyperbola() is None:
+        return False
+    if isinstance(mechanism, ShapleyMechanism):
+        return batch.n_agents <= MOST_IN_BLOCKS
+    return isinstance(mechanism, ExternalityMechanism) and batch.n_agents <= MOST_AGENTS
+
+
+def optima(batch: Batch) -> FloatArray:
+    """A welfare optimum of every federation, NaN where none was reached."""
+    if not is_compiled(batch, ExternalityMechanism()):
+        return np.array([_single(batch, place, ExternalityMechanism()) for place in range(len(batch))])
+    everybody = np.ones((1, batch.n_agents))
+    found, gains = maximise_blocks(batch.joined, len(batch), everybody, np.ones(1))
+    return _completed(batch, found, gains, ExternalityMechanism())
+
+
+def shapley_equilibria(batch: Batch) -> FloatArray:
+    """The Shapley equilibrium of every federation, NaN where it was not reached."""
+    members, shares = coalitions(batch.n_agents)
+    harmonic = float((1.0 / np.arange(1, batch.n_agents + 1)).sum())
+    found, gains = maximise_blocks(batch.joined, len(batch), members[1:], shares[1:], multiple=harmonic)
+    return _completed(batch, found, gains, ShapleyMechanism())
+
+
+def _completed(batch: Batch, contributions: FloatArray, gains: FloatArray, mechanism: Mechanism) -> FloatArray:
+    """What compiled code left open, solved one by one."""
+    for place in np.flatnonzero(~(gains <= TOLERANCE)):
+        contributions[place] = _single(batch, int(place), mechanism)
+    return contributions
+
+
+def _single(batch: Batch, place: int, mechanism: Mechanism) -> FloatArray:
+    try:
+        return mechanism.solve(batch[place]).contributions
+    except FedpactError:  # NaN, and the caller says how many
+        return np.full(batch.n_agents, np.nan)

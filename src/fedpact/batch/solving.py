@@ -1,0 +1,113 @@
+"""Solving a batch: compiled code for both mechanisms, single solves for the few it leaves and for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.batch.outcomes import BatchOutcome
+from fedpact.batch.profiles import is_compiled, optima, shapley_equilibria
+from fedpact.batch.stack import Batch
+from fedpact.errors import FedpactError, NotConverged
+from fedpact.mechanisms import Mechanism, ShapleyMechanism, Standalone
+from fedpact.programs.bounds import block_bounds
+from fedpact.programs.face import faces_possible
+from fedpact.programs.optimum import optimum_at
+from fedpact.programs.own import standalone_optimum
+from fedpact.shapley.enumeration import MOST_IN_BLOCKS, enumerate_blocks
+
+__all__ = ["solve_batch"]
+
+Progress = Callable[[int], None]
+
+
+def solve_batch(batch: Batch, mechanism: Mechanism, *, progress: Progress | None = None) -> BatchOutcome:
+    """The outcome of a mechanism on every federation of a batch, the same as solving each alone.
+
+    `progress` is called with the number of federations that are done, now and then. Federations that cannot be solved
+    raise `NotConverged`, whose `result` holds all the others, with NaN in their place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import ExternalityMechanism, Federation, PowerLaw
+    >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
+    >>> outcome = solve_batch(Batch.varied(base, costs=np.array([[0.001], [0.002]])), ExternalityMechanism())
+    >>> outcome.contributions[0].round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+    report = progress or _silent
+    faces: tuple[int, ...] = ()
+    if isinstance(mechanism, Standalone):
+        contributions = batch.split(standalone_optimum(batch.joined)[0])
+    elif not is_compiled(batch, mechanism):
+        contributions, faces = _one_by_one(batch, mechanism, report)
+    elif isinstance(mechanism, ShapleyMechanism):
+        contributions = shapley_equilibria(batch)
+    else:
+        contributions, faces = _canonical(batch, optima(batch))
+    report(len(batch))
+    found = BatchOutcome(
+        batch=batch,
+        mechanism=mechanism,
+        contributions=contributions,
+        payments=_payments(batch, mechanism, contributions),
+        faces=faces,
+    )
+    failed = np.flatnonzero(~found.solved)
+    if failed.size:
+        raise NotConverged(
+            f"{failed.size} of {len(batch)} federations could not be solved, the first is number {failed[0]}",
+            result=found,
+        )
+    return found
+
+
+def _canonical(batch: Batch, contributions: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
+    """Each optimum moved to the one of smallest norm, and which federations have several optima."""
+    upper, scale = block_bounds(batch.joined, len(batch))
+    profile = np.nan_to_num(contributions).ravel()
+    earned = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
+    marginal = batch.split(earned - batch.joined.costs.slope(profile))
+    linear = (np.zeros(batch.joined.n_agents) + batch.joined.costs.quadratic).reshape(marginal.shape) == 0
+    faces = []
+    for place in faces_possible(batch.weights, marginal, batch.split(upper), scale, linear):
+        if np.isnan(contributions[place]).any():
+            continue
+        optimum = optimum_at(batch[int(place)], contributions[place])
+        contributions[place] = optimum.contributions
+        if optimum.face is not None and not optimum.face.is_point:
+            faces.append(int(place))
+    return contributions, tuple(faces)
+
+
+def _one_by_one(batch: Batch, mechanism: Mechanism, report: Progress) -> tuple[FloatArray, tuple[int, ...]]:
+    contributions = np.empty((len(batch), batch.n_agents))
+    faces = []
+    for place in range(len(batch)):
+        report(place)
+        try:
+            outcome = mechanism.solve(batch[place])
+        except FedpactError:
+            contributions[place] = np.nan
+            continue
+        contributions[place] = outcome.contributions
+        if outcome.face is not None and not outcome.face.is_point:
+            faces.append(place)
+    return contributions, tuple(faces)
+
+
+def _payments(batch: Batch, mechanism: Mechanism, contributions: FloatArray) -> FloatArray:
+    solved = ~np.isnan(contributions)
+    profile = np.where(solved, contributions, 0.0).ravel()
+    if isinstance(mechanism, ShapleyMechanism) and batch.n_agents <= MOST_IN_BLOCKS:
+        payments = enumerate_blocks(batch.joined, profile, len(batch))[0] - batch.split(batch.joined.payoffs(profile))
+    else:
+        payments = batch.split(mechanism.payment_rule(batch.joined, profile))
+    return np.where(solved, payments, np.nan)
+
+
+def _silent(done: int) -> None:
+    pass
