@@ -4,6 +4,7 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 """
 
+from fedpact.batch import Batch, BatchOutcome, solve_batch
 from fedpact.comparison import Comparison, Recommendation, compare
 from fedpact.costs import Cost, Linear, Quadratic
 from fedpact.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
@@ -25,14 +26,17 @@ from fedpact.programs.optimum import SocialOptimum, social_optimum
 from fedpact.properties import Assumption, Certificate, Claim, Verdict
 from fedpact.scenario import Money, Scenario, load_scenario, save_scenario
 from fedpact.settlement import Settlement, Transfer, settle
-from fedpact.shapley import ShapleyValues, shapley_values
+from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Assumption",
+    "Batch",
+    "BatchOutcome",
     "Certificate",
     "Claim",
+    "CoalitionCache",
     "Comparison",
     "Cost",
     "Equilibria",
@@ -69,9 +73,11 @@ __all__ = [
     "compare",
     "load_scenario",
     "personal_prices",
+    "sample_game",
     "save_scenario",
     "settle",
     "shapley_values",
     "social_optimum",
+    "solve_batch",
     "stable_federation",
 ]

@@ -11,8 +11,11 @@ import fedpact
 
 PUBLIC = [
     "Assumption",
+    "Batch",
+    "BatchOutcome",
     "Certificate",
     "Claim",
+    "CoalitionCache",
     "Comparison",
     "Cost",
     "Equilibria",
@@ -49,10 +52,12 @@ PUBLIC = [
     "compare",
     "load_scenario",
     "personal_prices",
+    "sample_game",
     "save_scenario",
     "settle",
     "shapley_values",
     "social_optimum",
+    "solve_batch",
     "stable_federation",
 ]
 MODULES = sorted(

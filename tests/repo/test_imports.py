@@ -31,6 +31,7 @@ LAYERS = [
     ["records", "display", "adapters"],
     ["plots"],
     ["report"],
+    ["paper"],
     ["cli"],
     ["__main__"],
 ]

@@ -18,7 +18,6 @@ from fedpact.arrays import FloatArray, frozen
 from fedpact.batch.profiles import optima
 from fedpact.batch.stack import Batch
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.programs.bounds import block_bounds
 from fedpact.programs.interior import linearised_gains
 from fedpact.properties.certificate import Claim, Verdict
 from fedpact.properties.certify import BALANCE, PRECISION
@@ -89,8 +88,7 @@ def _gains(outcome: BatchOutcome) -> FloatArray:
     """A bound on what each agent gains by acting differently."""
     batch, profile = outcome.batch, outcome.profile
     if isinstance(outcome.mechanism, ShapleyMechanism):
-        harmonic = sum(1.0 / size for size in range(1, batch.n_agents + 1))
-        return _tangents(batch, profile, np.nan_to_num(outcome.shapley_slopes).ravel(), multiple=harmonic)
+        return _tangents(batch, profile, np.nan_to_num(outcome.shapley_slopes).ravel(), multiple=batch.harmonic)
     if isinstance(outcome.mechanism, ExternalityMechanism):
         return _welfare_tangents(batch, profile)
     best = outcome.mechanism.deviations(batch.joined, profile)
@@ -103,7 +101,7 @@ def _welfare_tangents(batch: Batch, profile: FloatArray) -> FloatArray:
 
 
 def _tangents(batch: Batch, profile: FloatArray, marginal: FloatArray, *, multiple: float = 1.0) -> FloatArray:
-    upper, _ = block_bounds(batch.joined, len(batch), multiple=multiple)
+    upper, _ = batch.bounds(multiple=multiple)
     slopes = marginal - batch.joined.costs.slope(profile)
     return batch.split(linearised_gains(profile, slopes, np.maximum(upper, profile)))
 

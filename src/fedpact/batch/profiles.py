@@ -31,15 +31,15 @@ def optima(batch: Batch) -> FloatArray:
     if not is_compiled(batch, ExternalityMechanism()):
         return np.array([_single(batch, place, ExternalityMechanism()) for place in range(len(batch))])
     everybody = np.ones((1, batch.n_agents))
-    found, gains = maximise_blocks(batch.joined, len(batch), everybody, np.ones(1))
+    found, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1))
     return _completed(batch, found, gains, ExternalityMechanism())
 
 
 def shapley_equilibria(batch: Batch) -> FloatArray:
     """The Shapley equilibrium of every federation, NaN where it was not reached."""
     members, shares = coalitions(batch.n_agents)
-    harmonic = float((1.0 / np.arange(1, batch.n_agents + 1)).sum())
-    found, gains = maximise_blocks(batch.joined, len(batch), members[1:], shares[1:], multiple=harmonic)
+    bounds = batch.bounds(multiple=batch.harmonic)
+    found, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:])
     return _completed(batch, found, gains, ShapleyMechanism())
 
 

@@ -12,7 +12,6 @@ from fedpact.batch.profiles import is_compiled, optima, shapley_equilibria
 from fedpact.batch.stack import Batch
 from fedpact.errors import FedpactError, NotConverged
 from fedpact.mechanisms import Mechanism, ShapleyMechanism, Standalone
-from fedpact.programs.bounds import block_bounds
 from fedpact.programs.face import faces_possible
 from fedpact.programs.optimum import optimum_at
 from fedpact.programs.own import standalone_optimum
@@ -67,7 +66,7 @@ def solve_batch(batch: Batch, mechanism: Mechanism, *, progress: Progress | None
 
 def _canonical(batch: Batch, contributions: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
     """Each optimum moved to the one of smallest norm, and which federations have several optima."""
-    upper, scale = block_bounds(batch.joined, len(batch))
+    upper, scale = batch.bounds()
     profile = np.nan_to_num(contributions).ravel()
     earned = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
     marginal = batch.split(earned - batch.joined.costs.slope(profile))

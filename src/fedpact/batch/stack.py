@@ -21,6 +21,7 @@ from fedpact.costs import Cost, Linear, Quadratic
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 from fedpact.payoffs import Payoff
+from fedpact.programs.bounds import block_bounds
 
 __all__ = ["Batch"]
 
@@ -187,6 +188,21 @@ class Batch:
     def has_harm(self) -> bool:
         """Whether any weight of any federation is negative."""
         return bool((self.weights < 0).any())
+
+    def bounds(self, *, multiple: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """The box every maximiser of `multiple` x payoff - cost lies in, per agent, and its scale, per federation."""
+        if multiple not in self._bounds:
+            self._bounds[multiple] = block_bounds(self.joined, len(self), multiple=multiple)
+        return self._bounds[multiple]
+
+    @cached_property
+    def harmonic(self) -> float:
+        """1 + 1/2 + ... + 1/n: what the shares of all coalitions in the potential add up to."""
+        return float((1.0 / np.arange(1, self.n_agents + 1)).sum())
+
+    @cached_property
+    def _bounds(self) -> dict[float, tuple[FloatArray, FloatArray]]:
+        return {}
 
     def split(self, numbers: FloatArray) -> FloatArray:
         """Numbers per agent of the joined federation, as (federations, n)."""

@@ -27,10 +27,12 @@ def spending_bound(federation: Federation, *, multiple: float = 1.0) -> float:
 def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> FloatArray:
     """The same for each of `blocks` federations of equal size that stand side by side, unconnected, in one."""
 
+    positive, best_rate = federation.positive_weights(), _best_rates(federation)
+
     def worth(spending: FloatArray) -> FloatArray:
         each = np.repeat(spending, federation.n_agents // blocks)
-        reachable = np.minimum(_by_best_sender(federation, each), _by_all_senders(federation, each))
-        payoffs = federation.values * federation.payoff.value(reachable)
+        from_all = np.asarray(positive @ federation.costs.affordable(each))
+        payoffs = federation.values * federation.payoff.value(np.minimum(from_all, best_rate * each))
         return np.asarray(multiple * payoffs.reshape(blocks, -1).sum(axis=1))
 
     spending = np.ones(blocks)
@@ -57,18 +59,12 @@ def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) 
     return np.minimum(federation.caps, federation.costs.affordable(budgets)), spending
 
 
-def _by_all_senders(federation: Federation, spending: FloatArray) -> FloatArray:
-    return np.asarray(federation.positive_weights() @ federation.costs.affordable(spending))
-
-
-def _by_best_sender(federation: Federation, spending: FloatArray) -> FloatArray:
-    """For costs at least linear_j s_j: all spending on the sender with the best weight per cost."""
+def _best_rates(federation: Federation) -> FloatArray:
+    """The data one unit of spending buys an agent from the sender with the best weight per cost, at most."""
     rate = federation.costs.linear
     if not rate.all():
         return np.full(federation.n_agents, np.inf)
     weights = federation.positive_weights()
     if sp.issparse(weights):
-        best = (weights @ sp.diags_array(1.0 / rate)).max(axis=1).toarray().ravel()
-    else:
-        best = (weights / rate).max(axis=1)
-    return np.asarray(best * spending)
+        return np.asarray((weights @ sp.diags_array(1.0 / rate)).max(axis=1).toarray().ravel())
+    return np.asarray((weights / rate).max(axis=1))

@@ -19,22 +19,21 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
-from fedpact.programs.bounds import block_bounds
 from fedpact.programs.kernels import climb_all
 
 __all__ = ["maximise_blocks"]
 
 
 def maximise_blocks(
-    federation: Federation, blocks: int, members: FloatArray, shares: FloatArray, *, multiple: float = 1.0
+    federation: Federation, upper: FloatArray, scale: FloatArray, members: FloatArray, shares: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Maximisers (blocks, n) of `blocks` federations side by side in one, and the linearised gain each is left with.
+    """Maximisers (blocks, n) of federations side by side in one, and the linearised gain each is left with.
 
-    `members` (coalitions, n) and `shares` are the coalitions that count and their weights; `multiple` bounds the sum of
-    the shares, for the box.
+    `upper` and `scale` are the box and the size of each program (`fedpact.programs.bounds.block_bounds`); `members`
+    (coalitions, n) and `shares` the coalitions that count and their weights.
     """
+    blocks = scale.size
     n_agents = federation.n_agents // blocks
-    upper, scale = block_bounds(federation, blocks, multiple=multiple)
     shape = federation.payoff.hyperbola()
     assert shape is not None, "compiled code knows payoffs with hyperbolic slopes only"
 
