@@ -4,6 +4,8 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 """
 
+from fedpact.threads import set_threads, threads  # isort: skip - speaks to libraries not yet imported
+
 from fedpact.batch import Batch, BatchOutcome, solve_batch
 from fedpact.comparison import Comparison, Recommendation, compare
 from fedpact.costs import Cost, Linear, Quadratic
@@ -75,9 +77,11 @@ __all__ = [
     "personal_prices",
     "sample_game",
     "save_scenario",
+    "set_threads",
     "settle",
     "shapley_values",
     "social_optimum",
     "solve_batch",
     "stable_federation",
+    "threads",
 ]

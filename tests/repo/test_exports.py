@@ -54,11 +54,13 @@ PUBLIC = [
     "personal_prices",
     "sample_game",
     "save_scenario",
+    "set_threads",
     "settle",
     "shapley_values",
     "social_optimum",
     "solve_batch",
     "stable_federation",
+    "threads",
 ]
 MODULES = sorted(
     module.name

@@ -16,7 +16,7 @@ PACKAGE = Path(fedpact.__file__).parent
 # Lowest first. A module may import from lower lines only; those of one line do not know each other.
 LAYERS = [
     ["errors"],
-    ["arrays", "files"],
+    ["arrays", "files", "threads"],
     ["payoffs", "costs"],
     ["federation"],
     ["population"],

@@ -13,8 +13,10 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli import check, compare, new, settle, shapley, solve
+from fedpact.cli import check, compare, new, paper, settle, shapley, solve
+from fedpact.cli.compiling import announce_compilation
 from fedpact.errors import FedpactError, NotConverged
+from fedpact.threads import checked_setting
 
 __all__ = ["app", "main"]
 
@@ -28,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compare.compare, solve.solve, check.check, shapley.shapley, settle.settle, new.new):
+for command in (compare.compare, solve.solve, check.check, shapley.shapley, settle.settle, new.new, paper.paper):
     app.command()(command)
 
 
@@ -52,7 +54,9 @@ def _root(
 def main() -> None:
     """Run the command line; errors made on purpose become one line and an exit code."""
     _end_quietly_with_the_reader()
+    announce_compilation()
     try:
+        checked_setting()
         app()
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
