@@ -1,32 +1,78 @@
-"""Exact Shapley values: the quadrature against enumeration, and against one exponential of a matrix as large."""
+"""Exact Shapley values: against the peers' exact computers, against enumeration, and against one np.exp as large."""
+
+from functools import partial
 
 import numpy as np
 
 import fedpact as fp
-from benchmarks.timing import best_of
+from benchmarks import games, peers
+from benchmarks.figures import Curve, Figure
+from benchmarks.timing import best_of, once
 
-
-def federation(n_agents):
-    rng = np.random.default_rng(n_agents)
-    weights = rng.uniform(0.0, 2.0, (n_agents, n_agents))
-    np.fill_diagonal(weights, 1.0)
-    return fp.Federation(weights, costs=0.1, payoff=fp.PowerLaw(0.5)), rng.uniform(1.0, 40.0, n_agents)
+OURS = (4, 8, 12, 16, 20, 50, 100, 200, 500, 1000, 2000)
+FEW = (4, 8, 12, 16, 20)
+# pyDVL would take a minute at n = 16 and a quarter of an hour at n = 20.
+THEIRS = {"shapiq": FEW, "shap": FEW, "pyDVL": FEW[:3]}
+AT_LEAST = {("shapiq", 20): 300.0, ("shap", 20): 50.0}
+SHOWN = 12  # figures from so many agents on
+UNIT = 8  # agents: our time for so many is the unit of the plot
 
 
 def run():
-    for n_agents in (12, 16, 18):
-        game, contributions = federation(n_agents)
-        ours, found = best_of(lambda: fp.shapley_values(game, contributions, method="quadrature"))
-        repeats = 1 if n_agents > 16 else 3
-        theirs, exact = best_of(
-            lambda: fp.shapley_values(game, contributions, method="enumeration"), repeats=repeats, warm=False
-        )
-        error = float(np.abs(found.values / exact.values - 1.0).max())
-        yield f"Shapley values, n = {n_agents}, error {error:.0e}", "enumeration", theirs / ours, "times faster"
-    for n_agents in (500, 1000, 2000):
-        game, contributions = federation(n_agents)
-        matrix = np.random.default_rng(0).random((n_agents, n_agents))
-        reference, _ = best_of(lambda: np.exp(matrix), repeats=7)
-        ours, found = best_of(lambda: fp.shapley_values(game, contributions, tolerance=1e-8))
-        label = f"Shapley values, n = {n_agents}, efficiency gap {found.efficiency_gap:.0e}"
-        yield label, "np.exp of an n x n matrix", ours / reference, "times as long"
+    ours = _timed(_by_default, OURS, slow=1000)
+    unit = ours[UNIT][0]
+    yield _curve("fedpact", "", ours, unit)
+    enumerated = _timed(_by_enumeration, FEW, slow=16)
+    yield _curve("fedpact", "enumeration", enumerated, unit)
+    yield from _figures("our enumeration of all coalitions", enumerated, ours)
+    for library, sizes in THEIRS.items():
+        theirs = _timed(peers.EXACT[library], sizes, slow=16)
+        yield _curve(library, "exact", theirs, unit)
+        limits = {n: bound for (peer, n), bound in AT_LEAST.items() if peer == library}
+        yield from _figures(f"{library}, exact", theirs, ours, limits)
+    yield _against_exponentials()
+
+
+def _by_default(federation, contributions):
+    return fp.shapley_values(federation, contributions).values
+
+
+def _by_enumeration(federation, contributions):
+    return fp.shapley_values(federation, contributions, method="enumeration").values
+
+
+def _timed(compute, sizes, *, slow):
+    """Seconds and values for each number of agents; from `slow` agents on they are computed once only."""
+    calls = {n: partial(compute, *games.dense(n)) for n in sizes}
+    return {n: once(call) if n >= slow else best_of(call) for n, call in calls.items()}
+
+
+def _curve(library, method, timed, unit):
+    ratios = [seconds / unit for seconds, _ in timed.values()]
+    return Curve(plot="time", panel="", library=library, method=method, x=list(timed), y=ratios)
+
+
+def _figures(against, theirs, ours, limits=None):
+    for n_agents, (seconds, values) in theirs.items():
+        if n_agents >= SHOWN:
+            difference = float(np.abs(ours[n_agents][1] / values - 1.0).max())
+            yield Figure(
+                what=f"Shapley values, n = {n_agents} (difference {difference:.0e})",
+                against=against,
+                ratio=seconds / ours[n_agents][0],
+                at_least=(limits or {}).get(n_agents),
+            )
+
+
+def _against_exponentials():
+    matrix = np.random.default_rng(0).random((1000, 1000))
+    reference, _ = best_of(lambda: np.exp(matrix), repeats=9)
+    federation, contributions = games.dense(1000)
+    seconds, found = best_of(lambda: fp.shapley_values(federation, contributions, tolerance=1e-8))
+    return Figure(
+        what=f"Shapley values to 1e-8, n = 1000 (efficiency gap {found.efficiency_gap:.0e})",
+        against="one np.exp over a 1000 x 1000 matrix",
+        ratio=seconds / reference,
+        unit="times as long",
+        at_most=200.0,
+    )

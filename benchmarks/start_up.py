@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from benchmarks.figures import Figure
 from benchmarks.timing import best_of
 
 
@@ -12,4 +13,9 @@ def run():
 
     reference, _ = best_of(command("-c", "import scipy.optimize, numba"))
     ours, _ = best_of(command("-m", "fedpact", "compare"))
-    yield "fedpact compare, 5 agents", "import scipy.optimize, numba", ours / reference, "times as long"
+    yield Figure(
+        what="fedpact compare, 5 agents",
+        against="import scipy.optimize, numba",
+        ratio=ours / reference,
+        unit="times as long",
+    )

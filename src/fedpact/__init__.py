@@ -4,7 +4,7 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 """
 
-from fedpact.threads import set_threads, threads  # isort: skip - speaks to libraries not yet imported
+from fedpact.threads import set_threads, thread_count  # isort: skip - speaks to libraries not yet imported
 
 from fedpact.batch import Batch, BatchOutcome, solve_batch
 from fedpact.comparison import Comparison, Recommendation, compare
@@ -29,6 +29,7 @@ from fedpact.properties import Assumption, Certificate, Claim, Verdict
 from fedpact.scenario import Money, Scenario, load_scenario, save_scenario
 from fedpact.settlement import Settlement, Transfer, settle
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
+from fedpact.sweeps import Sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -68,6 +69,7 @@ __all__ = [
     "SocialOptimum",
     "StableFederation",
     "Standalone",
+    "Sweep",
     "Transfer",
     "Verdict",
     "Voluntary",
@@ -83,5 +85,6 @@ __all__ = [
     "social_optimum",
     "solve_batch",
     "stable_federation",
-    "threads",
+    "sweep",
+    "thread_count",
 ]

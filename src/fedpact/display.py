@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedpact.comparison import Comparison
     from fedpact.federation import Federation
     from fedpact.participation import StableFederation
+    from fedpact.sweeps import Sweep
 
 __all__ = [
     "comparison_frame",
@@ -36,6 +37,7 @@ __all__ = [
     "outcome_html",
     "outcome_line",
     "stable_federation_line",
+    "sweep_frame",
 ]
 
 MOST_ROWS = 20
@@ -212,6 +214,17 @@ def comparison_frame(comparison: Comparison) -> Any:
         for label in PER_AGENT
     }
     return pandas.DataFrame(columns, index=index)
+
+
+def sweep_frame(sweep: Sweep) -> Any:
+    """A pandas frame with a row for each point and mechanism of a sweep.
+
+    Raises
+    ------
+    MissingExtra
+        If pandas is not installed.
+    """
+    return _pandas().DataFrame(sweep.columns())
 
 
 def federation_frame(federation: Federation) -> Any:

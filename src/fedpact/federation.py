@@ -198,9 +198,30 @@ class Federation:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Federation):
             return NotImplemented
-        return _signature(self) == _signature(other)
+        return self.signature() == other.signature()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def signature(self) -> tuple[Any, ...]:
+        """Everything that makes two federations the same, bit for bit."""
+        if self.is_sparse:
+            matrix: tuple[bytes, ...] = (
+                self.weights.data.tobytes(),
+                *(part.astype(np.int64).tobytes() for part in (self.weights.indices, self.weights.indptr)),
+            )
+        else:
+            matrix = (self.weights.tobytes(),)
+        parameters = tuple((name, numbers.tobytes()) for name, numbers in self.payoff.parameters.items())
+        numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
+        return (
+            self.names,
+            self.is_sparse,
+            matrix,
+            type(self.payoff),
+            type(self.costs),
+            parameters,
+            tuple(array.tobytes() for array in numbers),
+        )
 
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
@@ -286,27 +307,3 @@ def _check_entries(weights: Any, names: Sequence[str]) -> None:
             f"weights[{agent}, {agent}] must be positive, got {weights.diagonal()[agent]:g}: "
             f'an agent\'s own data is useful to it (agent "{names[agent]}")'
         )
-
-
-def _signature(federation: Federation) -> tuple[Any, ...]:
-    """Everything that makes two federations the same, bit for bit."""
-    if federation.is_sparse:
-        weights = federation.weights
-        matrix: tuple[bytes, ...] = (
-            weights.data.tobytes(),
-            *(part.astype(np.int64).tobytes() for part in (weights.indices, weights.indptr)),
-        )
-    else:
-        matrix = (federation.weights.tobytes(),)
-    cost = federation.costs
-    parameters = tuple((name, numbers.tobytes()) for name, numbers in federation.payoff.parameters.items())
-    numbers = (cost.linear, cost.quadratic, federation.caps, federation.values)
-    return (
-        federation.names,
-        federation.is_sparse,
-        matrix,
-        type(federation.payoff),
-        type(cost),
-        parameters,
-        tuple(array.tobytes() for array in numbers),
-    )

@@ -21,8 +21,9 @@ from fedpact.files import DECODERS, located, read_text, shown
 from fedpact.outcome import PER_AGENT, Outcome
 from fedpact.participation import StableFederation
 from fedpact.properties import Certificate
+from fedpact.sweeps import Sweep
 
-__all__ = ["comparison_record", "departures_record", "jsonable", "outcome_record", "read_deal"]
+__all__ = ["comparison_record", "departures_record", "jsonable", "outcome_record", "read_deal", "sweep_record"]
 
 OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
 
@@ -43,6 +44,25 @@ def jsonable(value: Any) -> Any:
             return None
         return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
     return value.item() if isinstance(value, np.generic) else value
+
+
+def sweep_record(sweep: Sweep) -> dict[str, Any]:
+    """A sweep as plain data: the values of every axis, and the metrics and flags over the grid by mechanism."""
+    return jsonable(
+        {
+            "axes": [{"name": axis.label, "values": axis.points} for axis in sweep.axes],
+            "agents": sweep.agents,
+            "mechanisms": {
+                mechanism: {
+                    **metrics,
+                    "solved": sweep.solved[mechanism],
+                    "on_boundary": sweep.on_boundary[mechanism],
+                    "in_domain": sweep.in_domain[mechanism],
+                }
+                for mechanism, metrics in sweep.metrics.items()
+            },
+        }
+    )
 
 
 def outcome_record(outcome: Outcome) -> dict[str, Any]:

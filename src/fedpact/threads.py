@@ -13,7 +13,7 @@ import warnings
 
 from fedpact.errors import InvalidInput
 
-__all__ = ["VARIABLE", "checked_setting", "set_threads", "threads"]
+__all__ = ["VARIABLE", "checked_setting", "set_threads", "thread_count"]
 
 VARIABLE = "FEDPACT_THREADS"
 LIBRARIES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -24,7 +24,7 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads() -> int:
+def thread_count() -> int:
     """How many threads compiled kernels use."""
     import numba  # noqa: PLC0415 - reads the environment when imported
 
@@ -35,7 +35,7 @@ def set_threads(count: int) -> None:
     """Use `count` threads from here on, at most as many as there were when the process started."""
     import numba  # noqa: PLC0415 - reads the environment when imported
 
-    most = int(numba.config.NUMBA_NUM_THREADS)
+    most = int(getattr(numba.config, "NUMBA_NUM_THREADS"))  # noqa: B009 - set when numba is imported
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
         raise InvalidInput(
             f"threads must be a whole number from 1 to {most}, got {count!r}; {VARIABLE} raises the most"

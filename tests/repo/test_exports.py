@@ -45,6 +45,7 @@ PUBLIC = [
     "SocialOptimum",
     "StableFederation",
     "Standalone",
+    "Sweep",
     "Transfer",
     "Verdict",
     "Voluntary",
@@ -60,7 +61,8 @@ PUBLIC = [
     "social_optimum",
     "solve_batch",
     "stable_federation",
-    "threads",
+    "sweep",
+    "thread_count",
 ]
 MODULES = sorted(
     module.name

@@ -26,7 +26,7 @@ LAYERS = [
     ["outcome"],
     ["mechanisms"],
     ["participation", "batch"],
-    ["comparison"],
+    ["comparison", "sweeps"],
     ["__init__", "examples"],
     ["records", "display", "adapters"],
     ["plots"],

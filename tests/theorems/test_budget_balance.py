@@ -38,7 +38,7 @@ def test_shapley_payments_balance_at_every_profile(data: st.DataObject) -> None:
 
 
 def test_the_interior_formula_does_not_balance_at_a_cap() -> None:
-    """Equation (11) leaves out the multiplier of a binding cap; the payments here carry it."""
+    """Equation (12) leaves out the multiplier of a binding cap; the payments here carry it."""
     weights = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
     federation = fp.Federation(weights, costs=0.001, caps=[10.0, 400.0, 20.0], payoff=fp.PowerLaw(beta=0.02))
     outcome = fp.ExternalityMechanism().solve(federation)

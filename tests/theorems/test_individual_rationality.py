@@ -1,25 +1,22 @@
-"""Theorems 2 and 3 and Proposition 1: who does at least as well as alone."""
+"""Theorems 2 and 3 and Proposition 1, solved from scratch: who does at least as well as alone."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
 import fedpact as fp
-from fedpact.programs.own import standalone_optimum
+from fedpact.paper.theorems.drawing import homogeneous_shapley, many, welfare_optimum
+from fedpact.paper.theorems.rationality import draw_equals, values_others_as_self
 from fedpact.properties.certify import tolerance
-from theorems.instances import homogeneous, interior_optima
 
 ROUNDING = 1e-9
 
 
-def interior_alone(federation: fp.Federation) -> np.ndarray:
-    alone, _ = standalone_optimum(federation)
-    return (alone > 0) & (alone < federation.caps)
-
-
 def test_theorem_2_equal_agents_stay_under_shapley() -> None:
-    for federation in homogeneous(seed=4, count=25):
-        assert (fp.ShapleyMechanism().solve(federation).ir_gaps >= -ROUNDING).all()
+    for instance in many(homogeneous_shapley, seed=1, count=15):
+        assert fp.ShapleyMechanism().solve(instance.federation).leavers == ()
 
 
 def test_theorem_2_needs_no_interior_standalone_optimum() -> None:
@@ -29,37 +26,47 @@ def test_theorem_2_needs_no_interior_standalone_optimum() -> None:
         assert (fp.ShapleyMechanism().solve(federation).ir_gaps >= -ROUNDING).all()
 
 
+def test_theorem_2_needs_no_equal_costs_or_caps() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(15):
+        costs, caps = np.exp(rng.uniform(-7.0, -2.0, 5)), np.exp(rng.uniform(0.0, 5.0, 5))
+        federation = fp.Federation(np.ones((5, 5)), costs=costs, caps=caps, payoff=fp.PowerLaw(beta=0.3))
+        assert fp.ShapleyMechanism().solve(federation).leavers == ()
+
+
+def test_theorem_2_needs_data_as_useful_to_others() -> None:
+    """Equal agents may all leave as soon as they value each other's data less than their own."""
+    lost = {False: 0, True: 0}
+    for instance in many(draw_equals, seed=3, count=60):
+        outcome = fp.ShapleyMechanism().outcome_of(instance.federation, instance.contributions)
+        assert len(outcome.leavers) in (0, instance.federation.n_agents)
+        lost[values_others_as_self(instance)] += bool(outcome.leavers)
+    assert lost[True] == 0
+    assert lost[False] >= 5
+
+
 def test_theorem_3_everybody_stays_when_nobody_harms() -> None:
-    for federation, optimum in interior_optima(seed=5, count=40):
-        outcome = fp.ExternalityMechanism().solve(federation)
-        np.testing.assert_allclose(federation.data(outcome.contributions), federation.data(optimum), rtol=1e-6)
-        inside = interior_alone(federation)
-        assert (outcome.ir_gaps[inside] >= -ROUNDING).all()
-        if inside.all():
-            assert outcome.certificates["individual-rationality"].verdict == "holds"
-            assert outcome.leavers == ()
+    for instance in many(partial(welfare_optimum, edges=True, wide=True), seed=4, count=25):
+        outcome = fp.ExternalityMechanism().solve(instance.federation)
+        assert outcome.certificates["individual-rationality"].verdict == "holds"
+        assert outcome.leavers == ()
 
 
 def test_theorem_3_does_not_extend_to_shapley() -> None:
-    """Among the same federations, with weights that never harm, Shapley loses somebody in some."""
-    lost = [
-        bool(fp.ShapleyMechanism().solve(federation).leavers) for federation, _ in interior_optima(seed=5, count=12)
-    ]
-    assert any(lost)
+    """Among such federations, with weights that never harm, Shapley loses somebody in some."""
+    drawn = many(partial(welfare_optimum, alone=True), seed=5, count=10)
+    assert any(fp.ShapleyMechanism().solve(instance.federation).leavers for instance in drawn)
 
 
 def test_proposition_1_whoever_harms_on_net_would_leave_and_nobody_else() -> None:
     signs = []
-    for federation, optimum in interior_optima(seed=6, count=60, harm=True):
-        outcome = fp.ExternalityMechanism().solve(federation)
-        np.testing.assert_allclose(federation.data(outcome.contributions), federation.data(optimum), rtol=1e-6)
-        applies = interior_alone(federation) & (federation.reach(outcome.contributions) >= 1.0)
-        clear = np.abs(outcome.net_externality) > ROUNDING
+    for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=6, count=40):
+        outcome = fp.ExternalityMechanism().solve(instance.federation)
+        applies = instance.federation.reach(outcome.contributions) >= 1.0
+        clear = np.abs(outcome.ir_gaps) > tolerance(outcome)
         for agent in np.flatnonzero(applies & clear):
             harms = bool(outcome.net_externality[agent] < 0)
-            assert (outcome.ir_gaps[agent] < 0) == harms
-            if abs(outcome.ir_gaps[agent]) > tolerance(outcome):
-                assert (outcome.agents[agent] in outcome.leavers) == harms
+            assert (outcome.agents[agent] in outcome.leavers) == harms
             signs.append(harms)
     assert min(signs.count(True), signs.count(False)) >= 15, "both signs were met often"
 
@@ -73,3 +80,15 @@ def test_proposition_1_zero_crossing_of_figure_5() -> None:
             federation = fp.Federation(weights, costs=[0.1, 0.3, 0.3, 0.3], caps=3.0, payoff=fp.PowerLaw(beta=0.5))
             gap = fp.ExternalityMechanism().solve(federation).ir_gaps[0]
             np.testing.assert_equal(np.sign(np.round(gap, 9)), np.sign(outgoing))
+
+
+def test_the_gap_is_the_gain_from_more_data_plus_what_others_owe() -> None:
+    """Delta_i = [g(y) + g'(y) (x - y) - g(x)] + T_i x, x what i would gather alone: the bracket is never negative."""
+    for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=7, count=200):
+        outcome = fp.ExternalityMechanism().outcome_of(instance.federation, instance.contributions)
+        alone = fp.Standalone().solve(instance.federation)
+        data, slopes = instance.federation.data(outcome.contributions), outcome.federation.marginal_payoffs
+        tangent = outcome.payoffs + slopes(outcome.contributions) * (alone.contributions - data)
+        bracket = tangent - alone.payoffs
+        assert (bracket >= -1e-13).all()
+        np.testing.assert_allclose(outcome.ir_gaps, bracket + outcome.net_externality * alone.contributions, atol=1e-12)

@@ -23,7 +23,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_the_setting_reaches_kernels_and_libraries(environment: dict[str, str]) -> None:
-    code = f"import fedpact, os; print(fedpact.threads(), *(os.environ[name] for name in {LIBRARIES}))"
+    code = f"import fedpact, os; print(fedpact.thread_count(), *(os.environ[name] for name in {LIBRARIES}))"
     assert told(environment | {VARIABLE: "1"}, code).stdout.split() == ["1"] * 5
 
 
@@ -52,13 +52,13 @@ def test_nonsense_is_bad_input(environment: dict[str, str], given: str) -> None:
 
 
 def test_it_can_be_changed_at_run_time() -> None:
-    before = fp.threads()
+    before = fp.thread_count()
     try:
         fp.set_threads(1)
-        assert fp.threads() == 1
+        assert fp.thread_count() == 1
     finally:
         fp.set_threads(before)
-    assert fp.threads() == before
+    assert fp.thread_count() == before
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, 10**6])

@@ -144,6 +144,12 @@ class BatchOutcome:
         return np.asarray((self.contributions <= 0) | (self.contributions >= caps))
 
     @cached_property
+    def in_domain(self) -> NDArray[np.bool_]:
+        """(federations,): whether every coalition's reach lies in the domain, so that Shapley values are defined."""
+        lowest = np.asarray(self.played.negative_weights() @ self.profile)
+        return np.asarray(self.batch.split(lowest > self.played.payoff.floor).all(axis=1) & self.solved)
+
+    @cached_property
     def certificates(self) -> Mapping[str, Judgements]:
         """Margins and verdicts of every claim, by the claim's name."""
         return judge(self)

@@ -204,7 +204,7 @@ class Batch:
     def _bounds(self) -> dict[float, tuple[FloatArray, FloatArray]]:
         return {}
 
-    def split(self, numbers: FloatArray) -> FloatArray:
+    def split(self, numbers: Any) -> Any:
         """Numbers per agent of the joined federation, as (federations, n)."""
         return np.asarray(numbers).reshape(len(self), self.n_agents)
 

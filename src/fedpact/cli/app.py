@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli import check, compare, new, paper, settle, shapley, solve
+from fedpact.cli import check, compare, new, paper, settle, shapley, solve, sweep
 from fedpact.cli.compiling import announce_compilation
 from fedpact.errors import FedpactError, NotConverged
 from fedpact.threads import checked_setting
@@ -30,7 +30,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (compare.compare, solve.solve, check.check, shapley.shapley, settle.settle, new.new, paper.paper):
+for command in (
+    compare.compare,
+    solve.solve,
+    check.check,
+    shapley.shapley,
+    settle.settle,
+    new.new,
+    sweep.sweep,
+    paper.paper,
+):
     app.command()(command)
 
 

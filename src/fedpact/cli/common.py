@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fedpact.arrays import FloatArray
@@ -28,6 +28,7 @@ __all__ = [
     "ScenarioArgument",
     "Units",
     "console",
+    "counter",
     "print_json",
     "progress",
     "read_scenario",
@@ -83,6 +84,19 @@ def progress(steps: int) -> Iterator[Callable[[str], None]]:
             begun += 1
 
         yield begin
+
+
+@contextmanager
+def counter(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar that counts, on a terminal only; call what it yields with how many are done, of how many."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+
+        def count(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield count
 
 
 class Units:

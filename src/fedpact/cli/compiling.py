@@ -24,4 +24,4 @@ class _Announcement(event.Listener):  # type: ignore[misc]
 
 def announce_compilation() -> None:
     """Say so on a terminal when something is compiled rather than found in the cache."""
-    event.register("numba:compile", _Announcement())
+    event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedpact.federation import Federation
     from fedpact.outcome import Outcome
 
-__all__ = ["plot_comparison", "plot_federation", "plot_outcome"]
+__all__ = ["new_figure", "plot_comparison", "plot_federation", "plot_outcome"]
 
 GOOD, BAD = "#0072b2", "#d55e00"  # blue and vermilion of the palette of Okabe and Ito
 AMOUNT, INK, FAINT = "#7f95a8", "#2b2b2b", "#8a8a8a"
@@ -75,7 +75,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     """
     n_agents = federation.n_agents
     size = min(8.5, 3.4 + 0.32 * n_agents)
-    figure = _new_figure(size + 1.0, size) if ax is None else ax.figure
+    figure = new_figure(size + 1.0, size) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
     block = -(-n_agents // MOST_CELLS)
     cells = federation.dense_weights() if block == 1 else _block_means(federation.weights, block)
@@ -124,7 +124,7 @@ def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
     n_agents = len(outcome.agents)
     if figure is None:
         per_agent = 0.34 if n_agents <= MOST_NUMBERED else 0.17
-        figure = _new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MOST_NAMED else 7.0)
+        figure = new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MOST_NAMED else 7.0)
     panels = figure.subplots(1, 3, sharey=True)
     style = Style(n_agents=n_agents, named=n_agents <= MOST_NAMED, numbered=n_agents <= MOST_NUMBERED)
     payments, gains = _without_rounding(outcome, outcome.payments), _without_rounding(outcome, outcome.ir_gaps)
@@ -166,7 +166,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
     style = Style(n_agents=n_agents, named=n_agents <= MOST_NAMED_COMPARED, numbered=False)
     if figure is None:
         height = max(0.8, 0.175 * n_agents) if style.named else 2.0
-        figure = _new_figure(13.0, 1.0 + (height + 0.5) * max(1, len(outcomes)))
+        figure = new_figure(13.0, 1.0 + (height + 0.5) * max(1, len(outcomes)))
     if not outcomes:
         figure.suptitle("No mechanism has an outcome", color=INK)
         return figure
@@ -420,7 +420,8 @@ def _diverging() -> Any:
     return LinearSegmentedColormap.from_list("harm-to-help", HARM_TO_HELP)
 
 
-def _new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """A figure of that many inches; needs matplotlib."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415 - optional dependency
     except ImportError as error:

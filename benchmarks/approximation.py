@@ -1,0 +1,97 @@
+"""Error against time for 50, 200 and 1000 agents: the integral, sampling, and the peers' best approximators.
+
+The error is the largest relative error of any agent's value; the unit of time is the default `shapley_values` for as
+many agents. The integral knows the payoff family. Sampling, ours (`sample_game`) and theirs, only asks for coalition
+values, of the same game; its number is multiplied by four until a run would take too long. The reference is the
+integral with more nodes than any tolerance asks for, which agrees with enumeration at n = 16.
+"""
+
+import numpy as np
+
+import fedpact as fp
+from benchmarks import games, peers
+from benchmarks.figures import Curve, Figure
+from benchmarks.timing import best_of, once
+from fedpact.shapley.compiled import Precision, integrate, rows_of
+
+TOLERANCES = (1e-4, 1e-8, 1e-10)
+FIRST = {50: 1000, 200: 4000, 1000: 8000}  # coalition values asked for at first
+FACTOR = 4
+MOST_SECONDS = 8.0
+FINEST = Precision(per_octave=4, q_nodes=32, living=44.0, series=1e-15, tail=1e-14)
+
+
+def run():
+    yield _check_of_the_reference()
+    for approximator in peers.APPROXIMATORS:
+        approximator.estimate(*games.dense(10), 500)  # imports and compiles
+    for n_agents in FIRST:
+        yield from _panel(n_agents)
+
+
+def _panel(n_agents):
+    federation, contributions = games.dense(n_agents)
+    reference = _reference(federation, contributions)
+    unit, found = best_of(lambda: fp.shapley_values(federation, contributions))
+    yield _curve(n_agents, "fedpact", "integral", _integral(federation, contributions, reference), unit)
+    sampled = _growing(_sampled, federation, contributions, reference)
+    yield _curve(n_agents, "fedpact", "sampling", sampled, unit)
+    runs = {}
+    for peer in peers.APPROXIMATORS:
+        if n_agents <= peer.largest:
+            runs[peer] = _growing(peer.estimate, federation, contributions, reference)
+            yield _curve(n_agents, peer.library, peer.method, runs[peer], unit)
+    best = min(runs, key=lambda peer: min(error for _, error in runs[peer]))
+    seconds, error = min(runs[best], key=lambda point: point[1])
+    yield Figure(
+        what=f"Shapley values, n = {n_agents}, error {_error(found.values, reference):.0e}",
+        against=f"the most accurate peer: {best.library}, {best.method}, error {error:.0e}",
+        ratio=seconds / unit,
+    )
+
+
+def _integral(federation, contributions, reference):
+    for tolerance in TOLERANCES:
+        seconds, found = best_of(lambda: fp.shapley_values(federation, contributions, tolerance=tolerance))
+        yield seconds, _error(found.values, reference)
+
+
+def _sampled(federation, contributions, evaluations):
+    game = fp.coalition_game(federation, contributions)
+    return fp.sample_game(game, federation.n_agents, budget=evaluations, rng=peers.SEED).values
+
+
+def _growing(estimate, federation, contributions, reference):
+    """Seconds and error of ever longer runs."""
+    points, evaluations = [], FIRST[federation.n_agents]
+    while not points or FACTOR * points[-1][0] <= MOST_SECONDS:
+        seconds, values = once(lambda: estimate(federation, contributions, evaluations))
+        points.append((seconds, _error(values, reference)))
+        evaluations *= FACTOR
+    return points
+
+
+def _curve(n_agents, library, method, points, unit):
+    seconds, errors = zip(*points, strict=True)
+    ratios = [taken / unit for taken in seconds]
+    return Curve(plot="error", panel=f"n = {n_agents}", library=library, method=method, x=ratios, y=list(errors))
+
+
+def _reference(federation, contributions):
+    return integrate(rows_of(federation), contributions, FINEST).values
+
+
+def _error(values, reference):
+    return float(np.abs(values / reference - 1.0).max())
+
+
+def _check_of_the_reference():
+    federation, contributions = games.dense(16)
+    exact = fp.shapley_values(federation, contributions, method="enumeration").values
+    return Figure(
+        what="error of the reference values, n = 16",
+        against="enumeration",
+        ratio=_error(_reference(federation, contributions), exact),
+        unit="relative error",
+        at_most=1e-12,
+    )

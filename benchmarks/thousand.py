@@ -1,0 +1,32 @@
+"""A thousand agents, minutes: the Shapley equilibrium with its regret, the welfare optimum against CVXPY."""
+
+import fedpact as fp
+from benchmarks import games
+from benchmarks.equilibria import optimum_against_cvxpy
+from benchmarks.figures import Figure
+from benchmarks.timing import once
+from fedpact.properties.deviations import shapley_sharing
+from fedpact.programs.potential import shapley_optimum
+
+N_AGENTS = 1000
+
+
+def run():
+    yield from optimum_against_cvxpy(N_AGENTS, at_least=20.0)
+    federation = games.costly(N_AGENTS)
+    ours, solution = once(lambda: shapley_optimum(federation))
+    contributions = solution.contributions
+    reference, shares = once(lambda: fp.shapley_values(federation, contributions))
+    what = f"Shapley equilibrium, n = {N_AGENTS}"
+    yield Figure(
+        what=what, against="one evaluation of the Shapley values", ratio=ours / reference, unit="times as long"
+    )
+    utilities = shares.values - federation.costs.value(contributions)
+    regret = float((shapley_sharing(federation, contributions).utilities - utilities).max())
+    yield Figure(
+        what=f"regret in the {what}",
+        against="all payoffs",
+        ratio=regret / float(federation.payoffs(contributions).sum()),
+        unit="of them",
+        at_most=1e-8,
+    )

@@ -1,0 +1,149 @@
+"""`fedpact paper`: the paper's figures and tables computed anew, and a page on what became of its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fedpact.cli.common import AsJson, console, print_json, progress
+from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import ALL, RESULTS, chosen, reproduce
+
+__all__ = ["paper"]
+
+CLAIM_FAILS = 1
+PARTS = 20  # of a result, on the progress bar
+WORDS = {
+    Judgement.CONFIRMED: "[blue]confirmed[/blue]",
+    Judgement.CONDITIONAL: "with a condition",
+    Judgement.NOT_CONFIRMED: "[red]not confirmed[/red]",
+}
+
+
+def paper(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Any of {', '.join(RESULTS)}, or {ALL} (the default).", metavar="[NAME]..."),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.", metavar="DIR")
+    ] = Path("paper-results"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if a judgement is not the one known before.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""
+    from fedpact.paper.writing import make_folder, require_matplotlib  # noqa: PLC0415 - only for this command
+
+    wanted = chosen(names or [])
+    if any(name.startswith("fig") for name in wanted):
+        require_matplotlib()
+    make_folder(folder)
+    results, written = _made(wanted, folder)
+    surprises = [found for result in results for found in result.findings if not found.as_expected]
+    if as_json:
+        print_json(_record(results, written, surprises))
+    else:
+        _show(results, written, surprises)
+    if check and surprises:
+        raise typer.Exit(CLAIM_FAILS)
+
+
+def _made(names: Sequence[str], folder: Path) -> tuple[list[Result], list[Path]]:
+    """Compute and write one result after the other, then the page about all of them."""
+    from fedpact.paper.page import page_html, page_markdown  # noqa: PLC0415 - only for this command
+    from fedpact.paper.writing import files_of, write_files  # noqa: PLC0415
+
+    results: list[Result] = []
+    written: list[Path] = []
+    with progress(PARTS * len(names) + 1) as begin:
+        begun = 0
+
+        def reach(part: int, what: str) -> None:
+            nonlocal begun
+            for _ in range(part - begun):
+                begin(what)
+            begun = max(begun, part)
+
+        for place, name in enumerate(names):
+            first, computing = PARTS * place + 1, f"computing {name}"
+            reach(first, computing)
+            result = reproduce(name, _parts(reach, first, computing))
+            reach(first + PARTS - 1, f"drawing {name}")
+            written += write_files(folder, files_of(result))
+            results.append(result)
+        begin("writing the page")
+        pages = {"index.md": page_markdown(results).encode(), "index.html": page_html(results).encode()}
+        written += write_files(folder, pages)
+    return results, written
+
+
+def _parts(reach: Callable[[int, str], None], first: int, what: str) -> Callable[[int, int], None]:
+    """Moves the bar while a result tells how many of how many of its own parts are done."""
+    return lambda done, of: reach(first + done * (PARTS - 2) // of, what)
+
+
+def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> None:
+    for result in results:
+        made = Table(
+            title=escape(result.title),
+            title_justify="left",
+            title_style="bold",
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+        )
+        made.add_column("judgement", width=13)
+        made.add_column("the paper says", ratio=2)
+        made.add_column("what the numbers say", ratio=3)
+        for found in result.findings:
+            made.add_row(WORDS[found.judgement], escape(found.statement), escape(found.evidence))
+        console.print(made)
+        console.print()
+    _show_summary(results, written, surprises)
+
+
+def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> None:
+    judged = [found.judgement for result in results for found in result.findings]
+    counts = ", ".join(f"{judged.count(judgement)} {judgement}" for judgement in Judgement)
+    console.print(f"Of {len(judged)} statements {counts}.")
+    if surprises:
+        console.print("[red]Not as known before:[/red]")
+        for found in surprises:
+            console.print(f"- {escape(found.statement)} {found.judgement}; known before: {found.expected}")
+    else:
+        console.print("Every judgement is the one known before.")
+    console.print(f"\nWritten to {escape(str(written[-1].parent))}:", soft_wrap=True)
+    console.print(escape(", ".join(path.name for path in written)))
+
+
+def _record(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "results": [
+            {
+                "name": result.name,
+                "title": result.title,
+                "findings": [_finding_record(found) for found in result.findings],
+            }
+            for result in results
+        ],
+        "as_expected": not surprises,
+        "files": [str(path) for path in written],
+    }
+
+
+def _finding_record(found: Finding) -> dict[str, Any]:
+    return {
+        "where": found.where,
+        "statement": found.statement,
+        "judgement": str(found.judgement),
+        "evidence": found.evidence,
+        "expected": str(found.expected),
+        "as_expected": found.as_expected,
+    }

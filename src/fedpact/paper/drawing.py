@@ -1,0 +1,98 @@
+"""What the figures of the paper share: one colour, marker and line per mechanism, quiet axes, one legend.
+
+The colours are those of `fedpact.plots`, told apart by colour-blind readers; markers and lines differ as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.plots import BAD, FAINT, GOOD, INK
+
+__all__ = [
+    "FAINT",
+    "INK",
+    "MARKS",
+    "STYLE",
+    "cost_axis",
+    "dress",
+    "mechanism_legend",
+    "split",
+    "two_curves",
+]
+
+GRID = "#e6e6e6"
+NAMED_COSTS = (0.001, 0.003, 0.01, 0.02)
+MARKS: dict[str, dict[str, Any]] = {
+    "externality": {"color": GOOD, "marker": "o", "linestyle": "-", "label": "Externality, M$^\\mathrm{E}$"},
+    "shapley": {"color": BAD, "marker": "s", "linestyle": "--", "label": "Shapley, M$^\\mathrm{Shap}$"},
+}
+# In force while a figure is drawn and saved: sizes for a page of 7 inches, and files that come out the same every time.
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8.0,
+    "axes.titlesize": 9.0,
+    "axes.labelsize": 8.0,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.2,
+    "svg.hashsalt": "fedpact",
+    "svg.fonttype": "path",
+}
+
+
+def two_curves(panel: Any, places: ArrayLike, externality: ArrayLike, shapley: ArrayLike) -> None:
+    """Both mechanisms with markers, and the gap between them lightly filled."""
+    panel.fill_between(places, externality, shapley, color=FAINT, alpha=0.13, linewidth=0)
+    for name, amounts in (("externality", externality), ("shapley", shapley)):
+        panel.plot(places, amounts, clip_on=False, markeredgecolor="white", markeredgewidth=0.5, **MARKS[name])
+
+
+def dress(panel: Any, title: str) -> None:
+    """A title, a light grid, and no frame above or to the right."""
+    panel.set_title(title)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    panel.grid(color=GRID, linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.tick_params(length=3)
+
+
+def cost_axis(panel: Any, gammas: Sequence[float]) -> None:
+    """The costs on a logarithmic axis: a tick at each, and those named that have room."""
+    panel.set_xscale("log")
+    panel.set_xticks(NAMED_COSTS, [f"{gamma:g}" for gamma in NAMED_COSTS])
+    panel.set_xticks([gamma for gamma in gammas if gamma not in NAMED_COSTS], minor=True)
+    panel.tick_params(axis="x", which="minor", length=3, labelbottom=False)
+    panel.set_xlim(min(gammas) * 0.85, max(gammas) * 1.15)
+
+
+def mechanism_legend(figure: Any, *extra: Any) -> None:
+    """One legend for all panels, below them."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
+
+    handles = [Line2D([], [], **mark) for mark in MARKS.values()]
+    figure.legend(handles=[*handles, *extra], loc="outside lower center", ncols=len(handles) + len(extra))
+
+
+def split(flags: Sequence[bool]) -> list[np.ndarray]:
+    """Indices of the stretches of equal flags, each sharing its last index with the next."""
+    changes = [place for place in range(1, len(flags)) if flags[place] != flags[place - 1]]
+    edges = [0, *changes, len(flags)]
+    return [np.arange(start, min(end + 1, len(flags))) for start, end in pairwise(edges)]

@@ -1,0 +1,190 @@
+"""Fig. 2: the welfare of equal agents, against the cost of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedpact.paper import drawing
+from fedpact.paper.homogeneous import (
+    BETAS,
+    BETWEEN_TEXT,
+    GAMMAS,
+    SAME,
+    Point,
+    at_gamma,
+    between,
+    cap_finding,
+    costs_where,
+    idle_points,
+    rises,
+    sweep,
+    sweep_table,
+)
+from fedpact.paper.judging import finding, judge, number, span, within
+from fedpact.paper.result import Finding, Judgement, Result
+
+__all__ = ["fig2_result"]
+
+WHERE = "section 7.1, Fig. 2"
+TEXT = """\
+The welfare W (payoffs minus costs, summed over the three agents) at the equilibria of Fig. 1, with the same parameters.
+
+The paper shows a picture without numbers, so what stands beside ours is its text. Welfare:
+
+{table}
+"""
+
+
+def fig2_result() -> Result:
+    """The sweep, drawn and judged."""
+    points = sweep()
+    columns = {
+        "beta": [point.beta for point in points],
+        "gamma": [point.gamma for point in points],
+        "externality": [point.welfare[0] for point in points],
+        "shapley": [point.welfare[1] for point in points],
+        "loss": [_loss(point) for point in points],
+        "relative_loss": [_relative(point) if point.worth_a_sample else float("nan") for point in points],
+    }
+    return Result(
+        name="fig2",
+        title="Fig. 2: welfare of equal agents",
+        columns=columns,
+        draw=_draw,
+        size=(7.2, 2.75),
+        text=TEXT.format(table=sweep_table(lambda point: point.welfare, lambda amount: number(amount, ".4f"))),
+        findings=[
+            _strictly_lower(),
+            _optimum(),
+            _largest_at_large_beta(),
+            _over_contribution(),
+            _alike_at_small_beta(),
+            cap_finding("Fig. 2", lambda point: point.welfare),
+        ],
+    )
+
+
+def _loss(point: Point) -> float:
+    return point.welfare[0] - point.welfare[1]
+
+
+def _relative(point: Point) -> float:
+    return _loss(point) / point.welfare[0]
+
+
+def _strictly_lower() -> Finding:
+    lower = [point for point in sweep() if _loss(point) > 0]
+    explained = all((_loss(point) > 0) == point.worth_a_sample for point in sweep())
+    more_data = all(point.contributions[1] > point.contributions[0] for point in lower)
+    return finding(
+        f"{WHERE}; Theorem 1",
+        "Although it collects more data, M^Shap has strictly lower welfare than M^E in every setting.",
+        judge(len(lower) == len(sweep()) and more_data, partly=explained and more_data),
+        f"Lower at {len(lower)} of {len(sweep())} points, by {span([_loss(point) for point in lower])}, with more "
+        f"data at each. Where nβ ≤ γ ({idle_points()}) nobody contributes and both have welfare 0.",
+        expected=Judgement.CONDITIONAL,
+    )
+
+
+def _optimum() -> Finding:
+    off = max(abs(point.welfare[0] - point.optimal_welfare) for point in sweep())
+    return finding(
+        WHERE,
+        "M^E aligns incentives with welfare and does not over-contribute.",
+        judge(off <= SAME),
+        f"Its welfare is the largest there is, n(1 − ξ^−β) − γz at z = (nβ/γ)^(1/(1+β)) − 1, to {within(off)}.",
+        expected=Judgement.CONFIRMED,
+    )
+
+
+def _largest_at_large_beta() -> Finding:
+    grows = costs_where(lambda points: rises([_loss(point) for point in points]))
+    worst = max(at_gamma(between(), GAMMAS[-1]), key=_loss)
+    last = at_gamma(sweep(), GAMMAS[-1])[-1]
+    relative = ", ".join(f"{_percent_span(beta)} at β = {beta:g}" for beta in BETAS)
+    return finding(
+        WHERE,
+        "The welfare gap is most pronounced at larger β.",
+        judge(min(grows) == len(GAMMAS), partly=grows[0] == len(GAMMAS)),
+        f"In units of payoff it holds over the three β drawn at {grows[0]} of {len(GAMMAS)} costs; with "
+        f"{BETWEEN_TEXT}, at {grows[1]} (at γ = {GAMMAS[-1]:g}: {number(_loss(worst))} at β = {worst.beta:g}, "
+        f"{number(_loss(last))} at β = {last.beta:g}). As a share of welfare it is {relative}.",
+        expected=Judgement.CONDITIONAL,
+    )
+
+
+def _over_contribution() -> Finding:
+    def ratio(point: Point) -> float:
+        return point.contributions[1] / point.contributions[0]
+
+    def surplus(point: Point) -> float:
+        return point.contributions[1] - point.contributions[0]
+
+    worth = [point for point in sweep() if point.worth_a_sample]
+    ratios = "; ".join(
+        f"β = {beta:g}: {span([ratio(point) for point in worth if point.beta == beta], '.2f')}" for beta in BETAS
+    )
+    by_ratio = costs_where(lambda points: rises([ratio(point) for point in points if point.worth_a_sample]))
+    by_surplus = costs_where(lambda points: rises([surplus(point) for point in points]))
+    return finding(
+        WHERE,
+        "Over-contribution under M^Shap is most severe at the largest β.",
+        judge(min(*by_ratio, *by_surplus) == len(GAMMAS), partly=min(by_ratio) == len(GAMMAS)),
+        f"As a ratio to the social optimum ({ratios}) it grows with β at {min(by_ratio)} of {len(GAMMAS)} costs, "
+        f"with {BETWEEN_TEXT}. In samples it grows over the three β drawn at {by_surplus[0]} costs, with those in "
+        f"between at {by_surplus[1]}.",
+        expected=Judgement.CONDITIONAL,
+    )
+
+
+def _alike_at_small_beta() -> Finding:
+    small = [point for point in sweep() if point.beta == BETAS[0]]
+    large = [point for point in sweep() if point.beta == BETAS[-1]]
+    shrinks = all(min(at_gamma(sweep(), gamma), key=_loss).beta == BETAS[0] for gamma in GAMMAS)
+    shares = [[_relative(point) for point in points if point.worth_a_sample] for points in (small, large)]
+    return finding(
+        WHERE,
+        "At β = 0.005 the welfare gap shrinks: the two mechanisms behave more alike where data has little value.",
+        judge(shrinks and max(shares[0]) < min(shares[1]), partly=shrinks),
+        f"In units of payoff the gap is at most {number(max(map(_loss, small)))}, against "
+        f"{number(max(map(_loss, large)))} at β = 0.5. But of the welfare to be had M^Shap loses "
+        f"{_percent_span(BETAS[0])} where anybody contributes, against {_percent_span(BETAS[-1])}.",
+        expected=Judgement.CONDITIONAL,
+    )
+
+
+def _percent_span(beta: float) -> str:
+    shares = [100.0 * _relative(point) for point in sweep() if point.beta == beta and point.worth_a_sample]
+    return f"{span(shares, '.1f')} %"
+
+
+def _draw(figure: Any) -> None:
+    panels = figure.subplots(1, len(BETAS))
+    for panel, beta in zip(panels, BETAS, strict=True):
+        curve = [point for point in sweep() if point.beta == beta]
+        welfare = np.array([point.welfare for point in curve])
+        drawing.two_curves(panel, GAMMAS, welfare[:, 0], welfare[:, 1])
+        drawing.dress(panel, f"β = {beta:g}")
+        drawing.cost_axis(panel, GAMMAS)
+        panel.margins(y=0.08)
+        _write_loss(panel, curve)
+    panels[0].set_ylabel("social welfare, W(s*)")
+    panels[1].set_xlabel("cost of a sample, γ")
+    drawing.mechanism_legend(figure)
+
+
+def _write_loss(panel: Any, curve: Sequence[Point]) -> None:
+    """How much M^Shap loses, in the panel's free corner."""
+    shares = [100.0 * _relative(point) for point in curve if point.worth_a_sample]
+    panel.text(
+        0.98,
+        0.97,
+        f"loss up to {max(map(_loss, curve)):.2g},\n{min(shares):.0f} to {max(shares):.0f} % of welfare",
+        transform=panel.transAxes,
+        ha="right",
+        va="top",
+        fontsize=7.5,
+    )

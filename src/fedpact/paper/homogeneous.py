@@ -1,0 +1,164 @@
+"""Equal agents at several costs and payoff curves: what Fig. 1 and Fig. 2 both draw.
+
+All weights are 1, so every agent reaches xi = 1 + z with z the total contribution, and welfare is
+h(z) = n (1 - (1 + z)^-beta) - gamma z. Its maximum is at z = (n beta / gamma)^(1 / (1 + beta)) - 1, or at 0 where
+n beta <= gamma: then the first sample costs more than it is worth to all agents together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
+from fedpact.outcome import Outcome
+from fedpact.paper.judging import finding, judge, number, within
+from fedpact.paper.markdown import pipe_table
+from fedpact.paper.result import Finding, Judgement
+from fedpact.payoffs import PowerLaw
+
+__all__ = [
+    "BETAS",
+    "BETWEEN_TEXT",
+    "CAP",
+    "GAMMAS",
+    "Point",
+    "at_gamma",
+    "between",
+    "cap_finding",
+    "costs_where",
+    "idle_points",
+    "rises",
+    "sweep",
+    "sweep_table",
+]
+
+N_AGENTS = 3
+GAMMAS = (0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001)
+BETAS = (0.005, 0.05, 0.5)
+# Values between the paper's, to see whether what is said of three values holds in between.
+IN_BETWEEN = (0.1, 0.2, 0.3, 0.4)
+BETWEEN_TEXT = f"β = {', '.join(f'{beta:g}' for beta in IN_BETWEEN)} in between"
+# The paper leaves tau open here; its training experiment gives everybody 400 images.
+CAP = 400.0
+OTHER_CAPS = (200.0, 1000.0, np.inf)
+SAME = 1e-6  # relative; the solvers are good to about 1e-9
+NOTHING = 1e-9  # contributions and welfare differences below are zero
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Point:
+    """Both mechanisms at one cost and payoff curve."""
+
+    beta: float
+    gamma: float
+    externality: Outcome
+    shapley: Outcome
+
+    @property
+    def worth_a_sample(self) -> bool:
+        """Whether n beta > gamma: the first sample is worth its cost to all agents together."""
+        return N_AGENTS * self.beta > self.gamma * (1.0 + SAME)
+
+    @property
+    def contributions(self) -> tuple[float, float]:
+        """What each agent contributes under M^E (the symmetric optimum) and under M^Shap."""
+        return _positive(self.externality.contributions[0]), _positive(self.shapley.contributions[0])
+
+    @property
+    def welfare(self) -> tuple[float, float]:
+        """Under M^E and under M^Shap."""
+        return _positive(self.externality.welfare), _positive(self.shapley.welfare)
+
+    @property
+    def optimal_total(self) -> float:
+        """The total contribution that maximises welfare, in closed form."""
+        return max(0.0, (N_AGENTS * self.beta / self.gamma) ** (1.0 / (1.0 + self.beta)) - 1.0)
+
+    @property
+    def optimal_welfare(self) -> float:
+        """The largest welfare there is, in closed form."""
+        total = self.optimal_total
+        return N_AGENTS * (1.0 - (1.0 + total) ** -self.beta) - self.gamma * total
+
+
+@lru_cache
+def sweep(cap: float = CAP, betas: tuple[float, ...] = BETAS) -> tuple[Point, ...]:
+    """Every beta with every gamma, in the paper's order."""
+    return tuple(_solved(beta, gamma, cap) for beta in betas for gamma in GAMMAS)
+
+
+def between() -> tuple[Point, ...]:
+    """The sweep with values of beta between the paper's as well."""
+    return sweep(CAP, (*BETAS[:-1], *IN_BETWEEN, BETAS[-1]))
+
+
+def at_gamma(points: Sequence[Point], gamma: float) -> list[Point]:
+    """The points of one cost, from the smallest beta to the largest."""
+    return [point for point in points if point.gamma == gamma]
+
+
+def costs_where(holds: Callable[[Sequence[Point]], bool]) -> tuple[int, int]:
+    """At how many costs something holds from beta to beta: over those drawn, and with those in between."""
+    drawn, finer = (sum(holds(at_gamma(points, gamma)) for gamma in GAMMAS) for points in (sweep(), between()))
+    return drawn, finer
+
+
+def rises(values: Sequence[float]) -> bool:
+    """Whether every value exceeds the one before."""
+    return all(later > earlier for earlier, later in pairwise(values))
+
+
+def idle_points() -> str:
+    """Where nobody contributes, in words."""
+    idle = [point for point in sweep() if not point.worth_a_sample]
+    return ", ".join(f"β = {point.beta:g} with γ = {point.gamma:g}" for point in idle)
+
+
+def cap_finding(result: str, values: Callable[[Point], tuple[float, float]]) -> Finding:
+    """Whether another tau would change what a figure draws."""
+    drawn = np.array([values(point) for point in sweep()])
+    changes = [float(np.abs(np.array([values(point) for point in sweep(cap)]) - drawn).max()) for cap in OTHER_CAPS]
+    largest = max(max(point.contributions) for point in sweep())
+    others = ", ".join(_cap_text(cap) for cap in OTHER_CAPS)
+    return finding(
+        f"section 7.1, {result}",
+        "The caps τ are not given, so they should not matter.",
+        judge(max(changes) <= SAME * float(drawn.max())),
+        f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = {others} "
+        f"the largest change is {within(max(changes))}.",
+        expected=Judgement.CONFIRMED,
+    )
+
+
+def sweep_table(values: Callable[[Point], tuple[float, float]], form: Callable[[float], str]) -> str:
+    """The numbers drawn, a row per gamma and a pair of columns per beta, as Markdown."""
+    heads = ["γ", *(f"β = {beta:g}, {name}" for beta in BETAS for name in ("M^E", "M^Shap"))]
+    rows = []
+    for gamma in GAMMAS:
+        pairs = [values(point) for point in sweep() if point.gamma == gamma]
+        rows.append([f"{gamma:g}", *(form(amount) for pair in pairs for amount in pair)])
+    return pipe_table(heads, rows)
+
+
+def _solved(beta: float, gamma: float, cap: float) -> Point:
+    federation = Federation(np.ones((N_AGENTS, N_AGENTS)), costs=gamma, caps=cap, payoff=PowerLaw(beta=beta))
+    return Point(
+        beta=beta,
+        gamma=gamma,
+        externality=ExternalityMechanism().solve(federation),
+        shapley=ShapleyMechanism().solve(federation),
+    )
+
+
+def _positive(amount: float) -> float:
+    return float(amount) if amount > NOTHING else 0.0
+
+
+def _cap_text(cap: float) -> str:
+    return "∞" if np.isinf(cap) else f"{cap:g}"

@@ -1,0 +1,114 @@
+"""All the theorems, and the result that `fedpact paper theorems` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fedpact.paper.judging import number
+from fedpact.paper.markdown import pipe_table
+from fedpact.paper.result import Finding, Result
+from fedpact.paper.theorems.fairness import FAIRNESS
+from fedpact.paper.theorems.money import MONEY
+from fedpact.paper.theorems.optimality import OPTIMALITY
+from fedpact.paper.theorems.rationality import RATIONALITY
+from fedpact.paper.theorems.structure import STRUCTURE
+from fedpact.paper.theorems.theorem import ROUNDING, Check, Theorem, check
+
+__all__ = ["THEOREMS", "theorems_result"]
+
+THEOREMS: Mapping[str, Theorem] = {
+    theorem.name: theorem for theorem in (*OPTIMALITY, *RATIONALITY, *FAIRNESS, *MONEY, *STRUCTURE)
+}
+
+TEXT = """\
+Each claim is held against random federations that meet its assumptions by construction: a profile is drawn, and the
+costs that make it an equilibrium follow. The margin is the slack of the claim as a share of what is at stake for the
+average agent; below zero the claim fails, and a strict claim needs more than zero. Every claim has a kept
+counterexample, a federation in plain numbers that lacks one assumption and at which the claim fails.
+
+{table}
+"""
+
+
+def theorems_result(*, count: int = 300, seed: int = 1, progress: Callable[[int, int], None] | None = None) -> Result:
+    """Hold every theorem against `count` random federations; `progress` is told how many of how many are done."""
+    checks = []
+    for done, theorem in enumerate(THEOREMS.values()):
+        if progress is not None:
+            progress(done, len(THEOREMS))
+        checks.append(check(theorem, count=count, seed=seed + done))
+    if progress is not None:
+        progress(len(THEOREMS), len(THEOREMS))
+    return Result(
+        name="theorems",
+        title="The theorems, on random federations",
+        columns=_columns(checks),
+        findings=[_finding(each) for each in checks],
+        text=TEXT.format(table=_table(checks)),
+    )
+
+
+def _columns(checks: Sequence[Check]) -> dict[str, Sequence[Any]]:
+    theorems = [each.theorem for each in checks]
+    return {
+        "theorem": [theorem.name for theorem in theorems],
+        "where": [theorem.where for theorem in theorems],
+        "federations": [each.count for each in checks],
+        "failures": [each.failures for each in checks],
+        "worst_margin": [_settled(each.worst) for each in checks],
+        "condition": [theorem.condition.words if theorem.condition else "" for theorem in theorems],
+        "failures_within_condition": [each.failures_within for each in checks],
+        "worst_margin_within_condition": [_settled(each.worst_within) for each in checks],
+        "dropped_assumption": [theorem.counterexample.dropped for theorem in theorems],
+        "counterexample_margin": [_settled(each.counterexample) for each in checks],
+        "judgement": [str(each.judgement) for each in checks],
+    }
+
+
+def _finding(found: Check) -> Finding:
+    theorem = found.theorem
+    return Finding(
+        where=theorem.where,
+        statement=f"{theorem.statement} Assumed: {theorem.assumptions}.",
+        judgement=found.judgement,
+        evidence=_evidence(found),
+        expected=theorem.expected,
+    )
+
+
+def _evidence(found: Check) -> str:
+    theorem, dropped = found.theorem, found.theorem.counterexample.dropped
+    said = f"{found.failures} of {found.count} random federations refute it, worst margin {_told(found.worst)}"
+    if theorem.condition is not None:
+        said += (
+            f"; if {theorem.condition.words}: {found.failures_within} refute it, worst margin "
+            f"{_told(found.worst_within)}"
+        )
+    return f'{said}; without "{dropped}" the kept counterexample has {_told(found.counterexample)}'
+
+
+def _table(checks: Sequence[Check]) -> str:
+    heads = ("claim", "where", "refuted by", "of", "worst margin", "counterexample without", "its margin")
+    rows = [
+        (
+            each.theorem.name,
+            each.theorem.where,
+            str(each.failures),
+            str(each.count),
+            _told(each.worst),
+            each.theorem.counterexample.dropped,
+            _told(each.counterexample),
+        )
+        for each in checks
+    ]
+    return pipe_table(heads, rows)
+
+
+def _settled(margin: float) -> float:
+    """Six digits, and rounding counts as zero: the same on every machine."""
+    return 0.0 if abs(margin) <= ROUNDING else float(f"{margin:.6g}")
+
+
+def _told(margin: float) -> str:
+    return number(_settled(margin), ".2g")

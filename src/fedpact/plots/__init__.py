@@ -1,0 +1,35 @@
+"""Pictures, drawn with matplotlib when they are asked for."""
+
+from fedpact.plots.pictures import (
+    AMOUNT,
+    BAD,
+    FAINT,
+    GOOD,
+    INK,
+    MOST_NAMED,
+    MOST_NAMED_COMPARED,
+    MOST_NAMED_WEIGHTS,
+    RESOLUTION,
+    new_figure,
+    plot_comparison,
+    plot_federation,
+    plot_outcome,
+)
+from fedpact.plots.sweeps import plot_sweep
+
+__all__ = [
+    "AMOUNT",
+    "BAD",
+    "FAINT",
+    "GOOD",
+    "INK",
+    "MOST_NAMED",
+    "MOST_NAMED_COMPARED",
+    "MOST_NAMED_WEIGHTS",
+    "RESOLUTION",
+    "new_figure",
+    "plot_comparison",
+    "plot_federation",
+    "plot_outcome",
+    "plot_sweep",
+]

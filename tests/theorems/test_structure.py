@@ -1,0 +1,60 @@
+"""Beyond the paper, solved from scratch: one Shapley equilibrium, one reach, and the polytope of optima."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import fedpact as fp
+from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
+from fedpact.programs.potential import EnumeratedPotential
+from fedpact.shapley.enumeration import coalitions
+
+
+def potential(federation: fp.Federation, profile: np.ndarray) -> float:
+    """P = sum over coalitions of (|X| - 1)! (n - |X|)! / n! A(s[X])."""
+    members, shares = coalitions(federation.n_agents)
+    data = (members * profile) @ federation.dense_weights().T
+    return float(shares @ (federation.payoff.value(data) @ federation.values))
+
+
+def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
+    for instance in many(any_profile, seed=1, count=100):
+        federation, start = instance.federation, instance.contributions
+        moved = start.copy()
+        moved[0] = instance.other[0]
+        gain = fp.shapley_values(federation, moved).values[0] - fp.shapley_values(federation, start).values[0]
+        size = np.abs(federation.payoffs(start)).sum() + np.abs(federation.payoffs(moved)).sum()
+        climbed = potential(federation, moved) - potential(federation, start)
+        np.testing.assert_allclose(gain, climbed, atol=1e-11 * size)
+
+
+def test_the_potential_curves_downwards_everywhere() -> None:
+    for instance in many(any_profile, seed=2, count=200):
+        hessian = EnumeratedPotential(instance.federation).hessian(instance.contributions)
+        size = np.sqrt(np.maximum(-np.diag(hessian), np.finfo(float).tiny))
+        assert np.linalg.eigvalsh(hessian / np.outer(size, size)).max() < 0
+
+
+def test_best_responses_from_anywhere_reach_the_one_equilibrium() -> None:
+    rng = np.random.default_rng(3)
+    for instance in many(partial(shapley_equilibrium, edges=True), seed=3, count=6):
+        for _ in range(2):
+            start = rng.random(instance.federation.n_agents) * instance.federation.caps
+            reached = fp.best_response_dynamics(instance.federation, start=start).contributions
+            np.testing.assert_allclose(reached, instance.contributions, atol=1e-5 * instance.contributions.max())
+
+
+def test_all_corners_of_the_face_are_optimal_and_reach_the_same() -> None:
+    rng = np.random.default_rng(4)
+    for instance in many(optima_of_types, seed=4, count=12):
+        federation = instance.federation
+        optimum = fp.social_optimum(federation)
+        for _ in range(3):
+            corner = optimum.face.vertex(rng.normal(size=federation.n_agents))
+            np.testing.assert_allclose(federation.reach(corner), federation.reach(instance.contributions), rtol=1e-6)
+            outcome = fp.ExternalityMechanism().outcome_of(federation, corner)
+            assert outcome.certificates["social-optimality"].verdict == "holds"
+            assert outcome.certificates["nash"].verdict == "holds"
+            assert np.linalg.norm(corner) >= np.linalg.norm(optimum.contributions) * (1 - 1e-9)

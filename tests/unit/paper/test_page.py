@@ -1,0 +1,135 @@
+"""The page: the same results as Markdown and as HTML, with nothing in them taken for markup."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from fedpact.paper.markdown import inline, pipe_table, to_html
+from fedpact.paper.page import page_html, page_markdown
+from fedpact.paper.result import Finding, Judgement, Result
+
+VOID = {"meta", "img", "br", "hr"}
+
+
+def made(judgement: Judgement = Judgement.CONFIRMED, name: str = "fig9", *, drawn: bool = True) -> Result:
+    found = Finding(
+        where="section 9",
+        statement="a < b & M^E pays w_0k | twice",
+        judgement=judgement,
+        evidence="it is <0.5>",
+        expected=Judgement.CONFIRMED,
+    )
+    return Result(
+        name=name,
+        title="Fig. 9: <script>",
+        columns={"x": [1.0]},
+        findings=[found],
+        draw=(lambda figure: None) if drawn else None,
+        text="First *line*\ngoes on.\n\n- one\n- two\n  goes on\n\n### Head\n\n| a | b |\n|:--|--:|\n| x | 1.0 |",
+        tables=[(("left", "right"), [("p", "q")])],
+    )
+
+
+class Balance(HTMLParser):
+    """Every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(text: str) -> Balance:
+    reader = Balance()
+    reader.feed(text)
+    assert reader.open == []
+    return reader
+
+
+def test_html_is_well_formed_and_escaped() -> None:
+    text = page_html([made()])
+    reader = parsed(text)
+    assert "script" not in reader.seen
+    assert "&lt;script&gt;" in text
+    assert "it is &lt;0.5&gt;" in text
+    assert "a &lt; b &amp; M<sup>E</sup> pays w<sub>0k</sub> | twice" in text
+    assert '<img src="fig9.svg"' in text
+
+
+def test_html_asks_for_nothing_from_outside() -> None:
+    text = page_html([made()])
+    assert "http" not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_markdown_has_picture_text_tables_and_findings() -> None:
+    text = page_markdown([made(name="fig9"), made(name="table9", drawn=False)])
+    assert "![Fig. 9: <script>](fig9.png)" in text
+    assert "table9.png" not in text
+    assert "[table9.csv](table9.csv)" in text
+    assert "| p | q |" in text
+    assert "| a < b & M^E pays w_0k \\| twice *(section 9)* | ✓ confirmed | it is <0.5> |" in text
+
+
+@pytest.mark.parametrize("page", [page_markdown, page_html])
+def test_a_judgement_that_is_not_known_stands_out(page) -> None:
+    assert "known before" not in page([made()])
+    text = page([made(Judgement.NOT_CONFIRMED)])
+    assert "Not as known before: 1" in text
+    assert "known before: confirmed" in text
+
+
+def test_both_pages_count_the_same() -> None:
+    results = [made(), made(Judgement.CONDITIONAL)]
+    row = "| Fig. 9: <script> | 0 | 1 | 0 |"
+    assert row in page_markdown(results)
+    assert '<td class="num">0</td><td class="num">1</td><td class="num">0</td>' in page_html(results)
+
+
+def test_results_without_findings_have_no_empty_table() -> None:
+    bare = Result(name="table9", title="Table 9", columns={}, findings=[])
+    assert "The paper says" not in page_markdown([bare])
+    assert "The paper says" not in page_html([bare])
+
+
+# Markdown
+
+
+def test_blocks_become_elements() -> None:
+    text = to_html(made().text)
+    assert "<p>First <em>line</em> goes on.</p>" in text
+    assert "<ul><li>one</li><li>two goes on</li></ul>" in text
+    assert "<h3>Head</h3>" in text
+    assert '<th scope="col" class="num">b</th>' in text
+    assert '<td>x</td><td class="num">1.0</td>' in text
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("`a*b*c` and **M^Shap**", "<code>a*b*c</code> and <strong>M<sup>Shap</sup></strong>"),
+        ("2 * 3 * 4", "2 * 3 * 4"),
+        ("[data](fig1.csv)", '<a href="fig1.csv">data</a>'),
+        ("ξ^−β", "ξ<sup>−β</sup>"),
+        ("(nβ/γ)^(1/2) and snake_case", "(nβ/γ)^(1/2) and snake_case"),
+        ("<b>", "&lt;b&gt;"),
+    ],
+)
+def test_inline(given: str, shown: str) -> None:
+    assert inline(given) == shown
+
+
+def test_bars_in_cells_survive() -> None:
+    text = pipe_table(["a", ""], [["x | y", ""], ["z", "−1.5"]])
+    assert text.splitlines()[1] == "|:--|--:|"
+    assert "<td>x | y</td>" in to_html(text)

@@ -1,0 +1,63 @@
+"""Results by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedpact.errors import InvalidInput
+from fedpact.paper import results
+from fedpact.paper.judging import judge, number, numbers, span, within
+from fedpact.paper.result import Judgement
+
+
+def test_names_are_those_of_the_paper() -> None:
+    assert list(results.RESULTS) == ["fig1", "fig2", "fig3", "table1", "fig5", "theorems"]
+    assert results.chosen([]) == results.chosen(["all"]) == list(results.RESULTS)
+    assert results.chosen(["fig5", "fig1", "fig5"]) == ["fig1", "fig5"]
+
+
+def test_an_unknown_name_lists_the_known() -> None:
+    with pytest.raises(InvalidInput, match="there is no result 'fig4'; there are fig1, fig2, fig3, table1, fig5"):
+        results.chosen(["fig1", "fig4"])
+
+
+@pytest.mark.parametrize("name", ["fig1", "fig2", "table1", "fig5"])
+def test_a_name_leads_to_a_function(name: str) -> None:
+    from importlib import import_module
+
+    module, function = results.RESULTS[name].split(":")
+    assert callable(getattr(import_module(module), function))
+
+
+def test_judgements() -> None:
+    assert judge(True, partly=True) is Judgement.CONFIRMED
+    assert judge(False, partly=True) is Judgement.CONDITIONAL
+    assert judge(False) is Judgement.NOT_CONFIRMED
+
+
+def test_numbers_in_words() -> None:
+    assert number(-0.0004, ".2f") == "0.00"
+    assert numbers([1.0, -2.5]) == "(1, −2.5)"
+    assert span([3.0, 1.0]) == "1 to 3"
+    assert span([]) == "nothing"
+    assert within(1e-13) == "less than 1e−12"
+    assert within(float("nan")) == number(float("nan")) == "undefined"
+    assert number(float("-inf")) == "−∞"
+
+
+def parted(*, progress) -> str:
+    progress(1, 2)
+    return "made"
+
+
+def whole() -> str:
+    return "made"
+
+
+def test_progress_goes_to_those_who_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+    fakes = {name: f"{__name__}:{name}" for name in ("parted", "whole")}
+    monkeypatch.setattr(results, "RESULTS", fakes)
+    for name in fakes:
+        assert results.reproduce(name, lambda done, of: told.append((done, of))) == "made"
+    assert told == [(1, 2)]

@@ -1,0 +1,132 @@
+"""How a theorem is judged, and the result made of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.paper.result import Judgement
+from fedpact.paper.theorems import (
+    ROUNDING,
+    THEOREMS,
+    Condition,
+    Counterexample,
+    Instance,
+    Theorem,
+    check,
+    theorems_result,
+)
+
+FEDERATION = fp.Federation(np.ones((2, 2)), costs=0.1, caps=1.0, payoff=fp.PowerLaw(0.5))
+
+
+def at(level: float) -> Instance:
+    return Instance(federation=FEDERATION, contributions=np.full(2, level))
+
+
+def claim(counterexample: float = -1.0, *, strict: bool = False, condition: Condition | None = None) -> Theorem:
+    """That a level drawn from -0.5 to 0.5 is at least zero; the margin is the level."""
+    return Theorem(
+        name="claim",
+        where="nowhere",
+        statement="The level is not below zero.",
+        assumptions="none",
+        draw=lambda rng: at(rng.uniform(-0.5, 0.5)),
+        margin=lambda instance: float(instance.contributions[0]),
+        counterexample=Counterexample(dropped="something", instance=at(counterexample)),
+        strict=strict,
+        condition=condition,
+    )
+
+
+def always(level: float, **rest: object) -> Theorem:
+    theorem = claim(**rest)  # type: ignore[arg-type]
+    object.__setattr__(theorem, "draw", lambda rng: at(level))
+    return theorem
+
+
+@pytest.mark.parametrize(
+    ("margin", "weakly", "strictly"),
+    [
+        (1.0, True, True),
+        (0.0, True, False),
+        (-0.5 * ROUNDING, True, False),
+        (-1e-6, False, False),
+        (np.nan, False, False),
+    ],
+)
+def test_rounding_is_allowed_for_and_strictness_wants_more(margin: float, weakly: bool, strictly: bool) -> None:
+    assert claim().holds(margin) is weakly
+    assert claim(strict=True).holds(margin) is strictly
+
+
+def test_refuted_claims_are_not_confirmed() -> None:
+    found = check(claim(), count=40, seed=1)
+    assert 5 < found.failures < 35
+    assert found.worst == found.worst_within < 0
+    assert found.judgement is Judgement.NOT_CONFIRMED
+
+
+def test_claims_nothing_refutes_are_confirmed() -> None:
+    assert check(always(0.3), count=3, seed=1).judgement is Judgement.CONFIRMED
+
+
+def test_a_condition_that_parts_them_makes_claims_conditional() -> None:
+    right = Condition(words="the level is positive", met=lambda instance: bool(instance.contributions[0] > 0))
+    found = check(claim(condition=right), count=40, seed=1)
+    assert found.failures_within == 0 < found.failures
+    assert found.worst < 0 < found.worst_within
+    assert found.judgement is Judgement.CONDITIONAL
+    wrong = Condition(words="anything", met=lambda instance: True)
+    assert check(claim(condition=wrong), count=40, seed=1).judgement is Judgement.NOT_CONFIRMED
+
+
+def test_a_claim_whose_counterexample_does_not_fail_is_not_confirmed() -> None:
+    assert check(always(0.3, counterexample=0.2), count=3, seed=1).judgement is Judgement.NOT_CONFIRMED
+
+
+def test_a_counterexample_may_follow_another_rule() -> None:
+    theorem = claim()
+    other = Counterexample(dropped="the rule", instance=at(1.0), margin=lambda instance: -7.0)
+    object.__setattr__(theorem, "counterexample", other)
+    assert theorem.counterexample_margin() == -7.0
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    assert check(claim(), count=10, seed=3).worst == check(claim(), count=10, seed=3).worst
+    assert check(claim(), count=10, seed=3).worst != check(claim(), count=10, seed=4).worst
+
+
+def test_the_result_has_a_row_and_a_finding_per_theorem() -> None:
+    told: list[tuple[int, int]] = []
+    result = theorems_result(count=2, seed=5, progress=lambda done, of: told.append((done, of)))
+    assert result.name == "theorems"
+    assert [len(column) for column in result.columns.values()] == [len(THEOREMS)] * len(result.columns)
+    assert list(result.columns["theorem"]) == list(THEOREMS)
+    assert set(result.columns["federations"]) == {2}
+    assert [str(finding.judgement) for finding in result.findings] == list(result.columns["judgement"])
+    assert [finding.expected for finding in result.findings] == [theorem.expected for theorem in THEOREMS.values()]
+    assert told[0] == (0, len(THEOREMS))
+    assert told[-1] == (len(THEOREMS), len(THEOREMS))
+    for theorem, finding in zip(THEOREMS.values(), result.findings, strict=True):
+        assert theorem.counterexample.dropped in finding.evidence
+        assert theorem.name in result.text
+
+
+def test_judgements_come_out_as_known() -> None:
+    result = theorems_result(count=40, seed=6)
+    assert [finding.where for finding in result.findings if not finding.as_expected] == []
+
+
+def test_rounding_is_written_as_zero() -> None:
+    result = theorems_result(count=2, seed=7)
+    margins = result.columns["worst_margin"]
+    assert all(margin == 0.0 or abs(margin) > ROUNDING for margin in margins)
+
+
+@pytest.mark.parametrize("theorem", THEOREMS.values(), ids=THEOREMS)
+def test_theorems_are_told_in_full(theorem: Theorem) -> None:
+    assert theorem.name == THEOREMS[theorem.name].name
+    assert theorem.statement.endswith(".")
+    assert theorem.assumptions and theorem.where and theorem.counterexample.dropped
