@@ -2,20 +2,24 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The peers have an environment of their own.
+BENCH_VENV ?= .venv-bench
+BENCH_BIN := $(BENCH_VENV)/bin
 OUT ?= out
 # One BLAS thread: small matrices lose by more.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow check format lint types docs bench clean
+.PHONY: help demo test test-slow test-peers check format lint types docs bench clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
-	@echo "make bench      benchmarks against peers"
+	@echo "make bench      benchmarks against peers; NAME=shapley runs one"
+	@echo "make test-peers run the tests that need the peers"
 	@echo "make docs       build the documentation in docs/_build/html"
 	@echo "make format     reformat the code"
 
@@ -59,8 +63,21 @@ docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "documentation in docs/_build/html/index.html"
 
-bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+# pyDVL 0.10 declares NumPy below 2 and works with later ones: it goes in alone, and what it imports beside it.
+$(BENCH_VENV)/.peers: pyproject.toml constraints.txt
+	@test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH_VENV)
+	@echo "installing fedpact and its peers into $(BENCH_VENV)"
+	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers,plot]" \
+		pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm
+	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pyDVL
+	@touch $@
+
+test-peers: $(BENCH_VENV)/.peers
+	$(BENCH_BIN)/python -m pytest -q tests/edges/test_peers.py
+
+# `make bench NAME=shapley` runs one benchmark, NAME="shapley batch" two.
+bench: test-peers
+	$(BENCH_BIN)/python -m benchmarks $(NAME)
 
 clean:
 	rm -rf $(VENV) .venv-* build dist $(OUT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

@@ -12,6 +12,7 @@ import fedpact as fp
 from benchmarks import games, peers
 from benchmarks.figures import Curve, Figure
 from benchmarks.timing import best_of, once
+from fedpact.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, rows_of
 
 TOLERANCES = (1e-4, 1e-8, 1e-10)
@@ -57,7 +58,7 @@ def _integral(federation, contributions, reference):
 
 
 def _sampled(federation, contributions, evaluations):
-    game = fp.coalition_game(federation, contributions)
+    game = coalition_game(federation, contributions)
     return fp.sample_game(game, federation.n_agents, budget=evaluations, rng=peers.SEED).values
 
 

@@ -15,7 +15,7 @@ class Figure:
     what: str
     against: str
     ratio: float
-    unit: str = "times faster"
+    unit: str = "times as fast"
     at_least: float | None = None
     at_most: float | None = None
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from fedpact.paper.markdown import inline, pipe_table, to_html
 from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.report.html import Html, el, join, safe_text
+from fedpact.report.html import Html, el, join
 
 __all__ = ["page_html", "page_markdown"]
 
@@ -138,8 +138,8 @@ def _figure(result: Result) -> Html:
         return el("p", links, class_="note")
     # The width and height keep the page from jumping while the picture loads.
     width, height = (round(100 * side) for side in result.size)
-    picture = f'<img src="{result.name}.svg" alt="{safe_text(result.title)}" width="{width}" height="{height}">'
-    return el("figure", Html(picture), el("figcaption", links))
+    picture = el("img", src=f"{result.name}.svg", alt=result.title, width=width, height=height)
+    return el("figure", picture, el("figcaption", links))
 
 
 def _findings(findings: Sequence[Finding]) -> Html:

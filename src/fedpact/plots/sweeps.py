@@ -19,7 +19,7 @@ from fedpact.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
 if TYPE_CHECKING:
     from fedpact.sweeps import Sweep
 
-__all__ = ["heat_map", "mark_regions", "plot_sweep", "signed_limits"]
+__all__ = ["heat_map", "mark_regions", "plot_sweep", "region_legend", "signed_limits"]
 
 BELOW_TO_ABOVE = ("#67000d", "#cb181d", "#fc9272", "#f7f7f7", "#9ecae1", "#2171b5", "#08306b")
 GREY = "#d9d9d9"
@@ -119,7 +119,7 @@ def _maps(sweep: Sweep, rows: Sequence[tuple[str, str]], figure: Any) -> Any:
             panel.set_title(_head(sweep, mechanism, metric, label), loc="left", fontsize=9)
             _name_axes(panel, sweep, left=column == 0, below=row == len(rows) - 1)
         figure.colorbar(drawn, ax=list(panels[row]), label=metric, shrink=0.85, pad=0.02)
-    _explain_regions(figure, sweep)
+    region_legend(figure, sweep)
     return figure
 
 
@@ -159,8 +159,7 @@ def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, 
     first, second = (axis.points for axis in sweep.axes)
     low, high = limits
     colours = BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:]
-    chart = LinearSegmentedColormap.from_list("signed", colours)
-    chart.set_bad(GREY)
+    chart = LinearSegmentedColormap.from_list("signed", colours).with_extremes(bad=GREY)
     shown = np.ma.masked_invalid(values)
     drawn = panel.pcolormesh(second, first, shown, cmap=chart, vmin=low, vmax=high, shading="nearest", rasterized=True)
     finite = np.where(np.isfinite(values), values, np.nan)
@@ -187,7 +186,8 @@ def mark_regions(panel: Any, sweep: Sweep, mechanism: str) -> None:
             panel.contour(second, first, region.astype(float), levels=[0.5], colors=FAINT, linewidths=0.6)
 
 
-def _explain_regions(figure: Any, sweep: Sweep) -> None:
+def region_legend(figure: Any, sweep: Sweep) -> None:
+    """What hatching, dots and grey mean, below the panels."""
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
 
     handles = []

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 __all__ = ["Child", "Html", "el", "join", "listed", "mention", "name", "safe_text", "scrolling", "table"]
 
-VOID = frozenset({"br", "col", "hr", "meta"})
+VOID = frozenset({"br", "col", "hr", "img", "meta"})
 # Characters that no HTML page may hold: control characters but for white space, and halves of surrogate pairs.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 # Names of more characters are cut in sentences.

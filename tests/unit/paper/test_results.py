@@ -21,7 +21,7 @@ def test_an_unknown_name_lists_the_known() -> None:
         results.chosen(["fig1", "fig4"])
 
 
-@pytest.mark.parametrize("name", ["fig1", "fig2", "table1", "fig5"])
+@pytest.mark.parametrize("name", results.RESULTS)
 def test_a_name_leads_to_a_function(name: str) -> None:
     from importlib import import_module
 

@@ -1,0 +1,276 @@
+"""Fig. 3: who gains over training alone, as the weights between agents 0 and 1 go from harm to help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.federation import Federation
+from fedpact.paper.judging import finding, judge, number, within
+from fedpact.paper.markdown import pipe_table
+from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.payoffs import PowerLaw
+from fedpact.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
+from fedpact.sweeps import Sweep, sweep
+
+__all__ = ["fig3_result"]
+
+POINTS = 121
+COARSE = 25
+CAP, OTHER_CAPS = 400.0, (200.0, 1000.0, np.inf)
+BETA, COST = 0.02, 0.001
+WHERE = "section 7.1, Fig. 3"
+ROWS = {"shapley": "M$^\\mathrm{Shap}$", "externality": "M$^\\mathrm{E}$"}
+NOTHING = 1e-9
+SAME = 1e-9
+LOW, HIGH = 0.05, 3.0
+
+TEXT = """\
+The gains Δ_i of three agents over training alone. Agent 1's data has weight w_01 to agent 0 and agent 0's has weight
+w_10 to agent 1, both from −3 to 3; the other weights are the paper's, γ = 0.001 and β = 0.02. {points} by {points}
+points, each solved exactly; the Nash gain left at any of them is at most {regret} of a unit of payoff.
+
+Red is below zero, blue above, the black line is zero. Hatched is where somebody contributes nothing, so that interior
+formulas do not apply; dotted is where, at the optimum, some coalition without its helpers would leave the domain
+(ξ > 0), so that Shapley values are undefined there. Actions that would leave the domain are not admissible; with them
+excluded there is an equilibrium at every point. The paper's own condition, ξ > 0 at every profile up to the caps,
+holds only where no weight is below −1/τ.
+
+{counts}
+"""
+
+
+@lru_cache
+def grid(points: int = POINTS, cap: float = CAP, text_reading: bool = False) -> Sweep:
+    """The sweep: the first axis is w_10, the second w_01; `text_reading` exchanges giver and receiver everywhere."""
+    weights = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.5], [1.0, 3.0, 1.0]])
+    up, right = ("weights[0,1]", "weights[1,0]") if text_reading else ("weights[1,0]", "weights[0,1]")
+    base = Federation(weights.T if text_reading else weights, costs=COST, caps=cap, payoff=PowerLaw(beta=BETA))
+    return sweep(base, [f"{name}=-3:3:{points}" for name in (up, right)], metrics=["ir_gaps", "contributions", "nash"])
+
+
+def fig3_result(points: int = POINTS) -> Result:
+    """The maps, drawn and judged.
+
+    Parameters
+    ----------
+    points
+        How many values of each weight from -3 to 3, both included.
+    """
+    found = grid(points)
+    regret = -min(float(metrics["nash"].min()) for metrics in found.metrics.values())
+    return Result(
+        name="fig3",
+        title="Fig. 3: gains over training alone as two weights vary",
+        columns=_columns(found),
+        draw=lambda figure: _draw(figure, found),
+        size=(7.2, 4.9),
+        text=TEXT.format(points=points, regret=within(regret), counts=_counts_table(found)),
+        findings=[
+            _shapley_loses(found),
+            _even_where_all_help(found),
+            _who_loses_where_all_help(found),
+            _the_example(found),
+            _externality_keeps_all(found),
+            _theorem_applies(found),
+            _which_way_weights_go(),
+            _caps(),
+        ],
+    )
+
+
+def _w01(found: Sweep) -> FloatArray:
+    return np.broadcast_to(found.axes[1].points[None, :], found.shape)
+
+
+def _w10(found: Sweep) -> FloatArray:
+    return np.broadcast_to(found.axes[0].points[:, None], found.shape)
+
+
+def _gaps(found: Sweep, mechanism: str) -> FloatArray:
+    return found.metrics[mechanism]["ir_gaps"]
+
+
+def _helping(found: Sweep) -> np.ndarray:
+    """The positive quadrant."""
+    return np.asarray((_w01(found) > NOTHING) & (_w10(found) > NOTHING))
+
+
+def _columns(found: Sweep) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {"w_01": _w01(found).ravel().tolist(), "w_10": _w10(found).ravel().tolist()}
+    for mechanism in ROWS:
+        for agent in range(3):
+            columns[f"{mechanism}_ir_gap_{agent}"] = _gaps(found, mechanism)[..., agent].ravel().tolist()
+        columns[f"{mechanism}_at_bound"] = found.on_boundary[mechanism].any(axis=-1).ravel().tolist()
+        columns[f"{mechanism}_in_domain"] = found.in_domain[mechanism].ravel().tolist()
+    return columns
+
+
+def _draw(figure: Any, found: Sweep) -> None:
+    panels = figure.subplots(2, 3, sharex=True, sharey=True)
+    limits = signed_limits([_gaps(found, mechanism) for mechanism in ROWS])
+    for row, (mechanism, title) in zip(panels, ROWS.items(), strict=True):
+        for agent, panel in enumerate(row):
+            drawn = heat_map(panel, found, _gaps(found, mechanism)[..., agent], limits)
+            mark_regions(panel, found, mechanism)
+            panel.set_title(f"{title}, agent {agent}")
+            panel.set_xticks([-3, -2, -1, 0, 1, 2, 3])
+            panel.set_yticks([-3, -2, -1, 0, 1, 2, 3])
+        row[0].set_ylabel("$w_{10}$: agent 0's data to agent 1")
+    for panel in panels[1]:
+        panel.set_xlabel("$w_{01}$: agent 1's data to agent 0")
+    figure.colorbar(drawn, ax=panels, label="gain over training alone, $\\Delta_i$", shrink=0.8, pad=0.015)
+    region_legend(figure, found)
+
+
+def _share(flags: np.ndarray) -> str:
+    return f"{number(100.0 * float(flags.mean()), '.1f')} %"
+
+
+def _counts_table(found: Sweep) -> str:
+    helping = _helping(found)
+    rows = []
+    for mechanism, title in (("shapley", "M^Shap"), ("externality", "M^E")):
+        gaps = _gaps(found, mechanism)
+        for agent in range(3):
+            loses = gaps[..., agent] < -NOTHING
+            rows.append(
+                [
+                    f"{title}, agent {agent}",
+                    _share(loses),
+                    f"{int(loses[helping].sum())} of {int(helping.sum())}",
+                    number(float(gaps[..., agent].min())),
+                    number(float(gaps[..., agent].max())),
+                ]
+            )
+    return pipe_table(["", "Δ_i < 0", "Δ_i < 0, both weights positive", "smallest Δ_i", "largest Δ_i"], rows)
+
+
+def _somebody_loses(found: Sweep) -> np.ndarray:
+    return np.asarray((_gaps(found, "shapley") < -NOTHING).any(axis=-1))
+
+
+def _shapley_loses(found: Sweep) -> Finding:
+    loses = _somebody_loses(found)
+    return finding(
+        WHERE,
+        "M^Shap does not always keep everybody: there are instances in which an agent would rather train alone.",
+        judge(bool(loses.any())),
+        f"Somebody would leave at {_share(loses)} of the points; the largest loss is "
+        f"{number(-float(_gaps(found, 'shapley').min()))}.",
+        expected=Judgement.CONFIRMED,
+    )
+
+
+def _even_where_all_help(found: Sweep) -> Finding:
+    loses = _somebody_loses(found)[_helping(found)]
+    return finding(
+        WHERE,
+        "Under M^Shap agents lose even where all weights are positive.",
+        judge(bool(loses.any())),
+        f"Somebody loses at {int(loses.sum())} of the {loses.size} points with both weights positive, up to "
+        f"{number(-float(_gaps(found, 'shapley')[_helping(found)].min()))}.",
+        expected=Judgement.CONFIRMED,
+    )
+
+
+def _who_loses_where_all_help(found: Sweep) -> Finding:
+    helping = _helping(found)
+    counts = [int((_gaps(found, "shapley")[..., agent] < -NOTHING)[helping].sum()) for agent in range(3)]
+    turned = grid(found.shape[0], text_reading=True)
+    others = [int((_gaps(turned, "shapley")[..., agent] < -NOTHING)[_helping(turned)].sum()) for agent in range(3)]
+    return finding(
+        WHERE,
+        "Where all weights are positive it is agents 0 and 1 that lose under M^Shap.",
+        judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0),
+        f"Agents 0, 1 and 2 lose at {counts[0]}, {counts[1]} and {counts[2]} points; agent 1's smallest gain there is "
+        f"{number(float(_gaps(found, 'shapley')[..., 1][helping].min()))}. With giver and receiver exchanged, as the "
+        f"text reads the weights, it is {others[0]}, {others[1]} and {others[2]}: never both.",
+        expected=Judgement.NOT_CONFIRMED,
+    )
+
+
+def _at(found: Sweep, w01: float, w10: float) -> tuple[int, int]:
+    near: Callable[[FloatArray, float], int] = lambda points, value: int(np.argmin(np.abs(points - value)))
+    return near(found.axes[0].points, w10), near(found.axes[1].points, w01)
+
+
+def _the_example(found: Sweep) -> Finding:
+    gaps = _gaps(found, "shapley")[..., 0]
+    said, mirrored = float(gaps[_at(found, LOW, HIGH)]), float(gaps[_at(found, HIGH, LOW)])
+    losing = (gaps < -NOTHING) & _helping(found)
+    return finding(
+        WHERE,
+        "With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap.",
+        judge(said < 0),
+        f"At w_01 = {LOW:g} and w_10 = {HIGH:g} it gains {number(said)}. It loses where it gives little: at "
+        f"w_01 = {HIGH:g} and w_10 = {LOW:g} its gain is {number(mirrored)}, and with both weights positive it never "
+        f"loses above w_10 = {number(float(_w10(found)[losing].max(initial=-np.inf)))}.",
+        expected=Judgement.NOT_CONFIRMED,
+    )
+
+
+def _externality_keeps_all(found: Sweep) -> Finding:
+    gaps = _gaps(found, "externality")
+    smallest = [number(float(gaps[..., agent].min()), ".4f") for agent in range(3)]
+    return finding(
+        WHERE,
+        "Under M^E everybody gains strictly, over the whole range of weights.",
+        judge(bool((gaps > NOTHING).all())),
+        f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}.",
+        expected=Judgement.CONFIRMED,
+    )
+
+
+def _theorem_applies(found: Sweep) -> Finding:
+    inside = ~found.on_boundary["externality"].any(axis=-1)
+    applies = inside & (_w01(found) >= -NOTHING) & (_w10(found) >= -NOTHING)
+    return finding(
+        WHERE,
+        "That M^E keeps everybody follows from Theorem 3.",
+        judge(bool(applies.all()), partly=bool(applies.any())),
+        f"Theorem 3 asks for weights that do not harm and an optimum with everybody strictly inside its range: both "
+        f"hold at {_share(applies)} of the points. Elsewhere that nobody loses is a fact of this instance, not of the "
+        f"theorem.",
+        expected=Judgement.CONDITIONAL,
+    )
+
+
+def _which_way_weights_go() -> Finding:
+    """Equation 3 itself: raise w_01 alone, at a fixed profile, and see whose payoff moves."""
+    weights = np.array([[1.0, 0.5, 2.0], [0.5, 1.0, 0.5], [1.0, 3.0, 1.0]])
+    base = Federation(weights, costs=COST, payoff=PowerLaw(beta=BETA))
+    weights[0, 1] += 1.0
+    profile = np.ones(3)
+    moved = replace(base, weights=weights).payoffs(profile) - base.payoffs(profile)
+    return finding(
+        WHERE,
+        "A positive W_ij says that agent i benefits agent j.",
+        judge(bool(moved[1] > 0 and moved[0] == 0)),
+        f"By equation 3 it is the other way round: raising W_01 by one changes the payoffs of agents 0 and 1 by "
+        f"{number(float(moved[0]))} and {number(float(moved[1]))}. The definition is used here.",
+        expected=Judgement.NOT_CONFIRMED,
+    )
+
+
+def _caps() -> Finding:
+    drawn = grid(COARSE)
+    changes = [
+        float(np.abs(_gaps(grid(COARSE, cap), mechanism) - _gaps(drawn, mechanism)).max())
+        for cap in OTHER_CAPS
+        for mechanism in ROWS
+    ]
+    largest = max(float(metrics["contributions"].max()) for metrics in drawn.metrics.values())
+    return finding(
+        WHERE,
+        "The caps τ are not given, so they should not matter.",
+        judge(max(changes) <= SAME),
+        f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = 200, 1000 "
+        f"and ∞ the gains on a grid of {COARSE} by {COARSE} points change by at most {within(max(changes))}.",
+        expected=Judgement.CONFIRMED,
+    )
