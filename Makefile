@@ -63,9 +63,10 @@ docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "documentation in docs/_build/html/index.html"
 
-# pyDVL 0.10 declares NumPy below 2 and works with later ones: it goes in alone, and what it imports beside it.
+# pyDVL 0.10 declares NumPy below 2 and works with later ones: it goes in alone, and what it imports beside it. It calls
+# pyDeprecate in ways that versions after 0.7 complain about.
 $(BENCH_VENV)/.peers: pyproject.toml constraints.txt
-	@test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH_VENV)
+	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@echo "installing fedpact and its peers into $(BENCH_VENV)"
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers,plot]" \
 		pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm

@@ -14,7 +14,7 @@ from benchmarks import plots, record
 from benchmarks.figures import Figure
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
-USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria"]
+USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "batch"]
 ON_REQUEST = ["thousand"]  # minutes each: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 

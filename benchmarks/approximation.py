@@ -18,7 +18,7 @@ from fedpact.shapley.compiled import Precision, integrate, rows_of
 TOLERANCES = (1e-4, 1e-8, 1e-10)
 FIRST = {50: 1000, 200: 4000, 1000: 8000}  # coalition values asked for at first
 FACTOR = 4
-MOST_SECONDS = 8.0
+MOST_SECONDS = {50: 8.0, 200: 12.0, 1000: 25.0}
 FINEST = Precision(per_octave=4, q_nodes=32, living=44.0, series=1e-15, tail=1e-14)
 
 
@@ -65,7 +65,7 @@ def _sampled(federation, contributions, evaluations):
 def _growing(estimate, federation, contributions, reference):
     """Seconds and error of ever longer runs."""
     points, evaluations = [], FIRST[federation.n_agents]
-    while not points or FACTOR * points[-1][0] <= MOST_SECONDS:
+    while not points or FACTOR * points[-1][0] <= MOST_SECONDS[federation.n_agents]:
         seconds, values = once(lambda: estimate(federation, contributions, evaluations))
         points.append((seconds, _error(values, reference)))
         evaluations *= FACTOR

@@ -1,5 +1,7 @@
 """Solving the mechanisms: the welfare optimum against CVXPY, the Shapley equilibrium against one Shapley evaluation."""
 
+import warnings
+
 import fedpact as fp
 from benchmarks import games
 from benchmarks.figures import Figure
@@ -8,6 +10,7 @@ from fedpact.programs.potential import shapley_optimum
 
 
 def run():
+    _by_cvxpy(games.costly(3), {})  # imports
     for n_agents in (5, 50, 200, 500):
         yield from optimum_against_cvxpy(n_agents)
     federation = games.costly(200)
@@ -44,4 +47,7 @@ def _by_cvxpy(federation, options):
     reach = 1.0 + federation.weights @ contributions
     lost = cp.sum(cp.power(reach, -federation.payoff.beta, **options))
     welfare = federation.n_agents - lost - federation.costs.linear @ contributions
-    return cp.Problem(cp.Maximize(welfare), [contributions <= federation.caps]).solve(solver=cp.CLARABEL)
+    problem = cp.Problem(cp.Maximize(welfare), [contributions <= federation.caps])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that power cones would do better: they are measured as well
+        return problem.solve(solver=cp.CLARABEL)

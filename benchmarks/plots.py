@@ -7,6 +7,7 @@ from benchmarks import record
 # Okabe and Ito's palette, which the colour-blind can tell apart; a colour is a library, a marker a method.
 COLOURS = {"fedpact": "#0072b2", "shapiq": "#d55e00", "shap": "#009e73", "pyDVL": "#b0578d"}
 INK, FAINT = "#2b2b2b", "#8a8a8a"
+ROUNDING = 1e-16  # an error of nothing at all is drawn here
 MARKERS = {
     "integral": "o",
     "sampling": "s",
@@ -76,25 +77,45 @@ def _error(curves):
     from matplotlib.figure import Figure
 
     panels = list(dict.fromkeys(curve.panel for curve in curves))
-    figure = Figure(figsize=(11.0, 5.2), layout="constrained")
+    figure = Figure(figsize=(11.0, 5.4), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, sharex=True, squeeze=False)[0]
-    handles = {}
+    lines = {}
     for ax, panel in zip(axes, panels, strict=True):
         for curve in (curve for curve in curves if curve.panel == panel):
-            line, = ax.loglog(
-                curve.x, np.maximum(curve.y, 1e-16), linestyle="--" if curve.method == "sampling" else "-",
-                marker=MARKERS[curve.method], color=COLOURS[curve.library], linewidth=1.8, markersize=6,
-            )  # fmt: skip
-            handles.setdefault(f"{curve.library}, {curve.method}", line)
+            (line,) = ax.loglog(curve.x, np.maximum(curve.y, ROUNDING), **_look(curve))
+            lines.setdefault(curve.library, {}).setdefault(curve.method, line)
         _plain_axes(ax)
         ax.axhline(1.0, color=FAINT, linewidth=0.9, linestyle=":", zorder=1)
         ax.set_title(panel, loc="left")
-        ax.set_xlabel("time / fedpact's by default")
+        ax.set_xlabel("time / time of fedpact's default")
     axes[0].set_ylabel("largest relative error of a Shapley value")
-    axes[0].annotate("100 % wrong", (0.02, 1.0), xycoords=("axes fraction", "data"), xytext=(0, 3),
-                     textcoords="offset points", color=FAINT, fontsize=9)  # fmt: skip
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
+    axes[-1].text(0.99, 1.4, "100 % wrong", transform=axes[-1].get_yaxis_transform(), ha="right", color=FAINT)
+    _legend(figure, lines)
     return figure
+
+
+def _look(curve):
+    ours = curve.library == "fedpact"
+    return {
+        "color": COLOURS[curve.library],
+        "marker": MARKERS[curve.method],
+        "linestyle": "--" if ours and curve.method == "sampling" else "-",
+        "linewidth": 2.4 if ours else 1.6,
+        "markersize": 6.5 if ours else 6,
+    }
+
+
+def _legend(figure, lines):
+    """One column for each library."""
+    from matplotlib.lines import Line2D
+
+    longest = max(len(methods) for methods in lines.values())
+    entries = []
+    for library, methods in lines.items():
+        entries += [(line, f"{library}, {method}") for method, line in methods.items()]
+        entries += [(Line2D([], [], linestyle="none"), "")] * (longest - len(methods))
+    handles, words = zip(*entries, strict=True)
+    figure.legend(handles, words, loc="outside lower center", ncols=len(lines), frameon=False, columnspacing=3.0)
 
 
 def _plain_axes(ax):

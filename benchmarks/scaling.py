@@ -36,7 +36,7 @@ def _dense():
         what=f"time against n, dense, n = {DENSE[0]} to {DENSE[-1]}",
         against="itself: the slope in log-log",
         ratio=_slope(seconds),
-        unit="= slope",
+        unit="(slope)",
         at_most=2.1,
     )
 
@@ -48,7 +48,7 @@ def _sparse():
         what=f"time against n, ten neighbours each, n = {first:,} to {last:,}",
         against="itself: the slope in log-log",
         ratio=_slope({n_agents: ran["seconds"] for n_agents, ran in runs.items()}),
-        unit="= slope",
+        unit="(slope)",
         at_most=1.1,
     )
     yield Figure(

@@ -1,7 +1,7 @@
 """The adapters in the hands of the packages they are made for: their Shapley values are ours.
 
-Each test is skipped where its package is not installed. shapiq and pyDVL belong into an environment of their own: pyDVL
-0.10 declares NumPy below 2. Run this file there.
+Each test is skipped where its package is not installed; `make test-peers` runs them all, in the environment of the
+benchmarks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.adapters import as_pydvl_utility, as_shapiq_game
+from fedpact.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
 
 # Sums over all coalitions in another order.
 EXACT = 1e-11
@@ -30,7 +30,7 @@ def imported(name: str, package: str) -> ModuleType:
         try:
             return importlib.import_module(name)
         except (ImportError, AttributeError) as error:  # old versions fail on a newer NumPy's attributes
-            pytest.skip(f"{package} is not installed here, or not in a version that works: {error}")
+            pytest.skip(f"{package} does not work here ({error}); `make test-peers` runs this where it does")
 
 
 def federation(n_agents: int, *, harm: bool = False) -> tuple[fp.Federation, np.ndarray]:
@@ -68,6 +68,26 @@ class TestShapiq:
         theirs = approximator.approximate(budget=2**8, game=as_shapiq_game(fed, s))
         ours = fp.shapley_values(fed, s)
         np.testing.assert_allclose([theirs[(agent,)] for agent in range(8)], ours.values, rtol=1e-6)
+
+
+class TestShap:
+    """Agents are features, absent at 0 and present at 1, and `values` of a game is a model of them."""
+
+    @pytest.mark.parametrize("harm", [False, True])
+    @pytest.mark.parametrize("explainer", ["ExactExplainer", "KernelExplainer"])
+    def test_exact_values(self, explainer, harm):
+        shap = imported("shap", "shap")
+        fed, s = federation(7, harm=harm)
+        explain = getattr(shap, explainer)(coalition_game(fed, s).values, np.zeros((1, 7)))
+        theirs = explain(np.ones((1, 7))).values[0]
+        np.testing.assert_allclose(theirs, fp.shapley_values(fed, s).values, rtol=EXACT)
+
+    def test_sampled_values_add_up(self):
+        shap = imported("shap", "shap")
+        fed, s = federation(30)
+        explain = shap.PermutationExplainer(coalition_game(fed, s).values, np.zeros((1, 30)), seed=1)
+        theirs = explain(np.ones((1, 30)), max_evals=1000, silent=True).values[0]
+        np.testing.assert_allclose(theirs.sum(), fed.payoffs(s).sum(), rtol=EXACT)
 
 
 class TestPyDVL:

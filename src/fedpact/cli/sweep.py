@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
@@ -9,19 +11,26 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from fedpact.arrays import FloatArray
 from fedpact.cli.common import AsJson, console, counter, print_json, read_scenario, table
 from fedpact.errors import InvalidInput, MissingExtra
+from fedpact.federation import Federation
 from fedpact.files import located, replace_files
 from fedpact.mechanisms import MECHANISMS
 from fedpact.records import sweep_record
+from fedpact.scenario import Money
 from fedpact.sweeps import Sweep
 from fedpact.sweeps import sweep as run_sweep
-from fedpact.sweeps.running import METRICS
+from fedpact.sweeps.checkpoint import remove_pieces
+from fedpact.sweeps.metrics import METRICS, unit_of
 from fedpact.sweeps.table import check_table_name, write_table
 
 __all__ = ["sweep"]
 
 PICTURES = (".png", ".svg", ".pdf")
+RESOLUTION, MOST_PIXELS = 200, 4000
+MOST_ROWS = 12
+INTERRUPTED = 130
 
 
 def sweep(
@@ -60,86 +69,116 @@ def sweep(
 
     Interrupted and started again in the same way, a sweep goes on where it was.
     """
-    federation = read_scenario(scenario).federation
+    read = read_scenario(scenario)
     check_table_name(output)
     picture = plot or output.with_suffix(".png")
-    _check_picture_name(picture)
+    draws = _check_picture(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
-    with counter("points") as count:
-        found = run_sweep(
-            federation,
-            vary,
-            metrics=metrics or ["ir_gaps"],
-            mechanisms=mechanisms or ["externality", "shapley"],
-            progress=count,
-            checkpoint=partial,
-        )
+    found = _run(read.federation, vary, metrics or ["ir_gaps"], mechanisms or ["externality", "shapley"], partial)
     write_table(output, found.columns())
-    drawn = _draw(found, picture, wanted=plot is not None)
-    _remove(partial)
+    if draws:
+        _draw(found, picture)
+    remove_pieces(partial)
+    files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
-        print_json(sweep_record(found))
+        print_json(sweep_record(found) | {"files": files})
         return
-    _show(found)
-    console.print(
-        f"\nNumbers written to {escape(str(output))}" + (f", picture to {escape(str(picture))}" if drawn else "")
-    )
+    _show(found, read.money)
+    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-def _check_picture_name(path: Path) -> None:
+def _run(
+    federation: Federation, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[str], partial: Path
+) -> Sweep:
+    """The sweep with a progress bar; an interrupt says what is kept."""
+    done, total = 0, 0
+    try:
+        with counter("points") as count:
+
+            def report(now: int, of: int) -> None:
+                nonlocal done, total
+                done, total = now, of
+                count(now, of)
+
+            return run_sweep(
+                federation, vary, metrics=metrics, mechanisms=mechanisms, progress=report, checkpoint=partial
+            )
+    except KeyboardInterrupt:
+        kept = f"; {done} of {total} points are kept, the same command goes on from there" if done else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _check_picture(path: Path, *, wanted: bool) -> bool:
+    """Whether to draw: refuse before any work a name that could not be written, and a picture nobody can draw."""
     with located(str(path)):
         if path.suffix.lower() not in PICTURES:
             raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
+        if path.is_dir():
+            raise InvalidInput("this is a folder; name a file in it")
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")
-
-
-def _draw(found: Sweep, path: Path, *, wanted: bool) -> bool:
-    """Draw the picture; where matplotlib is missing only a picture that was asked for is an error."""
-    from io import BytesIO  # noqa: PLC0415 - here only
-
     try:
-        figure = found.plot()
+        from fedpact.plots import new_figure  # noqa: PLC0415 - optional dependency
+
+        new_figure(1.0, 1.0)
     except MissingExtra:
         if wanted:
             raise
         return False
-    content = BytesIO()
-    figure.savefig(content, format=path.suffix[1:].lower(), dpi=200)
-    with located(str(path)):
-        replace_files({path: content.getvalue()})
     return True
 
 
-def _remove(partial: Path) -> None:
-    import shutil  # noqa: PLC0415 - here only
+def _draw(found: Sweep, path: Path) -> None:
+    figure, content = found.plot(), BytesIO()
+    dots = min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches()))
+    figure.savefig(content, format=path.suffix[1:].lower(), dpi=dots)
+    with located(str(path)):
+        replace_files({path: content.getvalue()})
 
-    shutil.rmtree(partial, ignore_errors=True)
 
-
-def _show(found: Sweep) -> None:
+def _show(found: Sweep, money: Money | None) -> None:
     grid = " x ".join(f"{axis.points.size} values of {axis.label}" for axis in found.axes)
     console.print(f"[bold]Sweep[/bold]: {escape(grid)}\n")
-    made = table("Over all points", "mechanism", "metric", "agent", "lowest", "mean", "highest", "below zero")
+    for metric in next(iter(found.metrics.values())):
+        _show_metric(found, metric)
+    if money and any(unit_of(metric) == "payoff" for metric in next(iter(found.metrics.values()))):
+        console.print(f"One unit of payoff is worth {money.per_payoff:,.10g} {escape(money.currency)}.")
+    _show_flags(found)
+
+
+def _show_metric(found: Sweep, metric: str) -> None:
+    """A table over all points; a column for points without a number only where there are some."""
+    lacks = any(np.isnan(metrics[metric]).any() for metrics in found.metrics.values())
+    columns = ["mechanism", "agent", "lowest", "mean", "highest", "below zero", *(["undefined"] if lacks else [])]
+    made = table(f"{metric} ({unit_of(metric)}) over all points", *columns)
+    agents = list(found.agents) if found.is_per_agent(metric) else ["all"]
     for mechanism, metrics in found.metrics.items():
-        for metric, values in metrics.items():
-            columns = found.agents if found.is_per_agent(metric) else ["all"]
-            flat = values.reshape(-1, len(columns))
-            for place, name in enumerate(columns[:12]):
-                numbers = flat[:, place][np.isfinite(flat[:, place])]
-                cells = (
-                    [f"{part:.4g}" for part in (numbers.min(), numbers.mean(), numbers.max())]
-                    if numbers.size
-                    else ["-"] * 3
-                )
-                below = f"{(numbers < 0).mean():.1%}" if numbers.size else "-"
-                made.add_row(MECHANISMS[mechanism].title, metric, escape(str(name)), *cells, below)
+        flat = metrics[metric].reshape(-1, len(agents))
+        for place, name in enumerate(agents[:MOST_ROWS]):
+            cells = _summary(flat[:, place])
+            made.add_row(MECHANISMS[mechanism].title, escape(name), *cells[: len(columns) - 2])
     console.print(made)
+    if len(agents) > MOST_ROWS:
+        console.print(f"... and {len(agents) - MOST_ROWS} more agents; the file holds all")
+    console.print()
+
+
+def _summary(numbers: FloatArray) -> list[str]:
+    """Lowest, mean, highest and how many are below zero, of those that are defined; and how many are not."""
+    known = numbers[~np.isnan(numbers)]
+    undefined = f"{numbers.size - known.size} of {numbers.size}"
+    if not known.size:
+        return [*["-"] * 4, undefined]
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        cells = [f"{part:.4g}" for part in (known.min(), known.mean(), known.max())]
+    return [*cells, f"{(known < 0).mean():.1%}", undefined]
+
+
+def _show_flags(found: Sweep) -> None:
     for mechanism, solved in found.solved.items():
-        missing = int((~solved).sum())
+        title, missing = MECHANISMS[mechanism].title, int((~solved).sum())
         if missing:
-            console.print(f"{MECHANISMS[mechanism].title}: no equilibrium at {missing} of {solved.size} points")
+            console.print(f"{title}: no equilibrium at {missing} of {solved.size} points")
         bound = float(found.on_boundary[mechanism].any(axis=-1).mean())
-        console.print(
-            f"{MECHANISMS[mechanism].title}: somebody contributes nothing or its cap at {bound:.1%} of the points"
-        )
+        console.print(f"{title}: somebody contributes nothing or its cap at {bound:.1%} of the points")

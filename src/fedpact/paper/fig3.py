@@ -33,7 +33,7 @@ LOW, HIGH = 0.05, 3.0
 TEXT = """\
 The gains Δ_i of three agents over training alone. Agent 1's data has weight w_01 to agent 0 and agent 0's has weight
 w_10 to agent 1, both from −3 to 3; the other weights are the paper's, γ = 0.001 and β = 0.02. {points} by {points}
-points, each solved exactly; the Nash gain left at any of them is at most {regret} of a unit of payoff.
+points, each solved exactly; the Nash gain left at any of them is {regret} of a unit of payoff.
 
 Red is below zero, blue above, the black line is zero. Hatched is where somebody contributes nothing, so that interior
 formulas do not apply; dotted is where, at the optimum, some coalition without its helpers would leave the domain
@@ -271,6 +271,6 @@ def _caps() -> Finding:
         "The caps τ are not given, so they should not matter.",
         judge(max(changes) <= SAME),
         f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = 200, 1000 "
-        f"and ∞ the gains on a grid of {COARSE} by {COARSE} points change by at most {within(max(changes))}.",
+        f"and ∞ the gains on a grid of {COARSE} by {COARSE} points change by {within(max(changes))}.",
         expected=Judgement.CONFIRMED,
     )

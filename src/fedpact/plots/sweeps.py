@@ -1,13 +1,15 @@
 """Pictures of sweeps: curves over one parameter, heat maps over two.
 
-In heat maps red is below zero and blue above, with the sign of the number at zero drawn as a line, so that no reader
+In heat maps red is below zero and blue above, with the numbers' change of sign drawn as a line, so that no reader
 depends on the colours. Where some agent contributes nothing or its cap, the picture is hatched lightly; where some
-coalition leaves the domain of the payoffs, it is dotted; where there is no equilibrium, it is grey.
+coalition leaves the domain of the payoffs, it is dotted; where a number is undefined or infinite, it is grey, and
+crossed where there is no equilibrium.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import numpy as np
 from fedpact.arrays import FloatArray
 from fedpact.mechanisms import MECHANISMS
 from fedpact.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
+from fedpact.plots.scales import Scale, scale_of
+from fedpact.sweeps.metrics import unit_of
 
 if TYPE_CHECKING:
     from fedpact.sweeps import Sweep
@@ -24,193 +28,105 @@ __all__ = ["heat_map", "mark_regions", "plot_sweep", "region_legend", "signed_li
 BELOW_TO_ABOVE = ("#67000d", "#cb181d", "#fc9272", "#f7f7f7", "#9ecae1", "#2171b5", "#08306b")
 GREY = "#d9d9d9"
 HATCHING = "#00000045"
-BOUNDARY, OUTSIDE = "///", "..."
+BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
 LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
 DASHES = ("-", "--", "-.", ":")
 MOST_AGENTS = 8
-PANEL = 2.5
-SIGNED = 1e-12
+MOST_ROWS = 8  # of panels in a picture
+MOST_MARKED = 25  # points of a curve
+LONGEST_NAME, LONGEST_LABEL = 24, 34
+PANEL = 2.5  # inches
+CURVE = (3.1, 2.3)
+LETTERS = 11  # in an inch of a legend
+NOTHING = 1e-9  # of the largest number of a map
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Map:
+    """One panel: a number for each point of the grid."""
+
+    mechanism: str
+    metric: str
+    head: str
+    values: FloatArray
 
 
 def plot_sweep(sweep: Sweep, *, figure: Any = None) -> Any:
-    """Every metric of a sweep under every mechanism."""
-    rows = [(mechanism, metric) for metric in next(iter(sweep.metrics.values())) for mechanism in sweep.metrics]
-    if len(sweep.shape) == 1:
-        return _curves(sweep, rows, figure)
-    return _maps(sweep, rows, figure)
+    """Every metric of a sweep under every mechanism, as far as a picture holds them."""
+    return _curves(sweep, figure) if len(sweep.shape) == 1 else _maps(sweep, figure)
 
 
-def _curves(sweep: Sweep, rows: Sequence[tuple[str, str]], figure: Any) -> Any:
-    metrics = list(dict.fromkeys(metric for _, metric in rows))
-    mechanisms = list(sweep.metrics)
-    figure = figure or new_figure(1.2 + 3.1 * len(mechanisms), 0.6 + 2.3 * len(metrics))
+def _metrics(sweep: Sweep) -> list[str]:
+    return list(next(iter(sweep.metrics.values())))
+
+
+# Curves
+
+
+def _curves(sweep: Sweep, figure: Any) -> Any:
+    metrics, mechanisms = _metrics(sweep)[:MOST_ROWS], list(sweep.metrics)
+    figure = figure or new_figure(1.2 + CURVE[0] * len(mechanisms), 0.6 + CURVE[1] * len(metrics))
     panels = figure.subplots(len(metrics), len(mechanisms), squeeze=False, sharex=True, sharey="row")
-    axis = sweep.axes[0]
+    scale = scale_of(sweep.axes[0].points)
     for row, metric in enumerate(metrics):
         for column, mechanism in enumerate(mechanisms):
             panel = panels[row, column]
-            _draw_curves(panel, axis.points, _series(sweep, mechanism, metric))
+            _draw_curves(panel, scale, _series(sweep, mechanism, metric))
+            _shade_unsolved(panel, scale, sweep.solved[mechanism])
             _dress(panel)
             if row == 0:
                 panel.set_title(MECHANISMS[mechanism].title, loc="left")
             if column == 0:
-                panel.set_ylabel(metric)
+                panel.set_ylabel(_with_unit(metric))
             if row == len(metrics) - 1:
-                panel.set_xlabel(axis.label)
-            if _is_logarithmic(axis.points):
-                panel.set_xscale("log")
-    named = max((panel for panel in panels.flat), key=lambda panel: len(panel.get_legend_handles_labels()[0]))
-    handles, labels = named.get_legend_handles_labels()
-    if len(handles) > 1:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+                panel.set_xlabel(_short(sweep.axes[0].label, LONGEST_LABEL))
+    scale.dress(panels[0, 0].xaxis)
+    _name_curves(figure, panels)
+    _tell_left_out(figure, len(_metrics(sweep)), "metrics")
     return figure
 
 
-def _draw_curves(panel: Any, points: FloatArray, series: Sequence[tuple[str, FloatArray]]) -> None:
+def _draw_curves(panel: Any, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
     numbers = np.concatenate([values for _, values in series])
     finite = numbers[np.isfinite(numbers)]
     if finite.size and finite.min() < 0 < finite.max():
         panel.axhline(0.0, color=FAINT, linewidth=0.8)
-    marker = "o" if points.size <= 25 else None
     for place, (label, values) in enumerate(series):
+        rising = values[scale.order]
         panel.plot(
-            points,
-            np.where(np.isfinite(values), values, np.nan),
+            scale.places,
+            np.where(np.isfinite(rising), rising, np.nan),
             label=label,
             color=LINES[place % len(LINES)],
             linestyle=DASHES[place % len(DASHES)],
-            marker=marker,
+            marker="o" if rising.size <= MOST_MARKED else None,
             markersize=3,
         )
 
 
-def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
-    """The curves or maps of one metric: one per agent while they can be told apart, else the range over agents."""
-    values = sweep.metrics[mechanism][metric]
-    if not sweep.is_per_agent(metric):
-        return [(metric, values)]
-    if len(sweep.agents) <= MOST_AGENTS:
-        return [(name, values[..., agent]) for agent, name in enumerate(sweep.agents)]
-    return [
-        ("lowest of all agents", values.min(axis=-1)),
-        ("mean of all agents", values.mean(axis=-1)),
-        ("highest of all agents", values.max(axis=-1)),
-    ]
+def _shade_unsolved(panel: Any, scale: Scale, solved: np.ndarray) -> None:
+    """A grey band where there is no equilibrium."""
+    for start, stop in _runs(~solved[scale.order]):
+        panel.axvspan(scale.edges[start], scale.edges[stop], facecolor=GREY, edgecolor="none", zorder=0)
+    panel.set_xlim(scale.edges[0], scale.edges[-1])
 
 
-def _maps(sweep: Sweep, rows: Sequence[tuple[str, str]], figure: Any) -> Any:
-    series = {row: _series(sweep, *row) for row in rows}
-    width = max(len(maps) for maps in series.values())
-    figure = figure or new_figure(1.5 + PANEL * width, 0.7 + PANEL * len(rows))
-    panels = figure.subplots(len(rows), width, squeeze=False)
-    limits = {
-        metric: signed_limits([v for row in rows if row[1] == metric for _, v in series[row]]) for _, metric in rows
-    }
-    for row, (mechanism, metric) in enumerate(rows):
-        drawn = None
-        for column in range(width):
-            panel = panels[row, column]
-            if column >= len(series[mechanism, metric]):
-                panel.set_axis_off()
-                continue
-            label, values = series[mechanism, metric][column]
-            drawn = heat_map(panel, sweep, values, limits[metric])
-            mark_regions(panel, sweep, mechanism)
-            panel.set_title(_head(sweep, mechanism, metric, label), loc="left", fontsize=9)
-            _name_axes(panel, sweep, left=column == 0, below=row == len(rows) - 1)
-        figure.colorbar(drawn, ax=list(panels[row]), label=metric, shrink=0.85, pad=0.02)
-    region_legend(figure, sweep)
-    return figure
+def _runs(flags: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Where flags are set: from which on, and before which they end."""
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    return ((int(start), int(stop)) for start, stop in changes.reshape(-1, 2))
 
 
-def _head(sweep: Sweep, mechanism: str, metric: str, label: str) -> str:
-    title = MECHANISMS[mechanism].title
-    return f"{title}: {label}" if sweep.is_per_agent(metric) else title
-
-
-def _name_axes(panel: Any, sweep: Sweep, *, left: bool, below: bool) -> None:
-    first, second = sweep.axes
-    if left:
-        panel.set_ylabel(first.label)
-    if below:
-        panel.set_xlabel(second.label)
-    if _is_logarithmic(first.points):
-        panel.set_yscale("log")
-    if _is_logarithmic(second.points):
-        panel.set_xscale("log")
-
-
-def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
-    """The range of colours: even around zero where there are both signs or only negative numbers."""
-    numbers = np.concatenate([values[np.isfinite(values)].ravel() for values in maps])
-    if not numbers.size:
-        return 0.0, 1.0
-    low, high = float(numbers.min()), float(numbers.max())
-    if low < 0:
-        size = max(-low, high)
-        return -size, size
-    return (0.0, high) if high > 0 else (0.0, 1.0)
-
-
-def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
-    """One map: the first axis upwards, the second to the right."""
-    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional dependency
-
-    first, second = (axis.points for axis in sweep.axes)
-    low, high = limits
-    colours = BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:]
-    chart = LinearSegmentedColormap.from_list("signed", colours).with_extremes(bad=GREY)
-    shown = np.ma.masked_invalid(values)
-    drawn = panel.pcolormesh(second, first, shown, cmap=chart, vmin=low, vmax=high, shading="nearest", rasterized=True)
-    finite = np.where(np.isfinite(values), values, np.nan)
-    if low < 0 and min(values.shape) > 1 and np.nanmin(finite) < -SIGNED and np.nanmax(finite) > SIGNED:
-        panel.contour(second, first, finite, levels=[0.0], colors=INK, linewidths=1.0)
-    return drawn
-
-
-def mark_regions(panel: Any, sweep: Sweep, mechanism: str) -> None:
-    """Hatch where somebody contributes nothing or its cap, dots where a coalition leaves the domain."""
-    if min(sweep.shape) < 2:
-        return
-    first, second = (axis.points for axis in sweep.axes)
-    boundary = sweep.on_boundary[mechanism].any(axis=-1)
-    outside = sweep.solved[mechanism] & ~sweep.in_domain[mechanism]
-    for region, hatch in ((boundary, BOUNDARY), (outside, OUTSIDE)):
-        if region.any():
-            laid = panel.contourf(
-                second, first, region.astype(float), levels=[0.5, 1.5], colors="none", hatches=[hatch]
-            )
-            laid.set_edgecolor(HATCHING)
-            laid.set_linewidth(0.0)
-        if region.any() and not region.all():
-            panel.contour(second, first, region.astype(float), levels=[0.5], colors=FAINT, linewidths=0.6)
-
-
-def region_legend(figure: Any, sweep: Sweep) -> None:
-    """What hatching, dots and grey mean, below the panels."""
+def _name_curves(figure: Any, panels: np.ndarray) -> None:
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
 
-    handles = []
-    if any(flags.any() for flags in sweep.on_boundary.values()):
-        handles.append(
-            Patch(
-                facecolor="none",
-                edgecolor=FAINT,
-                linewidth=0.6,
-                hatch=BOUNDARY,
-                label="somebody contributes nothing or its cap",
-            )
-        )
-    if any((sweep.solved[name] & ~sweep.in_domain[name]).any() for name in sweep.metrics):
-        handles.append(
-            Patch(
-                facecolor="none", edgecolor=FAINT, linewidth=0.6, hatch=OUTSIDE, label="a coalition leaves the domain"
-            )
-        )
-    if not all(flags.all() for flags in sweep.solved.values()):
-        handles.append(Patch(facecolor=GREY, label="no equilibrium"))
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
+    fullest = max(panels.flat, key=lambda panel: len(panel.get_legend_handles_labels()[0]))
+    handles, labels = fullest.get_legend_handles_labels()
+    if len(handles) == 1:
+        handles, labels = [], []
+    if any(panel.patches for panel in panels.flat):
+        handles, labels = [*handles, Patch(facecolor=GREY)], [*labels, "no equilibrium"]
+    _legend(figure, handles, labels)
 
 
 def _dress(panel: Any) -> None:
@@ -220,9 +136,178 @@ def _dress(panel: Any) -> None:
     panel.set_axisbelow(True)
 
 
-def _is_logarithmic(points: FloatArray) -> bool:
-    """Whether points are spaced evenly in their logarithms rather than evenly."""
-    if points.size < 3 or points.min() <= 0 or not np.isfinite(points).all():
-        return False
-    ratios, steps = np.diff(np.log(points)), np.diff(points)
-    return bool(np.ptp(ratios) < np.ptp(steps / np.abs(steps).max()))
+# Maps
+
+
+def _maps(sweep: Sweep, figure: Any) -> Any:
+    rows = [row for metric in _metrics(sweep) for row in _rows(sweep, metric)]
+    shown = rows[:MOST_ROWS]
+    width = max(len(row) for row in shown)
+    figure = figure or new_figure(1.5 + PANEL * width, 0.7 + (PANEL + 0.15) * len(shown))
+    panels = figure.subplots(len(shown), width, squeeze=False)
+    for line, row in enumerate(shown):
+        metric = row[0].metric
+        limits = signed_limits([each.values for other in rows for each in other if each.metric == metric])
+        for column, each in enumerate(row):
+            panel = panels[line, column]
+            drawn = heat_map(panel, sweep, each.values, limits)
+            mark_regions(panel, sweep, each.mechanism)
+            panel.set_title(each.head, loc="left", fontsize=9)
+            _name_axes(panel, sweep, left=column == 0, below=line == len(shown) - 1 or column >= len(shown[line + 1]))
+        for panel in panels[line, len(row) :]:
+            panel.set_axis_off()
+        figure.colorbar(drawn, ax=list(panels[line, : len(row)]), label=_with_unit(metric), shrink=0.9, pad=0.02)
+    region_legend(figure, sweep)
+    _tell_left_out(figure, len(rows), "rows of maps")
+    return figure
+
+
+def _rows(sweep: Sweep, metric: str) -> list[list[_Map]]:
+    """The panels of a metric: the mechanisms side by side, or below each other if there are agents side by side."""
+    found = [
+        [
+            _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [MECHANISMS[name].title, label])), values=v)
+            for label, v in _series(sweep, name, metric)
+        ]
+        for name in sweep.metrics
+    ]
+    return found if sweep.is_per_agent(metric) else [[row[0] for row in found]]
+
+
+def _name_axes(panel: Any, sweep: Sweep, *, left: bool, below: bool) -> None:
+    first, second = sweep.axes
+    if left:
+        panel.set_ylabel(_short(first.label, LONGEST_LABEL))
+    if below:
+        panel.set_xlabel(_short(second.label, LONGEST_LABEL))
+
+
+def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
+    """The range of colours: even around zero where there are both signs or only negative numbers."""
+    numbers = np.concatenate([values[np.isfinite(values)].ravel() for values in maps])
+    if not numbers.size:
+        return 0.0, 1.0
+    low, high = float(numbers.min()), float(numbers.max())
+    if low < -NOTHING * high:
+        size = max(-low, high)
+        return -size, size
+    return (0.0, high) if high > 0 else (0.0, 1.0)
+
+
+def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
+    """One map: the first axis upwards, the second to the right."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional dependency
+
+    first, second = (scale_of(axis.points) for axis in sweep.axes)
+    rising = values[np.ix_(first.order, second.order)]
+    low, high = limits
+    chart = LinearSegmentedColormap.from_list("signed", BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:])
+    chart.set_bad(GREY)
+    shown = np.ma.masked_invalid(rising)
+    drawn = panel.pcolormesh(second.edges, first.edges, shown, cmap=chart, vmin=low, vmax=high, rasterized=True)
+    finite = np.where(np.isfinite(rising), rising, np.nan)
+    least = NOTHING * max(-low, high)
+    if low < 0 and min(rising.shape) > 1 and (finite < -least).any() and (finite > least).any():
+        clear = np.where(np.abs(finite) <= least, 0.0, finite)  # no lines around rounding
+        panel.contour(second.places, first.places, clear, levels=[0.0], colors=INK, linewidths=1.0)
+    second.dress(panel.xaxis)
+    first.dress(panel.yaxis)
+    return drawn
+
+
+def mark_regions(panel: Any, sweep: Sweep, mechanism: str) -> None:
+    """Hatch where somebody contributes nothing or its cap, dots where a coalition leaves the domain."""
+    first, second = (scale_of(axis.points) for axis in sweep.axes)
+    for _, hatch, flags in _regions(sweep, mechanism):
+        if not flags.any():
+            continue
+        # Every cell's flag at its own corners: the border of the region is that of its cells.
+        region = flags[np.ix_(first.order, second.order)].astype(float).repeat(2, axis=0).repeat(2, axis=1)
+        where = (second.doubled(), first.doubled(), region)
+        laid = panel.contourf(*where, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+        laid.set_edgecolor(HATCHING)
+        laid.set_linewidth(0.0)
+        if not flags.all():
+            panel.contour(*where, levels=[0.5], colors=FAINT, linewidths=0.6)
+
+
+def _regions(sweep: Sweep, mechanism: str) -> list[tuple[str, str, np.ndarray]]:
+    """What is marked, how, and where."""
+    solved = sweep.solved[mechanism]
+    boundary = solved & sweep.on_boundary[mechanism].any(axis=-1)
+    return [
+        ("somebody contributes nothing or its cap", BOUNDARY, boundary),
+        ("a coalition leaves the domain", OUTSIDE, solved & ~sweep.in_domain[mechanism]),
+        ("no equilibrium", UNSOLVED, ~solved),
+    ]
+
+
+def region_legend(figure: Any, sweep: Sweep) -> None:
+    """What hatching, dots and grey mean, below the panels."""
+    from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
+
+    marks = [region for mechanism in sweep.metrics for region in _regions(sweep, mechanism)]
+    seen = {label: hatch for label, hatch, flags in marks if flags.any()}
+    handles = []
+    for label, hatch, _ in marks[: len(marks) // len(sweep.metrics)]:
+        if label in seen:
+            face = GREY if hatch == UNSOLVED else "none"
+            handles.append(Patch(facecolor=face, edgecolor=FAINT, linewidth=0.6, hatch=hatch, label=label))
+    if _has_undefined(sweep):
+        handles.append(Patch(facecolor=GREY, label="undefined or infinite"))
+    _legend(figure, handles, [handle.get_label() for handle in handles])
+
+
+def _has_undefined(sweep: Sweep) -> bool:
+    """Whether some number is missing although there is an equilibrium."""
+    return any(
+        not np.isfinite(values[sweep.solved[mechanism]]).all()
+        for mechanism, metrics in sweep.metrics.items()
+        for values in metrics.values()
+    )
+
+
+# Both
+
+
+def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
+    """The curves or maps of one metric: one per agent while they can be told apart, else the range over agents."""
+    values = sweep.metrics[mechanism][metric]
+    if not sweep.is_per_agent(metric):
+        return [("", values)]
+    if len(sweep.agents) <= MOST_AGENTS:
+        return [(_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
+    with np.errstate(invalid="ignore"):
+        mean = values.mean(axis=-1)
+    low, high = values.min(axis=-1), values.max(axis=-1)
+    return [("lowest of all agents", low), ("mean of all agents", mean), ("highest of all agents", high)]
+
+
+def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Below the panels, in as many columns as fit."""
+    if handles:
+        widest = (max(len(label) for label in labels) + 6) / LETTERS
+        columns = max(1, min(len(labels), int(figure.get_size_inches()[0] / widest)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def _tell_left_out(figure: Any, count: int, what: str) -> None:
+    if count > MOST_ROWS:
+        figure.suptitle(f"The first {MOST_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
+
+
+def _with_unit(metric: str) -> str:
+    return f"{metric}\n({unit_of(metric)})"
+
+
+def _name(name: str) -> str:
+    """An agent's name; legends leave out what begins with _."""
+    short = _short(name, LONGEST_NAME)
+    return f" {short}" if short.startswith("_") else short
+
+
+def _short(text: str, longest: int) -> str:
+    """A text on one line, with its middle left out if it is long; dollar signs are no mathematics."""
+    line = " ".join(text.split())
+    short = line if len(line) <= longest else f"{line[: longest // 2]}…{line[1 - longest // 2 :]}"
+    return short.replace("$", r"\$")

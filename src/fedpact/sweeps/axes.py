@@ -11,15 +11,16 @@
 | `caps[i]`, `values[i]`  | what an agent can contribute at most; money per unit of payoff      |
 | `beta[i]`, `beta`       | a parameter of the payoff family, also `payoff.beta`                |
 
-Agents are given by number or by name. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in
-their logarithms; or a list, `0.1,0.2,0.5`.
+Agents are given by name or by number; where a name is a number too, the name counts. A name may hold commas, brackets
+and equals signs. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in their logarithms; or a
+list, `0.1,0.2,0.5`. They may fall, and must differ from one another. Two axes may not set the same number.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,13 @@ from fedpact.arrays import FloatArray, frozen
 from fedpact.batch import Batch
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.sweeps.values import parse_values
 
-__all__ = ["Axis", "batch_at", "parse_axis"]
+__all__ = ["Axis", "batch_at", "check_axes", "parse_axis"]
 
-WRITTEN = re.compile(r"\s*(?P<name>[A-Za-z_.]+)\s*(\[(?P<index>[^\]]*)\])?\s*=\s*(?P<points>.+?)\s*")
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
-MOST_POINTS = 1_000_000
+MOST_LISTED = 6  # names in a message
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,16 +70,30 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     >>> parse_axis("weights[North,1]=0:1:5", pair).points.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    match = WRITTEN.fullmatch(written)
-    if match is None:
-        raise InvalidInput(f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}")
-    name, index = match["name"], match["index"]
-    field = _field(name, federation)
-    label = name if index is None else f"{name}[{index.strip()}]"
+    label, index, values = _taken_apart(written)
+    field = _field(label.partition("[")[0].strip(), federation)
     places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
-    axis = Axis(label=label, field=field, places=places, points=_points(label, match["points"]))
-    _check_extremes(axis, federation)
+    if not places[0].size:
+        raise InvalidInput(f"{label} varies nothing: it is about the weights between agents, and there is only one")
+    axis = Axis(label=label, field=field, places=places, points=frozen(parse_values(label, values)))
+    check_axes(federation, [axis])
     return axis
+
+
+def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
+    """Axes must not set the same number, and the federations at the corners of the grid must exist.
+
+    What federations may be is a matter of signs and of being finite, so the others exist if those at the corners do.
+    """
+    if len(axes) == 2:
+        _check_overlap(*axes, federation)
+    ends = [np.unique([axis.points.min(), axis.points.max()]) for axis in axes]
+    for corner in product(*ends):
+        try:
+            batch_at(federation, axes, [np.array([value]) for value in corner])[0]
+        except InvalidInput as error:
+            where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
+            raise InvalidInput(f"there is no federation with {where}: {error}") from error
 
 
 def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> Batch:
@@ -105,6 +120,15 @@ def _starts(federation: Federation) -> Mapping[str, FloatArray]:
     return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
 
 
+def _taken_apart(written: str) -> tuple[str, str | None, str]:
+    """The label, what stands in its brackets if there are any, and the values, which hold neither = nor brackets."""
+    label, equals, values = (part.strip() for part in written.rpartition("="))
+    name, bracket, index = label.partition("[")
+    if not equals or not name or not values or (bracket and not index.endswith("]")):
+        raise InvalidInput(f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}")
+    return label, index.removesuffix("]") if bracket else None, values
+
+
 def _field(name: str, federation: Federation) -> str:
     parameters = federation.payoff.parameters
     known = {"weights": "weights", "costs": "costs", "costs.linear": "costs", "costs.quadratic": "quadratic"}
@@ -117,22 +141,33 @@ def _field(name: str, federation: Federation) -> str:
 
 
 def _pairs(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
-    n_agents = federation.n_agents
-    others = ~np.eye(n_agents, dtype=bool)
+    """The rows and columns of the weights meant; with everybody on either side, those of different agents."""
+    chosen = ~np.eye(federation.n_agents, dtype=bool)
     if index is None:
-        return np.nonzero(others)
-    parts = index.split(",")
-    if len(parts) != 2:
-        raise InvalidInput(f"{label} needs two agents, the one that receives and the one that gives: weights[0,1]")
-    row, column = (_agent(label, part, federation) for part in parts)
+        return np.nonzero(chosen)
+    row, column = _two_agents(label, index, federation)
     if row is not None and column is not None:
         return np.array([row]), np.array([column])
-    chosen = others.copy()
     if row is not None:
-        chosen[np.arange(n_agents) != row] = False
+        chosen[np.arange(federation.n_agents) != row] = False
     if column is not None:
-        chosen[:, np.arange(n_agents) != column] = False
+        chosen[:, np.arange(federation.n_agents) != column] = False
     return np.nonzero(chosen)
+
+
+def _two_agents(label: str, index: str, federation: Federation) -> tuple[int | None, int | None]:
+    """The agents of a pair; names may hold commas, so every comma is tried as the one between them."""
+    parts = index.split(",")
+    splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
+    if not splits:
+        raise InvalidInput(
+            f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
+        )
+    known = [split for split in splits if all(_is_agent(part, federation) for part in split)]
+    if len(known) > 1:
+        raise InvalidInput(f"{label} can be read as more than one pair of agents; give them by number")
+    row, column = (known or splits)[0]
+    return _agent(label, row, federation), _agent(label, column, federation)
 
 
 def _agents(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
@@ -140,53 +175,41 @@ def _agents(label: str, index: str | None, federation: Federation) -> tuple[np.n
     return (np.arange(federation.n_agents) if agent is None else np.array([agent]),)
 
 
+def _is_agent(given: str, federation: Federation) -> bool:
+    return given.strip() == EVERYBODY or _number_of(given, federation) is not None
+
+
 def _agent(label: str, given: str, federation: Federation) -> int | None:
     """The number of an agent; None for everybody."""
-    given = given.strip()
-    if given == EVERYBODY:
+    if given.strip() == EVERYBODY:
         return None
-    if given in federation.agent_names:
-        return federation.agent_names.index(given)
-    if given.isdecimal() and int(given) < federation.n_agents:
-        return int(given)
-    raise InvalidInput(
-        f"{label}: there is no agent {given!r}; agents are numbered 0 to {federation.n_agents - 1}, "
-        f"or called by name: {', '.join(federation.agent_names[:6])}{', ...' if federation.n_agents > 6 else ''}"
-    )
+    agent = _number_of(given, federation)
+    if agent is None:
+        names = ", ".join(federation.agent_names[:MOST_LISTED]) + (", ..." * (federation.n_agents > MOST_LISTED))
+        raise InvalidInput(
+            f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
+            f"or called by name: {names}"
+        )
+    return agent
 
 
-def _points(label: str, written: str) -> FloatArray:
-    parts = written.split(":")
-    if len(parts) == 1:
-        return frozen(np.array([_number(label, part) for part in written.split(",")]))
-    if len(parts) not in {3, 4} or (len(parts) == 4 and parts[3].strip() != "log"):
-        raise InvalidInput(f"{label}: values must be start:stop:count, start:stop:count:log or a list, got {written!r}")
-    start, stop = _number(label, parts[0]), _number(label, parts[1])
-    if not parts[2].strip().isdecimal() or not 1 <= int(parts[2]) <= MOST_POINTS:
-        raise InvalidInput(f"{label}: the count must be a whole number from 1 to {MOST_POINTS}, got {parts[2]!r}")
-    if not (np.isfinite(start) and np.isfinite(stop)):
-        raise InvalidInput(f"{label}: a range needs finite ends, got {written!r}; list the values instead")
-    if len(parts) == 3:
-        return frozen(np.linspace(start, stop, int(parts[2])))
-    if start <= 0 or stop <= 0:
-        raise InvalidInput(f"{label}: a logarithmic range needs positive ends, got {written!r}")
-    return frozen(np.geomspace(start, stop, int(parts[2])))
+def _number_of(given: str, federation: Federation) -> int | None:
+    names, short = federation.agent_names, given.strip()
+    for name in (given, short):
+        if name in names:
+            return names.index(name)
+    is_number = short.isdecimal() and len(short) <= len(str(federation.n_agents)) and int(short) < federation.n_agents
+    return int(short) if is_number else None
 
 
-def _number(label: str, written: str) -> float:
-    try:
-        number = float(written)
-    except ValueError as error:
-        raise InvalidInput(f"{label}: {written.strip()!r} is not a number; {EXAMPLE}") from error
-    if np.isnan(number):
-        raise InvalidInput(f"{label}: values must be numbers, got {written.strip()!r}")
-    return number
-
-
-def _check_extremes(axis: Axis, federation: Federation) -> None:
-    """The federations at the ends of the range must exist; rules of federations are about signs, so all others do."""
-    for value in (axis.points.min(), axis.points.max()):
-        try:
-            batch_at(federation, [axis], [np.array([value])])[0]
-        except InvalidInput as error:
-            raise InvalidInput(f"{axis.label} cannot be {value:g}: {error}") from error
+def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
+    if first.field != second.field:
+        return
+    shape = (federation.n_agents,) * len(first.places)
+    numbers = (np.ravel_multi_index(axis.places, shape) for axis in (first, second))
+    both = np.intersect1d(*numbers)
+    if both.size:
+        index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
+        raise InvalidInput(
+            f"{first.label} and {second.label} both set {first.field}[{index}]; vary two parameters that do not overlap"
+        )

@@ -1,26 +1,26 @@
 """Finished pieces of a long sweep on disk, so that an interrupted one goes on where it was.
 
-The folder holds a file that says which sweep it belongs to and one file per finished piece. Pieces of another sweep,
-or of another version of fedpact, are never used.
+A piece's file is named after its sweep, whose number stands for everything that makes a sweep what it is. So pieces of
+another sweep, or of another version of fedpact, are never used, even if two sweeps write into one folder at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import zipfile
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
 from fedpact.errors import InvalidInput
-from fedpact.files import replace_files
+from fedpact.files import located, replace_files
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "remove_pieces"]
 
-IDENTITY = "sweep.txt"
+PIECE = re.compile(r"[0-9a-f]{32}-[a-z]+-\d+-\d+\.npz|\.[0-9a-f]{32}\.tmp")  # the latter is a piece half written
 
 
 class Checkpoint:
@@ -29,44 +29,60 @@ class Checkpoint:
     Parameters
     ----------
     folder
-        Made if it is not there; emptied if it belongs to another sweep.
+        Made if it is not there; pieces of other sweeps in it are removed.
     identity
         Whatever tells this sweep from others.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
         self.folder = folder
-        digest = hashlib.sha256(identity.encode()).hexdigest()
+        self._number = hashlib.sha256(identity.encode()).hexdigest()[:32]
         try:
-            if folder.is_dir() and self._says() != digest:
-                if self._says() is None and any(folder.iterdir()):
-                    raise InvalidInput(f"{folder} is in the way: it holds something else; move it or name another file")
-                shutil.rmtree(folder)
             folder.mkdir(exist_ok=True)
-            replace_files({folder / IDENTITY: digest.encode()})
+            self._remove_others()
         except OSError as error:
-            raise InvalidInput(f"{folder}: intermediate results cannot be kept there: {error.strerror}") from error
+            raise InvalidInput(
+                f"{folder}: intermediate results cannot be kept there: {error.strerror}; name another file"
+            ) from error
 
-    def load(self, piece: str) -> dict[str, np.ndarray] | None:
-        """A finished piece, or None."""
-        try:
-            with np.load(self.folder / f"{piece}.npz", allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
-        except (OSError, ValueError, zipfile.BadZipFile):  # not there, or cut off: it is worked out anew
+    def load(self, piece: str, like: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
+        """A finished piece, if it is there, whole, and has arrays of these names and shapes."""
+        path = self._path(piece)
+        if not path.exists():
             return None
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                found = {name: stored[name] for name in stored.files}
+        except Exception:  # whatever a damaged file raises: the piece is worked out anew
+            return None
+        return found if {name: array.shape for name, array in found.items()} == dict(like) else None
 
     def save(self, piece: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep a finished piece, whole or not at all."""
         content = BytesIO()
         np.savez(content, **arrays)  # type: ignore[arg-type]
-        replace_files({self.folder / f"{piece}.npz": content.getvalue()})
+        with located(str(self._path(piece))):
+            replace_files({self._path(piece): content.getvalue()})
 
-    def remove(self) -> None:
-        """Throw the pieces away: the sweep is done."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def _path(self, piece: str) -> Path:
+        return self.folder / f"{self._number}-{piece}.npz"
 
-    def _says(self) -> str | None:
-        try:
-            return (self.folder / IDENTITY).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
+    def _remove_others(self) -> None:
+        for path in self.folder.iterdir():
+            if not PIECE.fullmatch(path.name):
+                raise InvalidInput(
+                    f"{self.folder} is in the way: it holds {path.name!r}, which is no piece of a sweep; "
+                    f"move it or name another file"
+                )
+        for path in self.folder.iterdir():
+            if path.suffix == ".npz" and not path.name.startswith(self._number):
+                path.unlink(missing_ok=True)
+
+
+def remove_pieces(folder: Path) -> None:
+    """Throw all pieces away, and the folder if nothing else is in it."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if PIECE.fullmatch(path.name):
+                path.unlink()
+        folder.rmdir()

@@ -49,24 +49,32 @@ class Sweep:
         return next(iter(self.metrics.values()))[metric].ndim > len(self.shape)
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags."""
+        """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
+
+        A parameter that has the name of a metric's column, as the costs of an agent may, is called "varied costs[...]".
+        """
         grids = np.meshgrid(*(axis.points for axis in self.axes), indexing="ij")
-        size = int(np.prod(self.shape))
-        columns: dict[str, list[Any]] = {axis.label: [] for axis in self.axes} | {"mechanism": []}
-        for mechanism, found in self.metrics.items():
-            for axis, grid in zip(self.axes, grids, strict=True):
-                columns[axis.label] += grid.ravel().tolist()
-            columns["mechanism"] += [mechanism] * size
-            for metric, numbers in found.items():
-                if self.is_per_agent(metric):
-                    for agent, name in enumerate(self.agents):
-                        columns.setdefault(f"{metric}[{name}]", []).extend(numbers[..., agent].ravel().tolist())
-                else:
-                    columns.setdefault(metric, []).extend(numbers.ravel().tolist())
-            columns.setdefault("solved", []).extend(self.solved[mechanism].ravel().tolist())
-            columns.setdefault("on_boundary", []).extend(self.on_boundary[mechanism].any(axis=-1).ravel().tolist())
-            columns.setdefault("in_domain", []).extend(self.in_domain[mechanism].ravel().tolist())
+        parts = [self._columns_of(mechanism) for mechanism in self.metrics]
+        count, size = len(parts), int(np.prod(self.shape))
+        columns: dict[str, list[Any]] = {}
+        for axis, grid in zip(self.axes, grids, strict=True):
+            name = f"varied {axis.label}" if axis.label in parts[0] else axis.label
+            columns[name] = grid.ravel().tolist() * count
+        columns["mechanism"] = [mechanism for mechanism in self.metrics for _ in range(size)]
+        for name in parts[0]:
+            columns[name] = [number for part in parts for number in part[name].ravel().tolist()]
         return columns
+
+    def _columns_of(self, mechanism: str) -> dict[str, np.ndarray]:
+        """The metrics and flags of one mechanism, by the names of their columns."""
+        columns: dict[str, np.ndarray] = {}
+        for metric, numbers in self.metrics[mechanism].items():
+            if self.is_per_agent(metric):
+                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
+            else:
+                columns[metric] = numbers
+        flags = (self.solved[mechanism], self.on_boundary[mechanism].any(axis=-1), self.in_domain[mechanism])
+        return columns | dict(zip(("solved", "on_boundary", "in_domain"), flags, strict=True))
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""

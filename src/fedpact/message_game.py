@@ -1,0 +1,270 @@
+"""The message game behind the Externality mechanism (Sharma and Teneketzis 2012; section 3.2 of the paper).
+
+C_j are the agents that j's data matters to, w_ij != 0, j among them, in a fixed cyclic order. Agent i sends, for every
+j that matters to it, a proposal x^i_j in [0, cap_j] and a price pi^i_j >= 0. With k1 and k2 the next two after i in
+C_j the outcome is
+
+    s_j   = mean of x^k_j over k in C_j
+    l_ij  = pi^{k1}_j - pi^{k2}_j
+    tax_i = sum_j [ l_ij s_j + pi^i_j (x^i_j - x^{k1}_j)^2 - pi^{k1}_j (x^{k1}_j - x^{k2}_j)^2 ],    payment = -tax.
+
+Nobody's own price enters what it pays per sample, and all terms cancel round the cycles: taxes sum to zero at every
+profile of messages. In equilibrium everybody proposes the same welfare optimum and the l_ij are the personal prices of
+`ExternalityMechanism`. With fewer than three agents in some C_j an agent would set its own price; the game is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.arrays import FloatArray, frozen
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
+from fedpact.programs.shopping import Shopper
+from fedpact.properties.certificate import Certificate, Claim
+from fedpact.properties.certify import PRECISION
+
+__all__ = ["Deviation", "GameOutcome", "MessageGame", "Messages", "cycle_prices"]
+
+FEWEST = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Messages:
+    """What everybody says: (n, n), the row sends, the column is whose data it is about.
+
+    Entries about data that does not matter to the sender are ignored.
+    """
+
+    proposals: FloatArray
+    prices: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "proposals", frozen(self.proposals))
+        object.__setattr__(self, "prices", frozen(self.prices))
+
+    def replaced(self, agent: int, proposals: ArrayLike, prices: ArrayLike) -> Messages:
+        """The same with other messages of one agent."""
+        said = {"proposals": self.proposals.copy(), "prices": self.prices.copy()}
+        said["proposals"][agent], said["prices"][agent] = np.asarray(proposals), np.asarray(prices)
+        return Messages(**said)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GameOutcome:
+    """What the game makes of messages.
+
+    Attributes
+    ----------
+    contributions
+        s_j, the mean proposal.
+    prices
+        l_ij: what agent i pays per sample of j's, (n, n).
+    payments
+        What each agent receives; they sum to zero.
+    utilities
+        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff.
+    """
+
+    contributions: FloatArray
+    prices: FloatArray
+    payments: FloatArray
+    utilities: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Deviation:
+    """The best one agent could say instead: its messages, and what it would gain."""
+
+    agent: int
+    proposals: FloatArray
+    prices: FloatArray
+    gain: float
+
+
+class MessageGame:
+    """The game form of the Externality mechanism on a federation.
+
+    Raises
+    ------
+    InvalidInput
+        If fewer than three agents draw on somebody's data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> game = MessageGame(federation)
+    >>> game.outcome(game.equilibrium_messages()).contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        weights = federation.dense_weights()
+        self._matters = weights != 0
+        users = self._matters.sum(axis=0)
+        if (users < FEWEST).any():
+            agent = int(np.argmax(users < FEWEST))
+            raise InvalidInput(
+                f"the message game needs three agents who draw on everybody's data, but the data of agent "
+                f'"{federation.agent_names[agent]}" matters to {users[agent]} only; ExternalityMechanism().solve and '
+                f"negotiate(..., game=False) make the same deal without the game"
+            )
+        self._next = np.zeros(weights.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
+        for giver in range(federation.n_agents):
+            cycle = self.cycle(giver)
+            self._next[cycle, giver] = np.roll(cycle, -1)
+
+    def cycle(self, agent: int) -> np.ndarray:
+        """C_j: those an agent's data matters to, in their cyclic order."""
+        return np.flatnonzero(self._matters[:, agent])
+
+    def outcome(self, messages: Messages) -> GameOutcome:
+        """The contributions, prices, payments and utilities of any messages."""
+        proposals, prices = self._checked(messages)
+        users = self._matters.sum(axis=0)
+        contributions = proposals.sum(axis=0) / users
+        column = np.arange(self.federation.n_agents)
+        first = self._next
+        second = first[first, column]
+        distance = np.where(self._matters, proposals - proposals[first, column], 0.0) ** 2
+        personal = np.where(self._matters, prices[first, column] - prices[second, column], 0.0)
+        fines = np.where(self._matters, prices * distance, 0.0)
+        refunds = np.where(self._matters, fines[first, column], 0.0)
+        payments = -(personal * contributions + fines - refunds).sum(axis=1)
+        return GameOutcome(
+            contributions=frozen(contributions),
+            prices=frozen(personal),
+            payments=frozen(payments),
+            utilities=frozen(self._payoffs(contributions) - self.federation.costs.value(contributions) + payments),
+        )
+
+    def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
+        """Messages at which everybody proposes a welfare optimum and the prices are its personal prices.
+
+        Without `contributions` the optimum is that of `ExternalityMechanism`.
+        """
+        federation = self.federation
+        if contributions is None:
+            contributions = ExternalityMechanism().solve(federation).contributions
+        profile = federation.checked_contributions(contributions)
+        personal = personal_prices(federation, profile)
+        dense = np.asarray(personal.todense() if federation.is_sparse else personal)
+        return Messages(
+            proposals=np.where(self._matters, profile, 0.0),
+            prices=cycle_prices(dense, self._matters),
+        )
+
+    def best_deviation(self, agent: int, messages: Messages) -> Deviation:
+        """The largest gain of one agent over all its proposals and prices.
+
+        Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
+        prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.shopping`).
+        """
+        federation, here = self.federation, self.outcome(messages)
+        matters = self._matters[agent]
+        users = self._matters.sum(axis=0)
+        proposals, _ = self._checked(messages)
+        others = (proposals.sum(axis=0) - proposals[agent]) / users
+        low = np.where(matters, others, here.contributions)
+        high = np.where(matters, others + self._ceiling(here) / users, here.contributions)
+        shopper = self._shopper(agent)
+        profile = shopper.best(here.prices[agent], low, high)
+        wanted = np.where(matters, np.clip((profile - others) * users, 0.0, self._ceiling(here)), 0.0)
+        silent = np.zeros(federation.n_agents)
+        gain = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent] - here.utilities[agent])
+        stay = Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
+        return Deviation(agent=agent, proposals=wanted, prices=silent, gain=gain) if gain > 0 else stay
+
+    def certificate(self, messages: Messages) -> Certificate:
+        """Whether anybody gains by saying something else."""
+        here = self.outcome(messages)
+        payoffs = self._payoffs(here.contributions)
+        at_stake = np.abs(payoffs) + self.federation.costs.value(here.contributions) + np.abs(here.payments)
+        tols = PRECISION * at_stake + 1e-14 * self.federation.values
+        best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
+        gains = np.array([deviation.gain for deviation in best])
+        agent = int(np.argmax(gains / tols))
+        witness = {
+            "agent": self.federation.agent_names[agent],
+            "index": agent,
+            "utility": float(here.utilities[agent]),
+            "gain": float(gains[agent]),
+            "proposals": best[agent].proposals.tolist(),
+            "prices": best[agent].prices.tolist(),
+        }
+        return Certificate.judge(
+            Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one agent", witness
+        )
+
+    def _payoffs(self, contributions: FloatArray) -> FloatArray:
+        federation = self.federation
+        data = federation.data(contributions)
+        inside = data > federation.payoff.floor
+        with np.errstate(all="ignore"):
+            return np.where(inside, federation.values * federation.payoff.value(data), -np.inf)
+
+    def _ceiling(self, here: GameOutcome) -> FloatArray:
+        """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
+        far = 1e3 * (1.0 + float(here.contributions.max()))
+        return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
+
+    def _shopper(self, agent: int) -> Shopper:
+        return self._shoppers[agent]
+
+    @cached_property
+    def _shoppers(self) -> list[Shopper]:
+        federation, weights = self.federation, self.federation.dense_weights()
+        return [
+            Shopper(
+                weights=weights[agent],
+                own=agent,
+                value=float(federation.values[agent]),
+                payoff=federation.payoff.take([agent]),
+                cost=federation.costs.take([agent]),
+            )
+            for agent in range(federation.n_agents)
+        ]
+
+    def _checked(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
+        """Proposals and prices, zero where they are about data that does not matter to the sender."""
+        said = []
+        names = self.federation.agent_names
+        rules = (
+            ("proposals", messages.proposals, self.federation.caps, "between 0 and the cap"),
+            ("prices", messages.prices, np.inf, "at least zero and finite"),
+        )
+        for label, given, most, rule in rules:
+            if given.shape != self._matters.shape:
+                raise InvalidInput(f"{label} must have a row and a column per agent, got shape {given.shape}")
+            numbers = np.where(self._matters, given, 0.0)
+            wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
+            if wrong.any():
+                sender, about = map(int, np.argwhere(wrong)[0])
+                raise InvalidInput(
+                    f"{label}[{sender}, {about}] must be {rule}, got {numbers[sender, about]:g} "
+                    f'(said by "{names[sender]}" about the data of "{names[about]}")'
+                )
+            said.append(numbers)
+        return said[0], said[1]
+
+
+def cycle_prices(personal: FloatArray, matters: np.ndarray) -> FloatArray:
+    """The prices pi that give the personal prices l, (n, n): pi of the second next is pi of the next less l.
+
+    Round a cycle the l sum to zero; each cycle is shifted so that its smallest price is zero.
+    """
+    prices = np.zeros_like(personal)
+    for giver in range(personal.shape[0]):
+        cycle = np.flatnonzero(matters[:, giver])
+        steps = np.concatenate([[0.0], -np.cumsum(personal[cycle, giver])[:-1]])
+        steps = np.roll(steps, 1)  # the first of these belongs to the one after the first
+        prices[cycle, giver] = steps - steps.min()
+    return prices
