@@ -10,7 +10,7 @@ import numpy as np
 
 import fedpact as fp
 from benchmarks import games, peers
-from benchmarks.figures import Curve, Figure
+from benchmarks.figures import Curve, Figure, short
 from benchmarks.timing import best_of, once
 from fedpact.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, rows_of
@@ -45,8 +45,8 @@ def _panel(n_agents):
     best = min(runs, key=lambda peer: min(error for _, error in runs[peer]))
     seconds, error = min(runs[best], key=lambda point: point[1])
     yield Figure(
-        what=f"Shapley values, n = {n_agents}, error {_error(found.values, reference):.0e}",
-        against=f"the most accurate peer: {best.library}, {best.method}, error {error:.0e}",
+        what=f"Shapley values, n = {n_agents}, error {short(_error(found.values, reference))}",
+        against=f"the most accurate peer: {best.library}, {best.method}, error {short(error)}",
         ratio=seconds / unit,
     )
 

@@ -20,6 +20,8 @@ from fedpact.mechanisms import (
     best_response_dynamics,
     personal_prices,
 )
+from fedpact.message_game import MessageGame, Messages
+from fedpact.negotiation import Deal, negotiate
 from fedpact.outcome import Equilibria, Outcome
 from fedpact.participation import StableFederation, stable_federation
 from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
@@ -42,6 +44,7 @@ __all__ = [
     "CoalitionCache",
     "Comparison",
     "Cost",
+    "Deal",
     "Equilibria",
     "Exponential",
     "ExternalityMechanism",
@@ -51,6 +54,8 @@ __all__ = [
     "Linear",
     "Log",
     "Mechanism",
+    "MessageGame",
+    "Messages",
     "Michaelis",
     "MissingExtra",
     "Money",
@@ -76,6 +81,7 @@ __all__ = [
     "best_response_dynamics",
     "compare",
     "load_scenario",
+    "negotiate",
     "personal_prices",
     "sample_game",
     "save_scenario",

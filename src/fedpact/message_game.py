@@ -15,6 +15,7 @@ profile of messages. In equilibrium everybody proposes the same welfare optimum 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +30,7 @@ from fedpact.programs.shopping import Shopper
 from fedpact.properties.certificate import Certificate, Claim
 from fedpact.properties.certify import PRECISION
 
-__all__ = ["Deviation", "GameOutcome", "MessageGame", "Messages", "cycle_prices"]
+__all__ = ["Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "Settled", "cycle_prices"]
 
 FEWEST = 3
 
@@ -87,6 +88,86 @@ class Deviation:
     gain: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settled:
+    """What the form alone makes of messages: contributions, personal prices (n, n), and payments that sum to zero."""
+
+    contributions: FloatArray
+    prices: FloatArray
+    payments: FloatArray
+
+
+class GameForm:
+    """The rules of the game: who matters to whom, and the caps. It needs to know no weights, payoffs or costs.
+
+    Parameters
+    ----------
+    matters
+        (n, n): whether the column's data matters to the row.
+    caps, names
+        Of the agents.
+    """
+
+    def __init__(self, matters: np.ndarray, caps: FloatArray, names: Sequence[str]) -> None:
+        self.matters, self.caps, self.names = matters, caps, names
+        self.users = matters.sum(axis=0)
+        if (self.users < FEWEST).any():
+            agent = int(np.argmax(self.users < FEWEST))
+            raise InvalidInput(
+                f"the message game needs three agents who draw on everybody's data, but the data of agent "
+                f'"{names[agent]}" matters to {self.users[agent]} only; ExternalityMechanism().solve and '
+                f"negotiate(..., game=False) make the same deal without the game"
+            )
+        self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
+        for giver in range(matters.shape[0]):
+            cycle = self.cycle(giver)
+            self._next[cycle, giver] = np.roll(cycle, -1)
+
+    def cycle(self, agent: int) -> np.ndarray:
+        """C_j: those an agent's data matters to, in their cyclic order."""
+        return np.flatnonzero(self.matters[:, agent])
+
+    def settle(self, messages: Messages) -> Settled:
+        """The contributions, prices and payments of any messages."""
+        proposals, prices = self.checked(messages)
+        contributions = proposals.sum(axis=0) / self.users
+        column = np.arange(self.users.size)
+        first = self._next
+        second = first[first, column]
+        distance = np.where(self.matters, proposals - proposals[first, column], 0.0) ** 2
+        personal = np.where(self.matters, prices[first, column] - prices[second, column], 0.0)
+        fines = np.where(self.matters, prices * distance, 0.0)
+        refunds = np.where(self.matters, fines[first, column], 0.0)
+        payments = -(personal * contributions + fines - refunds).sum(axis=1)
+        return Settled(contributions=frozen(contributions), prices=frozen(personal), payments=frozen(payments))
+
+    def messages_for(self, contributions: FloatArray, personal: FloatArray) -> Messages:
+        """Messages that settle on given contributions and personal prices, the columns of which sum to zero."""
+        proposals = np.where(self.matters, contributions, 0.0)
+        return Messages(proposals=proposals, prices=cycle_prices(personal, self.matters))
+
+    def checked(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
+        """Proposals and prices, zero where they are about data that does not matter to the sender."""
+        said = []
+        rules = (
+            ("proposals", messages.proposals, self.caps, "between 0 and the cap"),
+            ("prices", messages.prices, np.inf, "at least zero and finite"),
+        )
+        for label, given, most, rule in rules:
+            if given.shape != self.matters.shape:
+                raise InvalidInput(f"{label} must have a row and a column per agent, got shape {given.shape}")
+            numbers = np.where(self.matters, given, 0.0)
+            wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
+            if wrong.any():
+                sender, about = map(int, np.argwhere(wrong)[0])
+                raise InvalidInput(
+                    f"{label}[{sender}, {about}] must be {rule}, got {numbers[sender, about]:g} "
+                    f'(said by "{self.names[sender]}" about the data of "{self.names[about]}")'
+                )
+            said.append(numbers)
+        return said[0], said[1]
+
+
 class MessageGame:
     """The game form of the Externality mechanism on a federation.
 
@@ -107,42 +188,16 @@ class MessageGame:
 
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
-        weights = federation.dense_weights()
-        self._matters = weights != 0
-        users = self._matters.sum(axis=0)
-        if (users < FEWEST).any():
-            agent = int(np.argmax(users < FEWEST))
-            raise InvalidInput(
-                f"the message game needs three agents who draw on everybody's data, but the data of agent "
-                f'"{federation.agent_names[agent]}" matters to {users[agent]} only; ExternalityMechanism().solve and '
-                f"negotiate(..., game=False) make the same deal without the game"
-            )
-        self._next = np.zeros(weights.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
-        for giver in range(federation.n_agents):
-            cycle = self.cycle(giver)
-            self._next[cycle, giver] = np.roll(cycle, -1)
-
-    def cycle(self, agent: int) -> np.ndarray:
-        """C_j: those an agent's data matters to, in their cyclic order."""
-        return np.flatnonzero(self._matters[:, agent])
+        self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
 
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
-        proposals, prices = self._checked(messages)
-        users = self._matters.sum(axis=0)
-        contributions = proposals.sum(axis=0) / users
-        column = np.arange(self.federation.n_agents)
-        first = self._next
-        second = first[first, column]
-        distance = np.where(self._matters, proposals - proposals[first, column], 0.0) ** 2
-        personal = np.where(self._matters, prices[first, column] - prices[second, column], 0.0)
-        fines = np.where(self._matters, prices * distance, 0.0)
-        refunds = np.where(self._matters, fines[first, column], 0.0)
-        payments = -(personal * contributions + fines - refunds).sum(axis=1)
+        settled = self.form.settle(messages)
+        contributions, payments = settled.contributions, settled.payments
         return GameOutcome(
-            contributions=frozen(contributions),
-            prices=frozen(personal),
-            payments=frozen(payments),
+            contributions=contributions,
+            prices=settled.prices,
+            payments=payments,
             utilities=frozen(self._payoffs(contributions) - self.federation.costs.value(contributions) + payments),
         )
 
@@ -157,10 +212,7 @@ class MessageGame:
         profile = federation.checked_contributions(contributions)
         personal = personal_prices(federation, profile)
         dense = np.asarray(personal.todense() if federation.is_sparse else personal)
-        return Messages(
-            proposals=np.where(self._matters, profile, 0.0),
-            prices=cycle_prices(dense, self._matters),
-        )
+        return self.form.messages_for(profile, dense)
 
     def best_deviation(self, agent: int, messages: Messages) -> Deviation:
         """The largest gain of one agent over all its proposals and prices.
@@ -169,9 +221,8 @@ class MessageGame:
         prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.shopping`).
         """
         federation, here = self.federation, self.outcome(messages)
-        matters = self._matters[agent]
-        users = self._matters.sum(axis=0)
-        proposals, _ = self._checked(messages)
+        matters, users = self.form.matters[agent], self.form.users
+        proposals, _ = self.form.checked(messages)
         others = (proposals.sum(axis=0) - proposals[agent]) / users
         low = np.where(matters, others, here.contributions)
         high = np.where(matters, others + self._ceiling(here) / users, here.contributions)
@@ -232,28 +283,6 @@ class MessageGame:
             )
             for agent in range(federation.n_agents)
         ]
-
-    def _checked(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
-        """Proposals and prices, zero where they are about data that does not matter to the sender."""
-        said = []
-        names = self.federation.agent_names
-        rules = (
-            ("proposals", messages.proposals, self.federation.caps, "between 0 and the cap"),
-            ("prices", messages.prices, np.inf, "at least zero and finite"),
-        )
-        for label, given, most, rule in rules:
-            if given.shape != self._matters.shape:
-                raise InvalidInput(f"{label} must have a row and a column per agent, got shape {given.shape}")
-            numbers = np.where(self._matters, given, 0.0)
-            wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
-            if wrong.any():
-                sender, about = map(int, np.argwhere(wrong)[0])
-                raise InvalidInput(
-                    f"{label}[{sender}, {about}] must be {rule}, got {numbers[sender, about]:g} "
-                    f'(said by "{names[sender]}" about the data of "{names[about]}")'
-                )
-            said.append(numbers)
-        return said[0], said[1]
 
 
 def cycle_prices(personal: FloatArray, matters: np.ndarray) -> FloatArray:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["heat_map", "mark_regions", "plot_sweep", "region_legend", "signed_limits"]
 
-BELOW_TO_ABOVE = ("#67000d", "#cb181d", "#fc9272", "#f7f7f7", "#9ecae1", "#2171b5", "#08306b")
+BELOW_TO_ABOVE = ("#a50f15", "#de2d26", "#fc9272", "#f7f7f7", "#9ecae1", "#4292c6", "#08519c")
 GREY = "#d9d9d9"
-HATCHING = "#00000045"
+HATCHING = "#00000060"
 BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
 LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
 DASHES = ("-", "--", "-.", ":")
@@ -37,8 +37,11 @@ MOST_MARKED = 25  # points of a curve
 LONGEST_NAME, LONGEST_LABEL = 24, 34
 PANEL = 2.5  # inches
 CURVE = (3.1, 2.3)
-LETTERS = 11  # in an inch of a legend
+LETTERS = 16  # in an inch of a legend
+FAR = 0.5  # of the largest number: colours then begin at the smallest instead of zero
 NOTHING = 1e-9  # of the largest number of a map
+ROUNDING = 1e-12  # where there is no larger number, units of payoff
+FEWEST_CROSSED = 5  # values of both parameters, to draw a line between the signs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +84,7 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
             if row == len(metrics) - 1:
                 panel.set_xlabel(_short(sweep.axes[0].label, LONGEST_LABEL))
     scale.dress(panels[0, 0].xaxis)
+    figure.align_ylabels(panels[:, 0])
     _name_curves(figure, panels)
     _tell_left_out(figure, len(_metrics(sweep)), "metrics")
     return figure
@@ -89,7 +93,9 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
 def _draw_curves(panel: Any, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
     numbers = np.concatenate([values for _, values in series])
     finite = numbers[np.isfinite(numbers)]
-    if finite.size and finite.min() < 0 < finite.max():
+    if np.abs(finite).max(initial=0.0) <= ROUNDING:
+        panel.set_ylim(-1.0, 1.0)
+    elif finite.min() < 0 < finite.max():
         panel.axhline(0.0, color=FAINT, linewidth=0.8)
     for place, (label, values) in enumerate(series):
         rising = values[scale.order]
@@ -156,7 +162,7 @@ def _maps(sweep: Sweep, figure: Any) -> Any:
             _name_axes(panel, sweep, left=column == 0, below=line == len(shown) - 1 or column >= len(shown[line + 1]))
         for panel in panels[line, len(row) :]:
             panel.set_axis_off()
-        figure.colorbar(drawn, ax=list(panels[line, : len(row)]), label=_with_unit(metric), shrink=0.9, pad=0.02)
+        figure.colorbar(drawn, ax=list(panels[line]), label=_with_unit(metric), shrink=0.9, pad=0.02)
     region_legend(figure, sweep)
     _tell_left_out(figure, len(rows), "rows of maps")
     return figure
@@ -183,15 +189,15 @@ def _name_axes(panel: Any, sweep: Sweep, *, left: bool, below: bool) -> None:
 
 
 def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
-    """The range of colours: even around zero where there are both signs or only negative numbers."""
+    """The range of colours: even around zero where there are negative numbers, else from zero if it is not far."""
     numbers = np.concatenate([values[np.isfinite(values)].ravel() for values in maps])
-    if not numbers.size:
+    low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+    if not max(-low, high) > ROUNDING:
         return 0.0, 1.0
-    low, high = float(numbers.min()), float(numbers.max())
     if low < -NOTHING * high:
         size = max(-low, high)
         return -size, size
-    return (0.0, high) if high > 0 else (0.0, 1.0)
+    return (low if low > FAR * high else 0.0), high
 
 
 def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
@@ -207,7 +213,7 @@ def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, 
     drawn = panel.pcolormesh(second.edges, first.edges, shown, cmap=chart, vmin=low, vmax=high, rasterized=True)
     finite = np.where(np.isfinite(rising), rising, np.nan)
     least = NOTHING * max(-low, high)
-    if low < 0 and min(rising.shape) > 1 and (finite < -least).any() and (finite > least).any():
+    if low < 0 and min(rising.shape) >= FEWEST_CROSSED and (finite < -least).any() and (finite > least).any():
         clear = np.where(np.abs(finite) <= least, 0.0, finite)  # no lines around rounding
         panel.contour(second.places, first.places, clear, levels=[0.0], colors=INK, linewidths=1.0)
     second.dress(panel.xaxis)
@@ -255,7 +261,7 @@ def region_legend(figure: Any, sweep: Sweep) -> None:
             handles.append(Patch(facecolor=face, edgecolor=FAINT, linewidth=0.6, hatch=hatch, label=label))
     if _has_undefined(sweep):
         handles.append(Patch(facecolor=GREY, label="undefined or infinite"))
-    _legend(figure, handles, [handle.get_label() for handle in handles])
+    _legend(figure, handles, [str(handle.get_label()) for handle in handles])
 
 
 def _has_undefined(sweep: Sweep) -> bool:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.programs.bounds import contribution_bounds
 
-__all__ = ["OptimalFace", "faces_possible", "optimal_face"]
+__all__ = ["OptimalFace", "face_from", "faces_possible", "optimal_face"]
 
 # An agent is free to trade when moving it through its whole range changes welfare by less than this share of the scale.
 FREE_TOLERANCE = 1e-10
@@ -114,10 +116,31 @@ def optimal_face(federation: Federation, contributions: FloatArray) -> OptimalFa
     upper, scale = contribution_bounds(federation)
     slopes = federation.marginal_payoffs(contributions)
     marginal = np.asarray(federation.weights.T @ slopes) - federation.costs.slope(contributions)
-    indifferent = np.abs(marginal) * upper <= FREE_TOLERANCE * scale
-    free = np.flatnonzero(indifferent & (federation.costs.quadratic == 0) & (upper > 0))
-    columns = np.asarray(federation.weights[:, free].todense() if federation.is_sparse else federation.weights[:, free])
-    return OptimalFace(point=contributions, free=free, normals=_row_space(columns, upper[free]), caps=federation.caps)
+    return face_from(
+        weights=federation.weights,
+        point=contributions,
+        marginal=marginal,
+        upper=upper,
+        scale=scale,
+        bends=federation.costs.quadratic > 0,
+        caps=federation.caps,
+    )
+
+
+def face_from(
+    *,
+    weights: Any,
+    point: FloatArray,
+    marginal: FloatArray,
+    upper: FloatArray,
+    scale: float,
+    bends: NDArray[np.bool_],
+    caps: FloatArray,
+) -> OptimalFace:
+    """The face from the weights, or any matrix with the rows scaled, and the marginal welfare at an optimum."""
+    free = np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
+    columns = np.asarray(weights[:, free].todense() if sp.issparse(weights) else weights[:, free])
+    return OptimalFace(point=point, free=free, normals=_row_space(columns, upper[free]), caps=caps)
 
 
 def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:

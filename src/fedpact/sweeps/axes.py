@@ -86,7 +86,7 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
     What federations may be is a matter of signs and of being finite, so the others exist if those at the corners do.
     """
     if len(axes) == 2:
-        _check_overlap(*axes, federation)
+        _check_overlap(axes[0], axes[1], federation)
     ends = [np.unique([axis.points.min(), axis.points.max()]) for axis in axes]
     for corner in product(*ends):
         try:
@@ -206,8 +206,7 @@ def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
     if first.field != second.field:
         return
     shape = (federation.n_agents,) * len(first.places)
-    numbers = (np.ravel_multi_index(axis.places, shape) for axis in (first, second))
-    both = np.intersect1d(*numbers)
+    both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
     if both.size:
         index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
         raise InvalidInput(

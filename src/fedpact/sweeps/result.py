@@ -73,8 +73,10 @@ class Sweep:
                 columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
             else:
                 columns[metric] = numbers
-        flags = (self.solved[mechanism], self.on_boundary[mechanism].any(axis=-1), self.in_domain[mechanism])
-        return columns | dict(zip(("solved", "on_boundary", "in_domain"), flags, strict=True))
+        columns["solved"] = self.solved[mechanism]
+        columns["on_boundary"] = np.asarray(self.on_boundary[mechanism].any(axis=-1))
+        columns["in_domain"] = self.in_domain[mechanism]
+        return columns
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for each point and mechanism; needs pandas."""

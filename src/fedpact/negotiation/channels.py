@@ -1,0 +1,81 @@
+"""How a coordinator reaches agents: a channel takes questions and brings back whatever answers arrive.
+
+A channel never judges: an answer that is late is missing, and one that is broken comes back as it is. The coordinator
+deals with both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from fedpact.federation import Federation
+from fedpact.negotiation.agent import Agent, agents_of
+
+__all__ = ["Channel", "InProcess", "Recorded"]
+
+
+class Channel(Protocol):
+    """Agents at the other end, known by their places."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Put a question to each of some agents; answers by place, those that did not come left out."""
+
+
+class InProcess:
+    """Agents in the same process, for computing a deal and for tests.
+
+    Anything with a `name` and `answer(question)` is an agent; one that raises has not answered.
+    """
+
+    def __init__(self, agents: Sequence[Agent]) -> None:
+        self.agents = agents
+
+    @classmethod
+    def of(cls, federation: Federation) -> InProcess:
+        """The agents of a federation, each with its own row only."""
+        return cls(agents_of(federation))
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [agent.name for agent in self.agents]
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        answers = {}
+        for place, question in questions.items():
+            try:
+                answers[place] = self.agents[place].answer(question)
+            except Exception:  # whatever goes wrong inside an agent, it has not answered
+                continue
+        return answers
+
+
+class Recorded:
+    """The exchanges of a transcript played back, then a live channel if there is one.
+
+    Playback ends for good at the first question that differs from the recorded one.
+    """
+
+    def __init__(
+        self, names: Sequence[str], exchanges: Iterator[Mapping[str, Any]], live: Channel | None = None
+    ) -> None:
+        self._names, self._exchanges, self._live = names, exchanges, live
+        self._over = False
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        exchange = None if self._over else next(self._exchanges, None)
+        asked = {str(place): question for place, question in questions.items()}
+        if exchange is not None and exchange["questions"] == asked:
+            return {int(place): answer for place, answer in exchange["answers"].items()}
+        self._over = True
+        if self._live is None:
+            return {}
+        return self._live.ask(questions)

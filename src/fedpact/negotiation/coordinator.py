@@ -1,0 +1,173 @@
+"""The coordinator: it brings agents to an agreement and settles it, and knows nothing but their answers.
+
+An agreement goes through the game form (`fedpact.message_game`): everybody sends final messages, and what these say is
+the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on somebody's data the
+game form does not apply; the deal is then the agreement at its personal prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fedpact.arrays import FloatArray, frozen
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.message_game import GameForm, Messages
+from fedpact.negotiation.admm import reach_consensus
+from fedpact.negotiation.answers import final_message
+from fedpact.negotiation.channels import Channel, InProcess
+from fedpact.negotiation.deal import Deal
+from fedpact.negotiation.price_discovery import discover_prices
+from fedpact.negotiation.progress import Agreement
+from fedpact.negotiation.table import Excluded, Listener, Table
+
+__all__ = ["PROTOCOLS", "coordinate", "negotiate"]
+
+PROTOCOLS: dict[str, tuple[Callable[..., Agreement], float, int]] = {
+    "price-discovery": (discover_prices, 3e-15, 60),
+    "admm": (reach_consensus, 1e-9, 5000),
+}
+
+
+def negotiate(
+    federation: Federation, *, protocol: str = "price-discovery", game: bool = True, listener: Listener | None = None
+) -> Deal:
+    """Let the agents of a federation negotiate: the deal of `ExternalityMechanism`, reached by questions and answers.
+
+    Parameters
+    ----------
+    protocol
+        "price-discovery", few rounds; or "admm", many, in which agents never say what data is worth to them.
+    game
+        Settle by the message game. Where fewer than three agents draw on somebody's data that is refused.
+    listener
+        Called with everything that happens, as it happens.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import Federation, PowerLaw
+    >>> deal = negotiate(Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02)))
+    >>> deal.contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+    if game:
+        GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+    return coordinate(InProcess.of(federation), protocol=protocol, game=game, listener=listener)
+
+
+def coordinate(
+    channel: Channel,
+    *,
+    protocol: str = "price-discovery",
+    game: bool = True,
+    tol: float | None = None,
+    most_rounds: int | None = None,
+    listener: Listener | None = None,
+) -> Deal:
+    """Negotiate with whoever is at the other end of a channel.
+
+    Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
+    from where they are.
+
+    Raises
+    ------
+    NotConverged
+        If nobody is left, or there is no agreement within `most_rounds`.
+    """
+    if protocol not in PROTOCOLS:
+        raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+    reach, usual_tol, usual_rounds = PROTOCOLS[protocol]
+    table = Table(channel, listener)
+    table.meet()
+    profile, rounds = np.zeros(table.size), 0
+    while True:
+        agreement = reach(table, tol=tol or usual_tol, most_rounds=most_rounds or usual_rounds, start=profile)
+        rounds += agreement.rounds
+        profile = agreement.contributions
+        if agreement.prices is None:
+            continue
+        try:
+            deal = _settled(table, agreement, game=game)
+        except Excluded:
+            profile = np.where(np.isin(np.arange(table.size), table.members), profile, 0.0)
+            continue
+        return Deal(
+            agents=tuple(table.names),
+            protocol=protocol,
+            rounds=rounds,
+            welfare=agreement.welfare,
+            residual=agreement.residual,
+            excluded=dict(table.excluded),
+            trace=tuple(table.trace),
+            **deal,
+        )
+
+
+def _settled(table: Table, agreement: Agreement, *, game: bool) -> dict[str, Any]:
+    """Contributions, payments, prices and messages of an agreement, through the game form where it applies."""
+    assert agreement.prices is not None
+    form = _form(table) if game else None
+    if form is None:
+        payments = _paid(agreement.contributions, agreement.prices)
+        table.tell({"event": "settled", "by": "personal prices"})
+        return {
+            "contributions": agreement.contributions,
+            "payments": payments,
+            "prices": agreement.prices,
+            "messages": None,
+        }
+    members = table.members
+    among = np.ix_(members, members)
+    wanted = form.messages_for(agreement.contributions[members], agreement.prices[among])
+    messages = _final_messages(table, wanted)
+    settled = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
+    table.tell({"event": "settled", "by": "the message game"})
+    prices = np.zeros((table.size, table.size))
+    prices[among] = settled.prices
+    return {
+        "contributions": _spread(table, settled.contributions),
+        "payments": _spread(table, settled.payments),
+        "prices": frozen(prices),
+        "messages": messages,
+    }
+
+
+def _form(table: Table) -> GameForm | None:
+    members = table.members
+    matters = np.array([table.uses(int(place))[members] for place in members])
+    try:
+        return GameForm(matters, table.caps[members], [table.names[place] for place in members])
+    except InvalidInput as error:
+        table.tell({"event": "no game", "reason": str(error)})
+        return None
+
+
+def _final_messages(table: Table, wanted: Messages) -> Messages:
+    """Everybody's final messages; they need not be those that were worked out."""
+    members = table.members
+    proposals, prices = np.zeros((table.size, table.size)), np.zeros((table.size, table.size))
+    proposals[np.ix_(members, members)] = wanted.proposals
+    prices[np.ix_(members, members)] = wanted.prices
+    said = table.ask(
+        "messages",
+        lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},
+        lambda raw, place: final_message(raw, table.caps, table.uses(place)),
+    )
+    for place, (own_proposals, own_prices) in said.items():
+        proposals[place], prices[place] = own_proposals, own_prices
+    return Messages(proposals=proposals, prices=prices)
+
+
+def _paid(contributions: FloatArray, prices: FloatArray) -> FloatArray:
+    """-sum_j l_ij s_j; they sum to zero because the columns of the prices do."""
+    return frozen(-(prices * contributions).sum(axis=1))
+
+
+def _spread(table: Table, numbers: FloatArray) -> FloatArray:
+    everybody = np.zeros(table.size)
+    everybody[table.members] = numbers
+    return frozen(everybody)
