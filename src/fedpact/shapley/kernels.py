@@ -28,6 +28,9 @@ __all__ = ["curvature_rows", "own_coefficients", "sum_entries"]
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 LONGEST_SERIES = 38
+BLOCK = 512  # agents
+# Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
+SMALL, DEGREE = 0.004, 9
 SERIES_LIMIT = 0.3  # the series is used up to this largest q m
 
 
@@ -64,10 +67,84 @@ def _lay_q(mass, exact_nodes, exact_weights, roots, root_weights, living, q, q_w
     return end * end
 
 
+def _powers_of_m():
+    """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to DEGREE."""
+    m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, DEGREE + 1)])
+    rows = np.zeros((DEGREE + 1, DEGREE + 1))
+    rows[0, 0] = 1.0
+    for p in range(1, DEGREE + 1):
+        rows[p] = np.convolve(rows[p - 1], m)[: DEGREE + 1]
+    return rows
+
+
+POWERS_OF_M = _powers_of_m()
+
+
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, moments, value, slope, bend):
-    """One t, by power sums: log prod = -sum_p q^p S_p / p, and 1 / (1 - q m) = sum_p q^p m^p."""
-    n_agents, n_q = m.size, q_weights.size
+def _near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend):
+    """All t with t x small for everybody, at the cost of one: sums over agents and credits are polynomials in x.
+
+    Fills `value`, `slope` and `bend`; returns how many of the times, which rise, were dealt with.
+    """
+    sums, credits = np.zeros(DEGREE + 1), np.zeros((3, DEGREE + 1))
+    for k in range(x.size):
+        raised = counts[k]
+        for j in range(1, DEGREE + 1):
+            raised *= x[k] / largest
+            sums[j] += raised
+    moments, scaled = np.empty(DEGREE + 1), np.empty(DEGREE + 1)
+    place = 0
+    while place < times.size and times[place] * largest <= SMALL:
+        t = times[place]
+        level = math.exp(log_masses[place])
+        scaled[0] = 1.0
+        for j in range(1, DEGREE + 1):
+            scaled[j] = scaled[j - 1] * t * largest
+        mass = 0.0
+        for j in range(1, DEGREE + 1):
+            mass += POWERS_OF_M[1, j] * scaled[j] * sums[j]
+        end = _lay_q(mass, q[:0], q[:0], roots[0], roots[1], living, q, q_weights)
+        top = end * t * largest
+        terms = 2 if top < 1e-12 else min(int(math.log(tol) / math.log(top)) + 2, DEGREE - 1)
+        for i in range(q_weights.size):
+            exponent = 0.0
+            for p in range(terms, 0, -1):
+                total = 0.0
+                for j in range(p, DEGREE + 1):
+                    total += POWERS_OF_M[p, j] * scaled[j] * sums[j]
+                exponent = (exponent + total / p) * q[i]
+            part[i] = level * q_weights[i] * math.exp(-exponent)
+        for p in range(terms + 1):
+            moments[p] = 0.0
+            for i in range(q_weights.size):
+                moments[p] += part[i]
+                part[i] *= q[i]
+        for j in range(DEGREE + 1):
+            worth, rate = 0.0, 0.0
+            for p in range(terms + 1):
+                worth += moments[p] * POWERS_OF_M[p + 1, j]
+                rate += moments[p] * (POWERS_OF_M[p, j] - POWERS_OF_M[p + 1, j])
+            credits[0, j] += worth * scaled[j]
+            credits[1, j] += rate * scaled[j] * t
+            credits[2, j] += rate * scaled[j] * t * t
+        place += 1
+    for k in range(x.size):
+        z = x[k] / largest
+        worth, rate, turn = 0.0, 0.0, 0.0
+        for j in range(DEGREE, -1, -1):
+            worth = worth * z + credits[0, j]
+            rate = rate * z + credits[1, j]
+            turn = turn * z + credits[2, j]
+        value[k] = worth
+        slope[k] = rate
+        bend[k] = turn
+    return place
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _add_power_sums(terms, m, counts, power, sums):
+    """sums[p] += sum_k counts_k m_k^p."""
+    n_agents = m.size
     for k in range(n_agents):
         power[k] = counts[k]
     for p in range(1, terms + 1):
@@ -76,18 +153,13 @@ def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, m
             raised = power[k] * m[k]
             power[k] = raised
             total += raised
-        sums[p] = total / p
-    for i in range(n_q):
-        exponent = 0.0
-        for p in range(terms, 0, -1):
-            exponent = (exponent + sums[p]) * q[i]
-        part[i] = level * q_weights[i] * math.exp(-exponent)
-    for p in range(terms + 1):
-        total = 0.0
-        for i in range(n_q):
-            total += part[i]
-            part[i] *= q[i]
-        moments[p] = total
+        sums[p] += total
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _add_polynomials(terms, moments, t, m, e, power, value, slope, bend):
+    """What every agent is credited with: its polynomial in m with the moments as coefficients."""
+    n_agents = m.size
     for k in range(n_agents):
         power[k] = moments[terms]
     for p in range(terms - 1, -1, -1):
@@ -99,6 +171,34 @@ def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, m
         rate = power[k] * e[k] * t
         slope[k] += rate
         bend[k] += rate * t
+
+
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, moments, value, slope, bend):
+    """One t, by power sums: log prod = -sum_p q^p S_p / p, and 1 / (1 - q m) = sum_p q^p m^p.
+
+    Agents go through all powers in blocks that stay in the nearest cache.
+    """
+    n_agents, n_q = m.size, q_weights.size
+    for p in range(1, terms + 1):
+        sums[p] = 0.0
+    for start in range(0, n_agents, BLOCK):
+        some = slice(start, min(start + BLOCK, n_agents))
+        _add_power_sums(terms, m[some], counts[some], power[some], sums)
+    for i in range(n_q):
+        exponent = 0.0
+        for p in range(terms, 0, -1):
+            exponent = (exponent + sums[p] / p) * q[i]
+        part[i] = level * q_weights[i] * math.exp(-exponent)
+    for p in range(terms + 1):
+        total = 0.0
+        for i in range(n_q):
+            total += part[i]
+            part[i] *= q[i]
+        moments[p] = total
+    for start in range(0, n_agents, BLOCK):
+        some = slice(start, min(start + BLOCK, n_agents))
+        _add_polynomials(terms, moments, t, m[some], e[some], power[some], value[some], slope[some], bend[some])
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -137,7 +237,13 @@ def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol,
     m, e, power = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
     q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
     sums, moments = np.empty(LONGEST_SERIES + 2), np.empty(LONGEST_SERIES + 2)
-    for first in range(per_octave):
+    largest = x.max() if n_agents else 0.0
+    done = 0
+    if not exact_nodes.size and largest > 0.0 and per_octave < times.size:
+        done = _near_zero(
+            x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend
+        )
+    for first in range(done, min(done + per_octave, times.size)):
         for place in range(first, times.size, per_octave):
             t = times[place]
             if place == first or per_octave == times.size:
