@@ -40,7 +40,7 @@ def run():
     for words, tolerances in TOLERANCES.items():
         runs = {place: once(lambda: best_responses(weights[place], *tolerances)) for place in sample}
         settled = {place: ran for place, ran in runs.items() if ran[1] is not None}
-        theirs = np.mean([seconds for seconds, _ in settled.values()])
+        theirs = float(np.mean([seconds for seconds, _ in settled.values()]))
         apart = max(np.abs(found - outcome.contributions[place]).max() for place, (_, found) in settled.items())
         against = f"best responses, enumerated Shapley values, {words} ({len(settled)} of {SAMPLED} settle)"
         yield _figure("M^Shap", f"contributions up to {apart:.0e} apart", against, theirs / ours)

@@ -35,7 +35,11 @@ class CoalitionGame:
 
     def __call__(self, coalition: Iterable[int]) -> float:
         """What a coalition, a collection of agents counted from 0, is worth."""
-        return float(self.values([coalition])[0])
+        members = self._members([coalition])
+        if self.federation.is_sparse:
+            return float(self.values(members)[0])
+        chosen = np.flatnonzero(members[0])  # one coalition at a time costs no more than its members
+        return float(self._worth(members, (self.federation.weights[:, chosen] @ self.contributions[chosen])[None])[0])
 
     def values(self, coalitions: NDArray[Any] | Sequence[Iterable[int]]) -> FloatArray:
         """What each coalition is worth; given as rows of a boolean matrix or as a list of collections of agents.
@@ -46,8 +50,10 @@ class CoalitionGame:
             If a coalition takes an agent's reach out of the domain of its payoff.
         """
         members = self._members(coalitions)
+        return self._worth(members, np.asarray(self.federation.weights @ (members * self.contributions).T).T)
+
+    def _worth(self, members: NDArray[np.bool_], data: FloatArray) -> FloatArray:
         federation = self.federation
-        data = np.asarray(federation.weights @ (members * self.contributions).T).T
         outside = np.argwhere(data <= np.broadcast_to(federation.payoff.floor, data.shape))
         if outside.size:
             row, agent = outside[0]

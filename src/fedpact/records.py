@@ -18,13 +18,25 @@ import numpy as np
 from fedpact.comparison import Comparison
 from fedpact.errors import InvalidInput
 from fedpact.files import DECODERS, located, read_text, shown
+from fedpact.negotiation import Deal
+from fedpact.negotiation.transcript import read_transcript
 from fedpact.outcome import PER_AGENT, Outcome
 from fedpact.participation import StableFederation
 from fedpact.properties import Certificate
 from fedpact.sweeps import Sweep
 
-__all__ = ["comparison_record", "departures_record", "jsonable", "outcome_record", "read_deal", "sweep_record"]
+__all__ = [
+    "comparison_record",
+    "deal_record",
+    "departures_record",
+    "jsonable",
+    "outcome_record",
+    "read_deal",
+    "stated_numbers",
+    "sweep_record",
+]
 
+TRANSCRIPT = ".jsonl"
 OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
 
 
@@ -125,12 +137,30 @@ def departures_record(settled: StableFederation) -> dict[str, Any]:
     return plain
 
 
+def deal_record(deal: Deal) -> dict[str, Any]:
+    """A negotiated deal as plain data; its contributions and payments are those of the Externality mechanism."""
+    plain: dict[str, Any] = jsonable(
+        {
+            "mechanism": "externality",
+            "agents": deal.agents,
+            "contributions": deal.contributions,
+            "payments": deal.payments,
+            "prices": deal.prices,
+            "protocol": deal.protocol,
+            "settled_by": "personal prices" if deal.messages is None else "message game",
+            "rounds": deal.rounds,
+            "welfare": deal.welfare,
+            "residual": deal.residual,
+            "excluded": deal.excluded,
+        }
+    )
+    return plain
+
+
 def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
-    """The mechanism, contributions and payments of a deal file, in the order of `names`."""
+    """The mechanism, contributions and payments of a deal file or a transcript, in the order of `names`."""
     with located(str(path)):
-        record = DECODERS[".json"](read_text(path))
-        if not isinstance(record, dict):
-            raise InvalidInput(f"a deal must be one JSON object, got {shown(record)}")
+        record = _deal_of(path)
         for key in ("mechanism", "agents", "contributions", "payments"):
             if key not in record:
                 raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
@@ -139,12 +169,26 @@ def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[
             given = shown(record["agents"])
             raise InvalidInput(f"agents must be those of the scenario ({', '.join(names)}), got {given}")
         order = [agents.index(name) for name in names]
-        numbers = {key: _numbers(key, record[key], len(names)) for key in ("contributions", "payments")}
-    return (
-        str(record["mechanism"]),
-        [numbers["contributions"][place] for place in order],
-        [numbers["payments"][place] for place in order],
-    )
+        contributions, payments = stated_numbers(record, len(names))
+    return str(record["mechanism"]), [contributions[place] for place in order], [payments[place] for place in order]
+
+
+def stated_numbers(record: Mapping[str, Any], count: int) -> tuple[list[float], list[float]]:
+    """The contributions and payments a deal states, checked."""
+    contributions, payments = (_numbers(key, record.get(key), count) for key in ("contributions", "payments"))
+    return contributions, payments
+
+
+def _deal_of(path: Path) -> Mapping[str, Any]:
+    if path.suffix.lower() == TRANSCRIPT:
+        deal = read_transcript(path).deal
+        if deal is None:
+            raise InvalidInput("the negotiation is not over; `fedpact negotiate` with this transcript goes on")
+        return deal
+    record = DECODERS[".json"](read_text(path))
+    if not isinstance(record, dict):
+        raise InvalidInput(f"a deal must be one JSON object, got {shown(record)}")
+    return record
 
 
 def _numbers(key: str, given: Any, count: int) -> list[float]:

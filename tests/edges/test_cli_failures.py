@@ -116,7 +116,7 @@ def test_version_and_help(run) -> None:
     assert run("--version").out.startswith("fedpact ")
     listing = run("--help")
     assert listing.code == 0
-    for command in ("compare", "solve", "check", "shapley", "settle", "new"):
+    for command in ("compare", "solve", "check", "shapley", "settle", "new", "sweep", "paper"):
         assert command in listing.out
         described = run(command, "--help")
         assert described.code == 0

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli import check, compare, new, paper, settle, shapley, solve, sweep
+from fedpact.cli import check, compare, negotiate, new, paper, settle, shapley, solve, sweep
 from fedpact.cli.compiling import announce_compilation
 from fedpact.errors import FedpactError, NotConverged
 from fedpact.threads import checked_setting
@@ -36,6 +36,7 @@ for command in (
     check.check,
     shapley.shapley,
     settle.settle,
+    negotiate.negotiate,
     new.new,
     sweep.sweep,
     paper.paper,

@@ -1,7 +1,9 @@
 """An agent at the table: it owns its row of weights, its payoff, its cost and its cap, and answers questions.
 
 Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means. What each
-question makes an agent reveal is written at its answer.
+question makes an agent reveal is written at its answer. An agent with a payoff or a cost of its own kind overrides
+`answer`, or passes a `Payoff` with `value`, `slope`, `curvature` and `floor`; the payoff must rise and be concave in
+the data reached.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ __all__ = ["Agent", "agents_of"]
 
 Question = dict[str, Any]
 Answer = dict[str, Any]
+
+# Of the value: with less to gain from more data an agent has enough, and names no prices.
+ENOUGH = 1e-100
+STEEPEST = 1e100  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,28 +77,40 @@ class Agent:
 
     def _introduction(self, question: Question) -> Answer:
         """Reveals: the cap, and whose data matters to it (not how much, not in which direction)."""
-        return {"cap": self.cap, "uses": np.flatnonzero(self.weights).tolist()}
+        return {"cap": self.cap if np.isfinite(self.cap) else "inf", "uses": np.flatnonzero(self.weights).tolist()}
 
     def _marginal_prices(self, question: Question) -> Answer:
         """Reveals, at the contributions asked about: payoff and cost, their first and second derivatives.
 
-        The prices are a_i' w_ij: the row of weights up to a factor.
+        The prices are a_i' w_ij: the row of weights up to a factor. One number says how fast they fall, a_i'' / a_i'^2.
         """
-        contributions = np.asarray(question["contributions"])
+        contributions = np.asarray(question["contributions"], dtype=np.float64)
         data = float(self.weights @ contributions)
-        if data <= float(np.ravel(self.payoff.floor)[0]):
+        payoff, slope = self._worth(data)
+        if payoff is None:
             return {"outside": True}
-        at = np.array([data])
-        slope = self.value * float(np.ravel(self.payoff.slope(at))[0])
+        enough = slope <= ENOUGH * self.value
+        bend = 0.0 if enough else -self.value * _only(self.payoff.curvature(np.array([data])))
         own = contributions[[self.index]]
         return {
-            "payoff": self.value * float(np.ravel(self.payoff.value(at))[0]),
-            "prices": (slope * self.weights).tolist(),
-            "curvature": -self.value * float(np.ravel(self.payoff.curvature(at))[0]) / slope**2,
-            "cost": float(np.ravel(self.cost.value(own))[0]),
-            "marginal_cost": float(np.ravel(self.cost.slope(own))[0]),
-            "cost_curvature": float(np.ravel(self.cost.curvature(own))[0]),
+            "payoff": payoff,
+            "prices": [0.0] * self.weights.size if enough else (slope * self.weights).tolist(),
+            "curvature": 0.0 if enough else bend / slope / slope,
+            "cost": _only(self.cost.value(own)),
+            "marginal_cost": _only(self.cost.slope(own)),
+            "cost_curvature": _only(self.cost.curvature(own)),
         }
+
+    def _worth(self, data: float) -> tuple[float | None, float]:
+        """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""
+        if data <= _only(self.payoff.floor):
+            return None, np.inf
+        with np.errstate(over="ignore"):
+            payoff = self.value * _only(self.payoff.value(np.array([data])))
+            slope = self.value * _only(self.payoff.slope(np.array([data])))
+        if not (np.isfinite(payoff) and slope < STEEPEST * self.value):
+            return None, np.inf
+        return payoff, slope
 
     def _proximal(self, question: Question) -> Answer:
         """Reveals: the profile it would ask for at the prices named, near the one on the table, and its utility there.
@@ -114,29 +132,33 @@ class Agent:
 
     def _root_slope(self, start: float, reach: float) -> float:
         """The marginal payoff m with m = value g'(start + m reach)."""
-        floor = float(np.ravel(self.payoff.floor)[0])
 
         def excess(slope: float) -> float:
-            data = start + slope * reach
-            if data <= floor:
-                return np.inf
-            with np.errstate(over="ignore"):
-                return self.value * float(np.ravel(self.payoff.slope(np.array([data])))[0]) - slope
+            return self._worth(start + slope * reach)[1] - slope
 
-        return falling_root(excess, np.inf)
+        lowest, step = max((_only(self.payoff.floor) - start) / reach, 0.0), 1.0
+        if np.isinf(excess(lowest)):  # outside the domain: from a little inside, where the payoff is steep
+            while not excess(lowest + step) > 0.0:
+                step *= 0.25
+            while np.isinf(excess(lowest + step)):
+                step *= 4.0
+            lowest += step
+        if excess(lowest) <= 0.0:
+            return self._crossing(excess, lowest - step, lowest)
+        return lowest + falling_root(lambda more: excess(lowest + more), np.inf)
 
     def _standing(self, contributions: FloatArray) -> Answer:
-        data = float(self.weights @ contributions)
-        if data <= float(np.ravel(self.payoff.floor)[0]):
-            return {"payoff": None, "cost": float(np.ravel(self.cost.value(contributions[[self.index]]))[0])}
-        return {
-            "payoff": self.value * float(np.ravel(self.payoff.value(np.array([data])))[0]),
-            "cost": float(np.ravel(self.cost.value(contributions[[self.index]]))[0]),
-        }
+        payoff, _ = self._worth(float(self.weights @ contributions))
+        return {"payoff": payoff, "cost": _only(self.cost.value(contributions[[self.index]]))}
 
     def _messages(self, question: Question) -> Answer:
         """Reveals nothing new: it proposes what was agreed, at the prices that were worked out."""
         return {"proposals": list(question["proposals"]), "prices": list(question["prices"])}
+
+
+def _only(number: Any) -> float:
+    """The one number in an array."""
+    return float(np.ravel(number)[0])
 
 
 def agents_of(federation: Federation) -> list[Agent]:

@@ -62,3 +62,9 @@ class Deal:
         out = f", without {', '.join(self.excluded)}" if self.excluded else ""
         at_table = f"{len(self.members)} agents, {self.rounds} rounds, welfare {self.welfare:.6g}"
         return f"<Deal by {self.protocol}: {at_table}{out}>"
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """How the negotiation converged, on `figure` or a new one; needs matplotlib."""
+        from fedpact.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
+
+        return plot_negotiation(self, figure=figure)

@@ -1,5 +1,6 @@
 """Pictures, drawn with matplotlib when they are asked for."""
 
+from fedpact.plots.negotiations import plot_negotiation
 from fedpact.plots.pictures import (
     AMOUNT,
     BAD,
@@ -15,6 +16,7 @@ from fedpact.plots.pictures import (
     plot_federation,
     plot_outcome,
 )
+from fedpact.plots.studies import plot_misreports
 from fedpact.plots.sweeps import plot_sweep
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "new_figure",
     "plot_comparison",
     "plot_federation",
+    "plot_misreports",
+    "plot_negotiation",
     "plot_outcome",
     "plot_sweep",
 ]

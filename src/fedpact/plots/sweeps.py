@@ -207,8 +207,8 @@ def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, 
     first, second = (scale_of(axis.points) for axis in sweep.axes)
     rising = values[np.ix_(first.order, second.order)]
     low, high = limits
-    chart = LinearSegmentedColormap.from_list("signed", BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:])
-    chart.set_bad(GREY)
+    colours = BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:]
+    chart = LinearSegmentedColormap.from_list("signed", colours).with_extremes(bad=GREY)
     shown = np.ma.masked_invalid(rising)
     drawn = panel.pcolormesh(second.edges, first.edges, shown, cmap=chart, vmin=low, vmax=high, rasterized=True)
     finite = np.where(np.isfinite(rising), rising, np.nan)

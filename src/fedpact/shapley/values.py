@@ -21,7 +21,7 @@ __all__ = ["METHODS", "ShapleyValues", "check_domain", "shapley_values", "undefi
 METHODS = ("auto", "enumeration", "quadrature", "sampling")
 # Up to here 2^n coalitions are fewer than the nodes of the quadrature.
 FEW_AGENTS, FEW_AGENTS_HARMED = 8, 12  # coalitions keep more digits near the edge of the domain
-MANY_AGENTS = 16  # from here on the compiled quadrature serves
+MANY_AGENTS = 8  # from here on the compiled quadrature serves
 DEFAULT_PERMUTATIONS = 2000
 DEFAULT_TOLERANCE = 1e-10
 CHECKABLE = 1e-12  # sums of many values are not exact beyond this

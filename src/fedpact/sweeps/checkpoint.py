@@ -47,11 +47,12 @@ class Checkpoint:
 
     def load(self, piece: str, like: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray] | None:
         """A finished piece, if it is there, whole, and has arrays of these names and shapes."""
-        path = self._path(piece)
-        if not path.exists():
+        try:
+            content = self._path(piece).read_bytes()
+        except OSError:
             return None
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with np.load(BytesIO(content), allow_pickle=False) as stored:
                 found = {name: stored[name] for name in stored.files}
         except Exception:  # whatever a damaged file raises: the piece is worked out anew
             return None
@@ -61,6 +62,8 @@ class Checkpoint:
         """Keep a finished piece, whole or not at all."""
         content = BytesIO()
         np.savez(content, **arrays)  # type: ignore[arg-type]
+        with suppress(OSError):  # what ails the folder is told by the next step
+            self.folder.mkdir(exist_ok=True)  # another sweep may have finished and removed it
         with located(str(self._path(piece))):
             replace_files({self._path(piece): content.getvalue()})
 

@@ -1,4 +1,7 @@
-"""What a sweep can look at: the fields of an outcome, and the margins of its certificates."""
+"""What a sweep can look at: the fields of an outcome, and the margins of its certificates by the claim's name.
+
+"reciprocity" is the field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin".
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from fedpact.properties.certificate import Claim
 
 __all__ = ["METRICS", "metric_of", "unit_of"]
 
-METRICS = (*PER_AGENT, "welfare", "reciprocity", *(str(claim) for claim in Claim))
+FIELDS = (*PER_AGENT, "welfare", "reciprocity")
+MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
+METRICS = (*FIELDS, *MARGINS)
 
 # Everything else is in units of payoff.
 UNITS: Mapping[str, str] = {
@@ -25,9 +30,9 @@ UNITS: Mapping[str, str] = {
 
 
 def metric_of(outcome: BatchOutcome, metric: str) -> FloatArray:
-    """A metric of every federation of a batch; of a claim it is the margin."""
-    if metric in set(Claim):
-        return outcome.certificates[metric].margins
+    """A metric of every federation of a batch."""
+    if metric in MARGINS:
+        return outcome.certificates[MARGINS[metric]].margins
     return np.asarray(getattr(outcome, metric))
 
 

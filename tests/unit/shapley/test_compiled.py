@@ -8,6 +8,7 @@ import fedpact as fp
 from fedpact.programs.potential import CompiledPotential, EnumeratedPotential
 from fedpact.shapley.compiled import Precision, integrate, own_pieces, potential_curvature, rows_of
 from fedpact.shapley.enumeration import enumerate_shapley
+from fedpact.shapley.quadrature import quadrature_shapley
 
 PROMISED = 1e-10
 EXACT = Precision.reaching(PROMISED)
@@ -41,6 +42,17 @@ def test_values_and_slopes_equal_enumeration(payoff, harm, n_agents):
     federation, contributions = federation_of(n_agents, payoff, rng, harm=harm, spread=not harm)
     found = integrate(rows_of(federation), contributions, EXACT)
     values, gradient = enumerate_shapley(federation, contributions)
+    assert_relative(found.values, values, PROMISED)
+    assert_relative(found.slopes, gradient, PROMISED)
+
+
+@pytest.mark.parametrize("payoff", [*FAMILIES, fp.PowerLaw(3.0)], ids=str)
+@pytest.mark.parametrize("n_agents", [26, 60])
+def test_the_series_and_small_times_equal_the_readable_quadrature(payoff, n_agents):
+    """Beyond 24 factors products become series, and all small t are summed at once; contributions over 12 decades."""
+    federation, contributions = federation_of(n_agents, payoff, np.random.default_rng(n_agents), spread=True)
+    found = integrate(rows_of(federation), contributions, EXACT)
+    values, gradient = quadrature_shapley(federation, contributions)
     assert_relative(found.values, values, PROMISED)
     assert_relative(found.slopes, gradient, PROMISED)
 

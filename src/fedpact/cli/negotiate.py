@@ -1,0 +1,253 @@
+"""`fedpact negotiate`: agents reach the Externality deal by questions and answers, on record if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    ScenarioArgument,
+    Units,
+    console,
+    counter,
+    print_json,
+    quantity,
+    read_scenario,
+    shown_agents,
+    table,
+)
+from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
+from fedpact.errors import InvalidInput, MissingExtra
+from fedpact.federation import Federation
+from fedpact.files import located
+from fedpact.message_game import GameForm
+from fedpact.negotiation import PROTOCOLS, Channel, Deal, InProcess
+from fedpact.negotiation.transcript import (
+    Header,
+    Playback,
+    Recorder,
+    Transcript,
+    fingerprint,
+    negotiated,
+    read_transcript,
+    recompute,
+)
+from fedpact.records import TRANSCRIPT, deal_record, jsonable
+from fedpact.scenario import Scenario
+from fedpact.sweeps.table import check_table_name, write_table
+
+__all__ = ["negotiate"]
+
+INTERRUPTED = 130
+STUDIES = ("misreport",)
+
+
+def negotiate(
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    protocol: Annotated[
+        str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.", metavar="NAME")
+    ] = "price-discovery",
+    game: Annotated[
+        bool, typer.Option("--game/--no-game", help="Settle by the message game, or at the personal prices.")
+    ] = True,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--transcript", "--output", "-o", help="What is said, as .jsonl; of a study, its numbers.", metavar="FILE"
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="The convergence, as .png, .svg or .pdf.", metavar="FILE")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Refuse to begin anew if there is no transcript to go on from.")
+    ] = False,
+    study: Annotated[
+        str | None,
+        typer.Option("--study", help=f"Instead: what lying would gain ({', '.join(STUDIES)}).", metavar="NAME"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the agents negotiate the Externality deal; each says only what it is asked about itself.
+
+    Interrupted and started again with the same transcript, a negotiation goes on where it was.
+    """
+    chosen = read_scenario(scenario)
+    if study is not None:
+        _study(chosen.federation, study, output, plot, as_json=as_json)
+        return
+    if plot is not None:
+        check_picture(plot)
+    header = _header(chosen, protocol, game=game)
+    before = _transcript(output, header, resume=resume)
+    if not as_json:
+        console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}\n")
+    deal = _deal(chosen, header, output, before, as_json=as_json)
+    if plot is not None:
+        write_picture(deal.plot(), plot)
+    files = [str(path) for path in (output, plot) if path is not None]
+    if as_json:
+        print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
+        return
+    _show(deal, Units(chosen.money))
+    if files:
+        console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+
+
+def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
+    """What is to be negotiated; refused where the game does not apply."""
+    federation = scenario.federation
+    header = Header.of(
+        federation.agent_names,
+        protocol=protocol,
+        game=game,
+        title=scenario.title,
+        scenario=fingerprint(federation),
+    )
+    if game:
+        try:
+            GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}; here that is --no-game") from error
+    return header
+
+
+def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcript | None:
+    """The transcript to go on from, if there is one; refused if it is of something else."""
+    if path is None:
+        if resume:
+            raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
+        return None
+    with located(str(path)):
+        if path.suffix.lower() != TRANSCRIPT:
+            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT}")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+            if resume:
+                raise InvalidInput("there is no transcript to go on from; check the path, or leave --resume out")
+            return None
+    before = read_transcript(path)
+    if before.header != header:
+        same = " with other numbers" if before.header.told == header.told else ""
+        raise InvalidInput(
+            f"{path} holds {before.header.told}{same}, not {header.told}; name another file, or remove this one"
+        )
+    return before
+
+
+def _deal(scenario: Scenario, header: Header, path: Path | None, before: Transcript | None, *, as_json: bool) -> Deal:
+    """The deal, from the transcript as far as it goes, and on record from there."""
+    agents = InProcess.of(scenario.federation)
+    if before is not None and before.deal is not None:
+        if not as_json:
+            console.print(f"This negotiation is over: {before.count} exchanges are in {escape(str(before.path))}.\n")
+        return recompute(before)
+    if path is None:
+        try:
+            return _followed(agents, header, scenario, as_json=as_json)
+        except KeyboardInterrupt:
+            _interrupted("nothing is kept; --transcript FILE would keep what is said")
+    assert path is not None
+    if before is not None and not as_json:
+        console.print(f"Going on after {before.count} exchanges that are in {escape(str(path))}.\n")
+    with Recorder.resume(agents, before) if before else Recorder.begin(agents, path, header) as recorder:
+        channel: Channel = Playback(before, live=recorder) if before else recorder
+        try:
+            deal = _followed(channel, header, scenario, as_json=as_json)
+            recorder.finish(deal_record(deal))
+        except KeyboardInterrupt:
+            kept = recorder.count + (before.count if before else 0)
+            _interrupted(f"{kept} exchanges are kept in {path}, the same command goes on from there")
+    return deal
+
+
+def _followed(channel: Channel, header: Header, scenario: Scenario, *, as_json: bool) -> Deal:
+    """A negotiation with its rounds on the terminal, unless the output is for a program."""
+    overheard = Overheard(channel)
+    with status_line(quiet=as_json) as status:
+        if as_json:
+            return negotiated(channel, header)
+        rounds = Rounds(overheard, Units(scenario.money), status)
+        try:
+            return negotiated(overheard, header, listener=rounds)
+        finally:
+            rounds.flush()
+
+
+def _interrupted(kept: str) -> None:
+    typer.echo(f"interrupted; {kept}", err=True)
+    raise typer.Exit(INTERRUPTED) from None
+
+
+def _show(deal: Deal, units: Units) -> None:
+    console.print()
+    made = table(f"Deal (amounts in {units.label})", "agent", "contributes", "price per sample", "is paid")
+    agents, rest = shown_agents(deal.contributions)
+    prices = -np.diag(deal.prices)
+    for agent in agents:
+        name = escape(deal.agents[agent])
+        if deal.agents[agent] in deal.excluded:
+            made.add_row(f"{name} (out)", "0", "-", "-")
+            continue
+        made.add_row(
+            name,
+            quantity(float(deal.contributions[agent])),
+            price_text(float(prices[agent]), units),
+            units.show(float(deal.payments[agent]), sign=True),
+        )
+    console.print(made)
+    if rest:
+        console.print(rest)
+    count = f"{deal.rounds} round{'' if deal.rounds == 1 else 's'}"
+    by = "at the personal prices" if deal.messages is None else "by the message game"
+    console.print(f"Welfare {deal.welfare:.6g} after {count}; settled {by}, payments add up to zero.")
+    for name, reason in deal.excluded.items():
+        console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
+
+
+# Studies
+
+
+def _study(federation: Federation, name: str, output: Path | None, plot: Path | None, *, as_json: bool) -> None:
+    """What lying would gain: a page on the terminal, its numbers and a picture as files."""
+    from fedpact.negotiation.study import misreport_study  # noqa: PLC0415 - only for studies
+
+    if name not in STUDIES:
+        raise InvalidInput(f"--study must be one of {', '.join(STUDIES)}, got {name!r}")
+    numbers = output or Path(f"{name}.csv")
+    check_table_name(numbers)
+    picture = plot or numbers.with_suffix(".png")
+    try:
+        check_picture(picture)
+        draws = True
+    except MissingExtra:
+        if plot is not None:
+            raise
+        draws = False
+    with counter("agents") as count:
+        found = misreport_study(federation, progress=count)
+    columns: Mapping[str, Any] = found.columns()
+    write_table(numbers, columns)
+    if draws:
+        write_picture(found.plot(), picture)
+    files = [str(numbers), *([str(picture)] if draws else [])]
+    if as_json:
+        print_json({"study": name, "columns": jsonable(columns), "text": found.text, "files": files})
+        return
+    _show_markdown(found.text)
+    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+
+
+def _show_markdown(text: str) -> None:
+    from rich.markdown import Markdown  # noqa: PLC0415 - only for studies
+
+    console.print(Markdown(text))

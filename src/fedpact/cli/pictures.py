@@ -1,0 +1,38 @@
+"""Pictures of what a command found: refused before any work if they could not be written, drawn and written whole."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from fedpact.errors import InvalidInput
+from fedpact.files import located, replace_files
+
+__all__ = ["PICTURES", "check_picture", "write_picture"]
+
+PICTURES = (".png", ".svg", ".pdf")
+RESOLUTION, MOST_PIXELS = 200, 4000
+
+
+def check_picture(path: Path) -> None:
+    """Raise `InvalidInput` for a name that could not be written, `MissingExtra` for a picture nobody can draw."""
+    with located(str(path)):
+        if path.suffix.lower() not in PICTURES:
+            raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
+        if path.is_dir():
+            raise InvalidInput("this is a folder; name a file in it")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+    from fedpact.plots import new_figure  # noqa: PLC0415 - optional dependency
+
+    new_figure(1.0, 1.0)
+
+
+def write_picture(figure: Any, path: Path) -> None:
+    """Write a figure whole, or leave what was there."""
+    content = BytesIO()
+    dots = min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches()))
+    figure.savefig(content, format=path.suffix[1:].lower(), dpi=dots)
+    with located(str(path)):
+        replace_files({path: content.getvalue()})
