@@ -218,27 +218,31 @@ class MessageGame:
         """The largest gain of one agent over all its proposals and prices.
 
         Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
-        prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.shopping`).
+        prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.shopping`). Where
+        there is no cap, proposals go up to a thousand times what is on the table. The gain is infinite for an agent
+        that can get back into the domain of its payoff.
         """
         federation, here = self.federation, self.outcome(messages)
         matters, users = self.form.matters[agent], self.form.users
         proposals, _ = self.form.checked(messages)
-        others = (proposals.sum(axis=0) - proposals[agent]) / users
+        others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
         low = np.where(matters, others, here.contributions)
-        high = np.where(matters, others + self._ceiling(here) / users, here.contributions)
-        shopper = self._shopper(agent)
-        profile = shopper.best(here.prices[agent], low, high)
-        wanted = np.where(matters, np.clip((profile - others) * users, 0.0, self._ceiling(here)), 0.0)
+        high = np.where(matters, others + ceiling / users, here.contributions)
+        profile = self._shoppers[agent].best(here.prices[agent], low, high)
+        wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
         silent = np.zeros(federation.n_agents)
-        gain = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent] - here.utilities[agent])
-        stay = Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
-        return Deviation(agent=agent, proposals=wanted, prices=silent, gain=gain) if gain > 0 else stay
+        there = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent])
+        if there > here.utilities[agent]:
+            gain = there - float(here.utilities[agent])
+            return Deviation(agent=agent, proposals=frozen(wanted), prices=frozen(silent), gain=gain)
+        return Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
 
     def certificate(self, messages: Messages) -> Certificate:
         """Whether anybody gains by saying something else."""
         here = self.outcome(messages)
         payoffs = self._payoffs(here.contributions)
-        at_stake = np.abs(payoffs) + self.federation.costs.value(here.contributions) + np.abs(here.payments)
+        felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
+        at_stake = felt + self.federation.costs.value(here.contributions) + np.abs(here.payments)
         tols = PRECISION * at_stake + 1e-14 * self.federation.values
         best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
         gains = np.array([deviation.gain for deviation in best])
@@ -266,9 +270,6 @@ class MessageGame:
         """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
         far = 1e3 * (1.0 + float(here.contributions.max()))
         return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
-
-    def _shopper(self, agent: int) -> Shopper:
-        return self._shoppers[agent]
 
     @cached_property
     def _shoppers(self) -> list[Shopper]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -251,6 +252,13 @@ def pieces(folder: Path) -> int:
     return len(list(folder.glob(".t.csv.partial/*.npz")))
 
 
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def others_in(session: int) -> list[str]:
     """The processes of a session that still run; ended ones that nobody has asked about do not."""
     asked = ["ps", "-o", "stat=,pid=,args=", "-s", str(session)]
@@ -305,14 +313,20 @@ def test_an_interrupt_while_workers_start_is_quiet(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ps")
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
-    begun = Terminal(tmp_path, *SLOW, SHARED, FEDPACT_THREADS="2")
-    begun.wait_for(lambda: pieces(tmp_path) >= 1)
-    os.kill(begun.process.pid, signal.SIGKILL)
-    assert begun.end() == -signal.SIGKILL
-    begun_ending = time.monotonic()
-    while others_in(begun.process.pid):
-        assert time.monotonic() - begun_ending < 20
-        time.sleep(0.05)
+    """Without a terminal, which would tell them."""
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "fedpact", *SLOW, SHARED],
+        cwd=tmp_path,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"},
+    )
+    wait_until(lambda: pieces(tmp_path) >= 1, 90.0)
+    assert len(others_in(begun.pid)) >= 3
+    begun.kill()
+    assert begun.wait(timeout=60) == -signal.SIGKILL
+    wait_until(lambda: others_in(begun.pid) == [], 20.0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a terminal")

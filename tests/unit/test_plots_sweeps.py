@@ -275,6 +275,8 @@ class TestMaps:
         assert len(panels) == 3 + 3 + 2
         for place in range(2):
             assert panels[place].get_position().x0 == pytest.approx(panels[6 + place].get_position().x0, abs=1e-3)
+        one, two, three = (each.get_position().x0 for each in panels[:3])
+        assert two - one == pytest.approx(three - two, abs=1e-3)
 
     def test_a_picture_does_not_grow_without_end(self) -> None:
         metrics = {name: np.ones((2, 2, 2)) for name in ("costs", "payoffs", "payments", "utilities", "standalone")}

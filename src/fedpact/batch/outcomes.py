@@ -36,6 +36,8 @@ class BatchOutcome:
         The profiles and the payments; NaN where a federation could not be solved.
     faces
         The federations whose equilibrium is one of several.
+    shares
+        Shapley values and their slopes at the profiles, where they are known already.
     """
 
     batch: Batch
@@ -43,6 +45,7 @@ class BatchOutcome:
     contributions: FloatArray
     payments: FloatArray
     faces: tuple[int, ...] = ()
+    shares: tuple[FloatArray, FloatArray] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", frozen(self.contributions))
@@ -156,6 +159,8 @@ class BatchOutcome:
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, FloatArray]:
+        if self.shares is not None:
+            return self.shares
         if self.batch.n_agents <= MOST_IN_BLOCKS:
             return enumerate_blocks(self.played, self.profile, len(self))
         values = np.full((2, *self.contributions.shape), np.nan)

@@ -9,6 +9,7 @@ from fedpact.batch.stack import Batch
 from fedpact.errors import FedpactError
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
 from fedpact.programs.interior import TOLERANCE
+from fedpact.programs.own import standalone_optimum
 from fedpact.programs.small import maximise_blocks
 from fedpact.shapley.enumeration import MOST_IN_BLOCKS, coalitions
 
@@ -31,7 +32,7 @@ def optima(batch: Batch) -> FloatArray:
     if not is_compiled(batch, ExternalityMechanism()):
         return np.array([_single(batch, place, ExternalityMechanism()) for place in range(len(batch))])
     everybody = np.ones((1, batch.n_agents))
-    found, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1))
+    found, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1), start=_start(batch))
     return _completed(batch, found, gains, ExternalityMechanism())
 
 
@@ -39,8 +40,16 @@ def shapley_equilibria(batch: Batch) -> FloatArray:
     """The Shapley equilibrium of every federation, NaN where it was not reached."""
     members, shares = coalitions(batch.n_agents)
     bounds = batch.bounds(multiple=batch.harmonic)
-    found, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:])
+    found, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:], start=2.0 * _start(batch))
     return _completed(batch, found, gains, ShapleyMechanism())
+
+
+def _start(batch: Batch) -> FloatArray:
+    """What everybody would contribute alone: the right size, and inside the domain unless harm is strong.
+
+    Under Shapley sharing they contribute more; twice as much is a better guess.
+    """
+    return standalone_optimum(batch.joined)[0]
 
 
 def _completed(batch: Batch, contributions: FloatArray, gains: FloatArray, mechanism: Mechanism) -> FloatArray:

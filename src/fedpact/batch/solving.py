@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,12 +49,14 @@ def solve_batch(batch: Batch, mechanism: Mechanism, *, progress: Progress | None
     else:
         contributions, faces = _canonical(batch, optima(batch))
     report(len(batch))
-    found = BatchOutcome(
-        batch=batch,
-        mechanism=mechanism,
-        contributions=contributions,
-        payments=_payments(batch, mechanism, contributions),
-        faces=faces,
+    found = _with_payments(
+        BatchOutcome(
+            batch=batch,
+            mechanism=mechanism,
+            contributions=contributions,
+            payments=np.full(contributions.shape, np.nan),
+            faces=faces,
+        )
     )
     failed = np.flatnonzero(~found.solved)
     if failed.size:
@@ -98,14 +101,15 @@ def _one_by_one(batch: Batch, mechanism: Mechanism, report: Progress) -> tuple[F
     return contributions, tuple(faces)
 
 
-def _payments(batch: Batch, mechanism: Mechanism, contributions: FloatArray) -> FloatArray:
-    solved = ~np.isnan(contributions)
-    profile = np.where(solved, contributions, 0.0).ravel()
-    if isinstance(mechanism, ShapleyMechanism) and batch.n_agents <= MOST_IN_BLOCKS:
-        payments = enumerate_blocks(batch.joined, profile, len(batch))[0] - batch.split(batch.joined.payoffs(profile))
+def _with_payments(outcome: BatchOutcome) -> BatchOutcome:
+    """The outcome with what the mechanism pays at its profiles."""
+    batch, profile, shares = outcome.batch, outcome.profile, None
+    if isinstance(outcome.mechanism, ShapleyMechanism) and batch.n_agents <= MOST_IN_BLOCKS:
+        shares = enumerate_blocks(batch.joined, profile, len(batch))
+        payments = shares[0] - batch.split(batch.joined.payoffs(profile))
     else:
-        payments = batch.split(mechanism.payment_rule(batch.joined, profile))
-    return np.where(solved, payments, np.nan)
+        payments = batch.split(outcome.mechanism.payment_rule(batch.joined, profile))
+    return replace(outcome, payments=np.where(outcome.solved[:, None], payments, np.nan), shares=shares)
 
 
 def _silent(done: int) -> None:

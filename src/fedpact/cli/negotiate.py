@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -24,6 +24,7 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.cli.recomputing import recomputed
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
 from fedpact.errors import InvalidInput, MissingExtra
 from fedpact.federation import Federation
@@ -38,7 +39,6 @@ from fedpact.negotiation.transcript import (
     fingerprint,
     negotiated,
     read_transcript,
-    recompute,
 )
 from fedpact.records import TRANSCRIPT, deal_record, jsonable
 from fedpact.scenario import Scenario
@@ -48,6 +48,7 @@ __all__ = ["negotiate"]
 
 INTERRUPTED = 130
 STUDIES = ("misreport",)
+ROOM = 110  # columns
 
 
 def negotiate(
@@ -89,11 +90,12 @@ def negotiate(
     header = _header(chosen, protocol, game=game)
     before = _transcript(output, header, resume=resume)
     if not as_json:
-        console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}\n")
+        console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}")
     deal = _deal(chosen, header, output, before, as_json=as_json)
     if plot is not None:
         write_picture(deal.plot(), plot)
-    files = [str(path) for path in (output, plot) if path is not None]
+    over = before is not None and before.deal is not None
+    files = [str(path) for path in (None if over else output, plot) if path is not None]
     if as_json:
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
@@ -146,19 +148,35 @@ def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcrip
 
 def _deal(scenario: Scenario, header: Header, path: Path | None, before: Transcript | None, *, as_json: bool) -> Deal:
     """The deal, from the transcript as far as it goes, and on record from there."""
-    agents = InProcess.of(scenario.federation)
-    if before is not None and before.deal is not None:
-        if not as_json:
-            console.print(f"This negotiation is over: {before.count} exchanges are in {escape(str(before.path))}.\n")
-        return recompute(before)
-    if path is None:
-        try:
-            return _followed(agents, header, scenario, as_json=as_json)
-        except KeyboardInterrupt:
-            _interrupted("nothing is kept; --transcript FILE would keep what is said")
-    assert path is not None
+    over = before is not None and before.deal is not None
     if before is not None and not as_json:
-        console.print(f"Going on after {before.count} exchanges that are in {escape(str(path))}.\n")
+        what = "This negotiation is over, after" if over else "Going on after"
+        console.print(f"{what} {before.count} exchanges that are in {escape(str(before.path))}.")
+    if before is not None and over:
+        return _stated(before)
+    agents = InProcess.of(scenario.federation)
+    if path is not None:
+        return _on_record(agents, scenario, header, path, before, as_json=as_json)
+    try:
+        return _followed(agents, header, scenario, as_json=as_json)
+    except KeyboardInterrupt:
+        _interrupted("nothing is kept; --transcript FILE would keep what is said")
+
+
+def _stated(transcript: Transcript) -> Deal:
+    """The deal of a negotiation that is over, if its exchanges come to the one it states."""
+    found = recomputed(transcript)
+    if found.failed:
+        raise InvalidInput(
+            f"{transcript.path} states another deal than its exchanges come to; "
+            f"`fedpact check {transcript.path}` shows the difference"
+        )
+    return found.deal
+
+
+def _on_record(
+    agents: Channel, scenario: Scenario, header: Header, path: Path, before: Transcript | None, *, as_json: bool
+) -> Deal:
     with Recorder.resume(agents, before) if before else Recorder.begin(agents, path, header) as recorder:
         channel: Channel = Playback(before, live=recorder) if before else recorder
         try:
@@ -172,10 +190,11 @@ def _deal(scenario: Scenario, header: Header, path: Path | None, before: Transcr
 
 def _followed(channel: Channel, header: Header, scenario: Scenario, *, as_json: bool) -> Deal:
     """A negotiation with its rounds on the terminal, unless the output is for a program."""
-    overheard = Overheard(channel)
     with status_line(quiet=as_json) as status:
         if as_json:
             return negotiated(channel, header)
+        overheard = Overheard(channel)
+        console.print()
         rounds = Rounds(overheard, Units(scenario.money), status)
         try:
             return negotiated(overheard, header, listener=rounds)
@@ -183,7 +202,7 @@ def _followed(channel: Channel, header: Header, scenario: Scenario, *, as_json: 
             rounds.flush()
 
 
-def _interrupted(kept: str) -> None:
+def _interrupted(kept: str) -> NoReturn:
     typer.echo(f"interrupted; {kept}", err=True)
     raise typer.Exit(INTERRUPTED) from None
 
@@ -248,6 +267,10 @@ def _study(federation: Federation, name: str, output: Path | None, plot: Path | 
 
 
 def _show_markdown(text: str) -> None:
+    """Set where there is room for its tables; elsewhere as it is written."""
     from rich.markdown import Markdown  # noqa: PLC0415 - only for studies
 
-    console.print(Markdown(text))
+    if console.is_terminal and console.width >= ROOM:
+        console.print(Markdown(text))
+    else:
+        console.print(escape(text.rstrip("\n")), soft_wrap=True)

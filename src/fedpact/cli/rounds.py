@@ -17,7 +17,7 @@ from fedpact.cli.common import Units, console
 from fedpact.negotiation import Channel
 from fedpact.negotiation.deal import Event
 
-__all__ = ["Overheard", "Rounds", "price_text"]
+__all__ = ["Overheard", "Rounds", "price_text", "status_line"]
 
 ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
@@ -145,5 +145,6 @@ def _told(event: Event) -> str | None:
     return {
         "asked again": f"{agent} is asked again: {reason}",
         "excluded": f"[red]{agent} is out[/red]: {reason}. The others go on.",
+        "own messages": f"{agent} sends final messages of its own",
         "no game": f"The message game does not apply: {reason}",
     }.get(event["event"])

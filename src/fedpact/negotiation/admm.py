@@ -82,10 +82,10 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
 
 
 def _asked(table: Table, profile: FloatArray, prices: FloatArray, rho: float) -> dict[int, Standing]:
-    contributions = profile.tolist()
+    contributions, absent = profile.tolist(), table.absent
     return table.ask(
         "proximal",
-        lambda place: {"contributions": contributions, "prices": prices[place].tolist(), "rho": rho},
+        lambda place: {"contributions": contributions, "prices": prices[place].tolist(), "rho": rho, "absent": absent},
         lambda raw, place: standing(raw, table.size),
     )
 

@@ -115,16 +115,17 @@ class Agent:
     def _proximal(self, question: Question) -> Answer:
         """Reveals: the profile it would ask for at the prices named, near the one on the table, and its utility there.
 
-        argmax over x of u_i(x) - prices x - rho/2 |x - s|^2; a_i depends on x through one number, so this is one root.
+        argmax over x of u_i(x) - prices x - sum_j rho_j/2 (x_j - s_j)^2; a_i depends on x through one number, so this is
+        one root.
         """
-        table, prices = np.asarray(question["contributions"]), np.asarray(question["prices"])
-        rho = float(question["rho"])
+        table, prices, rho = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho"))
         used = self.weights != 0
+        used[question["absent"]] = False  # data that cannot be had
         wanted = np.where(used, table - prices / rho, 0.0)
-        bend, linear = float(np.ravel(self.cost.quadratic)[0]) * 2.0, float(np.ravel(self.cost.linear)[0])
-        stiffness = np.full(table.size, rho)
-        stiffness[self.index] += bend
-        wanted[self.index] = (rho * wanted[self.index] - linear) / stiffness[self.index]
+        stiffness = np.array(np.broadcast_to(rho, table.shape))
+        pull = stiffness[self.index] * wanted[self.index] - _only(self.cost.linear)
+        stiffness[self.index] += 2.0 * _only(self.cost.quadratic)
+        wanted[self.index] = pull / stiffness[self.index]
         gain = np.where(used, self.weights / stiffness, 0.0)
         start, reach = float(self.weights @ wanted), float(self.weights @ gain)
         slope = self._root_slope(start, reach)
@@ -136,16 +137,16 @@ class Agent:
         def excess(slope: float) -> float:
             return self._worth(start + slope * reach)[1] - slope
 
-        lowest, step = max((_only(self.payoff.floor) - start) / reach, 0.0), 1.0
-        if np.isinf(excess(lowest)):  # outside the domain: from a little inside, where the payoff is steep
-            while not excess(lowest + step) > 0.0:
-                step *= 0.25
-            while np.isinf(excess(lowest + step)):
-                step *= 4.0
-            lowest += step
-        if excess(lowest) <= 0.0:
-            return self._crossing(excess, lowest - step, lowest)
-        return lowest + falling_root(lambda more: excess(lowest + more), np.inf)
+        low, high = 0.0, 1.0
+        while np.isinf(excess(low)):  # outside the domain: from a little inside, where the payoff is steep
+            if excess(high) > 0.0:
+                low, high = high, 4.0 * high
+                continue
+            middle = 0.5 * (low + high)
+            if middle in {low, high}:
+                return high
+            low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+        return low + falling_root(lambda more: excess(low + more), np.inf, guess=high - low)
 
     def _standing(self, contributions: FloatArray) -> Answer:
         payoff, _ = self._worth(float(self.weights @ contributions))

@@ -1,22 +1,38 @@
 """Checking answers: one is used only if it is complete, finite, in range and consistent with what was said before.
 
-`BadAnswer` says what is wrong with one, in words that go into the trace.
+Payoffs rise and are concave in the data reached, costs rise and are convex, and contributing nothing is always inside
+the domain: answers that no such payoff or cost could give are broken too. `BadAnswer` says what is wrong with an
+answer, in words that go into the trace.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from fedpact.arrays import FloatArray
 
-__all__ = ["BadAnswer", "Introduction", "Left", "Said", "Standing", "checked_answer"]
+__all__ = [
+    "BadAnswer",
+    "Introduction",
+    "Left",
+    "Said",
+    "Standing",
+    "checked_answer",
+    "final_message",
+    "introduction",
+    "said",
+    "standing",
+]
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
-CONSISTENT = 1e-7
-PROPORTIONAL = 1e-6
+CONSISTENT = 1e-9
+PROPORTIONAL = 1e-9
+LARGEST = 1e140  # numbers beyond it are no payoffs, prices or samples
 
 
 class BadAnswer(Exception):
@@ -37,12 +53,22 @@ class Introduction:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Said:
-    """What an agent said of one profile; `outside` if it lies beyond the domain of its payoff."""
+    """What an agent said of one profile; `outside` if it lies beyond the domain of its payoff.
+
+    Attributes
+    ----------
+    at
+        The profile.
+    worth
+        a_i' w_ij: what one more sample of each agent's is worth to it.
+    curvature
+        -a_i'' / a_i'^2: how fast that falls.
+    """
 
     at: FloatArray
     outside: bool = False
     payoff: float = -np.inf
-    prices: FloatArray | None = None
+    worth: FloatArray
     curvature: float = 0.0
     cost: float = 0.0
     marginal_cost: float = 0.0
@@ -58,49 +84,57 @@ class Standing:
     cost: float
 
 
-def checked_answer(raw: Any, question: dict[str, Any], *, size: int) -> dict[str, Any]:
+def checked_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
     """The answer as a dictionary that answers this question; raises `BadAnswer`."""
     if not isinstance(raw, dict):
         raise BadAnswer("no answer in time" if raw is None else f"not an answer but {type(raw).__name__}")
-    if raw.get("leave"):
+    if raw.get("leave") is True:
         raise Left("it leaves")
-    if raw.get("number") != question["number"]:
-        raise BadAnswer(f"answers question {raw.get('number')!r} instead of {question['number']}")
+    number = raw.get("number")
+    if type(number) is not int or number != question["number"]:
+        raise BadAnswer(f"answers question {_shown(number)} instead of {question['number']}")
+    if isinstance(raw.get("error"), str):
+        raise BadAnswer(f"fails to answer: {raw['error']:.200}")
     return raw
 
 
 def introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
     """Checked: a cap of at least zero, and known agents, itself among them."""
-    cap = np.inf if raw.get("cap") == "inf" else _number(raw, "cap", low=0.0, finite=False)
+    given = raw.get("cap")
+    endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
+    cap = np.inf if endless else _number(raw, "cap", low=0.0)
     uses = raw.get("uses")
-    known = isinstance(uses, list) and all(
-        isinstance(j, int) and not isinstance(j, bool) and 0 <= j < size for j in uses
-    )
-    if not known or len(set(uses or [])) != len(uses or []):
-        raise BadAnswer("uses must list agents by number, each once")
+    if not isinstance(uses, list) or not all(type(j) is int and 0 <= j < size for j in uses):
+        raise BadAnswer(f"uses must list agents by number, from 0 to {size - 1}, got {_shown(uses)}")
+    if len(set(uses)) != len(uses):
+        raise BadAnswer("uses must list every agent once")
     if index not in uses:
-        raise BadAnswer("an agent's own data matters to it")
+        raise BadAnswer("uses must list the agent itself: its own data matters to it")
     return Introduction(cap=cap, uses=np.isin(np.arange(size), uses))
 
 
-def said(raw: dict[str, Any], at: FloatArray, uses: np.ndarray, before: Said | None) -> Said:
-    """Checked: finite numbers of the right sign, about the data that matters, and consistent with a concave payoff."""
+def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, earlier: Sequence[Said]) -> Said:
+    """Checked: finite numbers of the right sign, about the data that matters, and consistent with all said before."""
     if raw.get("outside") is True:
-        return Said(at=at, outside=True)
+        _check_outside(at, earlier)
+        return Said(at=at, outside=True, worth=np.zeros(at.size))
     answer = Said(
         at=at,
         payoff=_number(raw, "payoff"),
-        prices=_numbers(raw, "prices", at.size),
+        worth=_numbers(raw, "prices", at.size),
         curvature=_number(raw, "curvature", low=0.0),
         cost=_number(raw, "cost", low=0.0),
         marginal_cost=_number(raw, "marginal_cost", low=0.0),
         cost_curvature=_number(raw, "cost_curvature", low=0.0),
     )
-    assert answer.prices is not None
-    if (answer.prices[~uses] != 0).any():
+    if answer.worth[~mine.uses].any():
         raise BadAnswer("names a price for data that does not matter to it")
-    if before is not None and not before.outside:
-        _check_consistent(before, answer)
+    if answer.worth[index] < 0.0:
+        raise BadAnswer("says that its own data harms it")
+    if np.isinf(mine.cap) and answer.marginal_cost == 0.0 and answer.cost_curvature == 0.0:
+        raise BadAnswer("says that contributing without end costs nothing")
+    for before in earlier:
+        _check_consistent(before, answer, index)
     return answer
 
 
@@ -124,31 +158,61 @@ def final_message(raw: dict[str, Any], caps: FloatArray, uses: np.ndarray) -> tu
     return proposals, prices
 
 
-def _check_consistent(before: Said, now: Said) -> None:
-    """Both tangents lie above a concave payoff, and the prices keep their direction."""
-    assert before.prices is not None and now.prices is not None
+def _check_outside(at: FloatArray, earlier: Sequence[Said]) -> None:
+    """Where an agent reaches as much data as at a place inside its domain, it is inside as well."""
+    if not at.any():
+        raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
+    for before in earlier:
+        step = before.worth * (at - before.at)
+        if not before.outside and before.worth.any() and step.sum() >= CONSISTENT * np.abs(step).sum():
+            raise BadAnswer("contradicts its earlier answer: outside its domain, with more data than when it was inside")
+
+
+def _check_consistent(before: Said, now: Said, index: int) -> None:
+    """Tangents lie above a concave payoff and below a convex cost, and the prices keep their direction."""
     step = now.at - before.at
-    size = CONSISTENT * (abs(before.payoff) + abs(now.payoff) + abs(before.prices @ step) + abs(now.prices @ step))
-    if (
-        now.payoff > before.payoff + before.prices @ step + size
-        or before.payoff > now.payoff - now.prices @ step + size
-    ):
+    _check_outside_before(before, now)
+    if not before.outside:
+        _check_tangents("payoff", before.payoff, now.payoff, before.worth * step, now.worth * step)
+        before_cost, now_cost = before.marginal_cost * step[index], now.marginal_cost * step[index]
+        _check_tangents("cost", -before.cost, -now.cost, -before_cost, -now_cost)
+        _check_direction(before.worth, now.worth)
+
+
+def _check_outside_before(before: Said, now: Said) -> None:
+    step = now.worth * (before.at - now.at)
+    if before.outside and now.worth.any() and step.sum() >= CONSISTENT * np.abs(step).sum():
+        raise BadAnswer("contradicts its earlier answer: inside its domain, with less data than when it was outside")
+
+
+def _check_tangents(
+    what: str, before: float, now: float, by_before: FloatArray | float, by_now: FloatArray | float
+) -> None:
+    """From `before` to `now` no concave function rises more than its slope before says, nor less than that after."""
+    rise = now - before
+    rounding = CONSISTENT * (abs(before) + abs(now))
+    most = np.sum(by_before) + rounding + CONSISTENT * np.sum(np.abs(by_before))
+    least = np.sum(by_now) - rounding - CONSISTENT * np.sum(np.abs(by_now))
+    if not least <= rise <= most:
         raise BadAnswer(
-            f"contradicts its earlier answer: no concave payoff goes from {before.payoff:g} to {now.payoff:g} "
-            f"at these prices"
+            f"contradicts its earlier answer: its {what} cannot go from {abs(before):g} to {abs(now):g} "
+            f"with what it says of the margins"
         )
-    across = now.prices * np.abs(before.prices).sum() - before.prices * np.abs(now.prices).sum()
-    if np.abs(across).max() > PROPORTIONAL * np.abs(before.prices).sum() * np.abs(now.prices).sum():
+
+
+def _check_direction(before: FloatArray, now: FloatArray) -> None:
+    sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
+    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > PROPORTIONAL:
         raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
-def _number(raw: dict[str, Any], key: str, *, low: float = -np.inf, finite: bool = True) -> float:
-    given = raw.get(key)
-    if isinstance(given, bool) or not isinstance(given, int | float) or np.isnan(given) or (finite and np.isinf(given)):
-        raise BadAnswer(f"{key} must be a number, got {given!r:.40}")
-    if given < low:
-        raise BadAnswer(f"{key} must be at least {low:g}, got {given:g}")
-    return float(given)
+def _number(raw: dict[str, Any], key: str, *, low: float = -LARGEST) -> float:
+    number = _finite(raw.get(key))
+    if number is None:
+        raise BadAnswer(f"{key} must be a number, got {_shown(raw.get(key))}")
+    if not low <= number <= LARGEST:
+        raise BadAnswer(f"{key} must lie between {low:g} and {LARGEST:g}, got {number:g}")
+    return number
 
 
 def _numbers(raw: dict[str, Any], key: str, size: int) -> FloatArray:
@@ -156,7 +220,26 @@ def _numbers(raw: dict[str, Any], key: str, size: int) -> FloatArray:
     if not isinstance(given, list) or len(given) != size:
         length = len(given) if isinstance(given, list) else "none"
         raise BadAnswer(f"{key} must list {size} numbers, got {length}")
-    for place, entry in enumerate(given):
-        if isinstance(entry, bool) or not isinstance(entry, int | float) or not np.isfinite(entry):
-            raise BadAnswer(f"{key}[{place}] must be a finite number, got {entry!r:.40}")
-    return np.array(given, dtype=np.float64)
+    numbers = [_finite(entry) for entry in given]
+    for place, number in enumerate(numbers):
+        if number is None or abs(number) > LARGEST:
+            raise BadAnswer(f"{key}[{place}] must be a finite number, got {_shown(given[place])}")
+    return np.array(numbers, dtype=np.float64)
+
+
+def _finite(given: Any) -> float | None:
+    """A finite number as a float, None for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    try:
+        number = float(given)
+    except OverflowError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _shown(given: Any) -> str:
+    try:
+        return f"{given!r:.40}"
+    except Exception:  # what an agent sends need not even be printable
+        return f"a {type(given).__name__}"

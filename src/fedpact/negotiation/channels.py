@@ -29,7 +29,7 @@ class Channel(Protocol):
 class InProcess:
     """Agents in the same process, for computing a deal and for tests.
 
-    Anything with a `name` and `answer(question)` is an agent; one that raises has not answered.
+    Anything with a `name` and `answer(question)` is an agent; what one raises comes back as its error.
     """
 
     def __init__(self, agents: Sequence[Agent]) -> None:
@@ -49,8 +49,8 @@ class InProcess:
         for place, question in questions.items():
             try:
                 answers[place] = self.agents[place].answer(question)
-            except Exception:  # whatever goes wrong inside an agent, it has not answered
-                continue
+            except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
+                answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
         return answers
 
 

@@ -71,21 +71,26 @@ def coordinate(
     """Negotiate with whoever is at the other end of a channel.
 
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
-    from where they are.
+    from where they are. Where that leaves fewer than three agents who draw on somebody's data, the deal is the
+    agreement at its personal prices, and the trace says so.
 
     Raises
     ------
     NotConverged
-        If nobody is left, or there is no agreement within `most_rounds`.
+        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `most_rounds`
+        of those at the table.
     """
     if protocol not in PROTOCOLS:
         raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
     reach, usual_tol, usual_rounds = PROTOCOLS[protocol]
+    tol, most_rounds = usual_tol if tol is None else tol, usual_rounds if most_rounds is None else most_rounds
+    if not tol > 0.0 or not most_rounds >= 1:
+        raise InvalidInput(f"tol must be positive and most_rounds at least 1, got {tol!r} and {most_rounds!r}")
     table = Table(channel, listener)
     table.meet()
     profile, rounds = np.zeros(table.size), 0
     while True:
-        agreement = reach(table, tol=tol or usual_tol, most_rounds=most_rounds or usual_rounds, start=profile)
+        agreement = reach(table, tol=tol, most_rounds=most_rounds, start=profile)
         rounds += agreement.rounds
         profile = agreement.contributions
         if agreement.prices is None:
@@ -115,9 +120,9 @@ def _settled(table: Table, agreement: Agreement, *, game: bool) -> dict[str, Any
         payments = _paid(agreement.contributions, agreement.prices)
         table.tell({"event": "settled", "by": "personal prices"})
         return {
-            "contributions": agreement.contributions,
+            "contributions": frozen(agreement.contributions),
             "payments": payments,
-            "prices": agreement.prices,
+            "prices": frozen(agreement.prices),
             "messages": None,
         }
     members = table.members
@@ -158,6 +163,8 @@ def _final_messages(table: Table, wanted: Messages) -> Messages:
         lambda raw, place: final_message(raw, table.caps, table.uses(place)),
     )
     for place, (own_proposals, own_prices) in said.items():
+        if (own_proposals != proposals[place]).any() or (own_prices != prices[place]).any():
+            table.tell({"event": "own messages", "agent": table.names[place]})
         proposals[place], prices[place] = own_proposals, own_prices
     return Messages(proposals=proposals, prices=prices)
 

@@ -69,6 +69,7 @@ class Negotiated:
     factor: float
     utility: float
     gain: float
+    others: float
     expected: float
 
 
@@ -120,7 +121,7 @@ class MisreportStudy:
                 agent, what, factor = place
                 amounts = (self.utilities[name][place], gains[place], self.others[name][place])
                 rows.append((self.agents[agent], LIES[what], self.factors[factor], name, *amounts))
-        rows += [(n.agent, n.what, n.factor, NEGOTIATION, n.utility, n.gain, np.nan) for n in self.negotiated]
+        rows += [(n.agent, n.what, n.factor, NEGOTIATION, n.utility, n.gain, n.others) for n in self.negotiated]
         heads = ("agent", "what", "factor", "mechanism", "utility", "gain", "others")
         plain = [[entry if isinstance(entry, str) else float(entry) for entry in row] for row in rows]
         return {head: list(column) for head, column in zip(heads, zip(*plain, strict=True), strict=True)}
@@ -188,7 +189,7 @@ def _table(study: MisreportStudy) -> str:
 def _cells(study: MisreportStudy, best: BestLie) -> tuple[str, ...]:
     if not best.pays:
         return ("none found", "", "", "", "", "nobody")
-    share = f"{best.share:.1%}" if np.isfinite(best.share) else "undefined"
+    share = f"{100.0 * best.share:.3g}%" if np.isfinite(best.share) else "undefined"
     factor = f"{best.factor:.3g}" + (", an end of the range" if best.at_end else "")
     gainers = f"{best.gainers} of {len(study.agents)}"
     return (f"{best.gain:.4g}", share, _plain(best.agent), factor, f"{best.others:+.4g}", gainers)
@@ -239,7 +240,7 @@ def _game_finding(study: MisreportStudy, best: BestLie) -> str:
 
 def _limits(study: MisreportStudy) -> str:
     unsolved = sum(int(np.isnan(numbers).sum()) for numbers in study.utilities.values())
-    missed = f" {unsolved} reports had no equilibrium and are not counted." if unsolved else ""
+    missed = f" Points without an equilibrium, which are not counted: {unsolved}." if unsolved else ""
     return (
         "Only these lies were tried, by one agent at a time. Lies about whose data is useful or about caps, several "
         f"liars, other factors, and data that is not what was promised may do more.{missed}"

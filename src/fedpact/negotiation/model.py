@@ -1,69 +1,65 @@
 """What a coordinator makes of answers about one profile: a model of welfare, and the profile it would be best at.
 
-Along the one direction its payoff depends on, agent i has said its payoff, slope and curvature; that nothing is worth
-nothing is known. In t = prices (s' - s), units of payoff, these fix the hyperbola
-
-    a'(t) = (1 + t / width)^(-decay width),  decay = curvature,  integral from t = -prices s to 0 equal to the payoff,
-
-which is the agent's payoff itself if that is of one of our families, and a good model of any concave payoff. At s = 0,
-where the integral says nothing, a width is assumed. The model's maximiser is found by the compiled solver for small
-programs; nobody is asked anything for it.
+The payoffs are the curves of `fedpact.negotiation.curves`, the costs quadratic. The model's maximiser is found by the
+compiled solver for small programs, and where that does not get there by the interior point; nobody is asked anything
+for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 
+import numba
 import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.negotiation.answers import Said
+from fedpact.negotiation.curves import Curves, fitted
+from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import room
+from fedpact.programs.interior import linearised_gains, maximise_batch
 from fedpact.programs.kernels import climb_all
 
 __all__ = ["Model"]
 
-ASSUMED_POWER = 1.2  # decay x width where the payoff says nothing yet
-WIDEST = 1e6  # widths beyond this many decay lengths are exponentials
-MOST_HALVINGS = 200
 FARTHER = 64.0
 MOST_STRETCHES = 12
+FEW = 24  # agents: more are solved faster by the interior point alone
+MAXIMAL = 1e-12  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
     """Welfare around a profile, as the agents at the table have described it.
 
-    Arrays run over the agents at the table; `prices` is (agents, agents).
+    Arrays run over the agents at the table; `worth` is (agents, agents), what they have said of the profile itself.
     """
 
     at: FloatArray
-    prices: FloatArray
+    worth: FloatArray
     payoffs: FloatArray
-    decay: FloatArray
-    width: FloatArray
     costs: FloatArray
     marginal_costs: FloatArray
     cost_curvatures: FloatArray
     caps: FloatArray
+    curves: Curves = field(repr=False)
 
     @classmethod
-    def of(cls, answers: Sequence[Said], caps: FloatArray, members: np.ndarray) -> Model:
-        """The model of agents that have all answered about the same profile; `members` are their places."""
-        at = answers[0].at[members]
-        prices = np.array([answer.prices[members] for answer in answers if answer.prices is not None])
-        payoffs = np.array([answer.payoff for answer in answers])
-        decay = np.array([answer.curvature for answer in answers])
+    def of(cls, histories: Sequence[Sequence[Said]], caps: FloatArray, members: np.ndarray) -> Model:
+        """The model of agents from all each has said, the last of it about the same profile; `members`: their places."""
+        answers = [history[-1] for history in histories]
         return cls(
-            at=at,
-            prices=prices,
-            payoffs=payoffs,
-            decay=decay,
-            width=np.array([_width(*each) for each in zip(decay, prices @ at, payoffs, strict=True)]),
+            at=answers[0].at[members],
+            worth=np.array([answer.worth[members] for answer in answers]),
+            payoffs=np.array([answer.payoff for answer in answers]),
             costs=np.array([answer.cost for answer in answers]),
             marginal_costs=np.array([answer.marginal_cost for answer in answers]),
             cost_curvatures=np.array([answer.cost_curvature for answer in answers]),
             caps=caps[members],
+            curves=fitted(histories, members),
         )
 
     @property
@@ -71,16 +67,25 @@ class Model:
         """At the profile, as said."""
         return float(self.payoffs.sum() - self.costs.sum())
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The size of what is at stake."""
-        decays = np.where(self.decay > 0, 1.0 / np.where(self.decay > 0, self.decay, 1.0), 0.0)
-        return float(np.abs(self.payoffs).sum() + self.costs.sum()) or 1e-3 * float(decays.sum()) or 1.0
+        return float(np.abs(self.payoffs).sum() + self.costs.sum()) or 1e-3 * float((1.0 / self.curves.decay).sum())
 
-    @property
+    @cached_property
     def marginal_welfare(self) -> FloatArray:
         """What one more sample of each agent's is worth to all, less its cost."""
-        return self.prices.sum(axis=0) - self.marginal_costs
+        return self.worth.sum(axis=0) - self.marginal_costs
+
+    @cached_property
+    def gap(self) -> float:
+        """How much more welfare there can be at most, of the scale: the linearised gain over what payoffs can buy.
+
+        Payoffs are concave, so whatever the curves are like there is no more, as long as the costs of a better profile
+        are at most twice the payoffs and costs of this one.
+        """
+        upper = np.maximum(np.minimum(self.caps, self._affordable(2.0 * self.scale)), self.at)
+        return float(linearised_gains(self.at, self.marginal_welfare, upper).sum()) / self.scale
 
     def best(self) -> tuple[FloatArray, float]:
         """The profile the model is largest at, and how much more it promises there."""
@@ -95,65 +100,81 @@ class Model:
 
     def promised(self, profile: FloatArray) -> float:
         """The model's gain in welfare from the profile it is about to another."""
-        step = self.prices @ (profile - self.at)
         moved = profile - self.at
+        here, there = self.curves.steps(self.at), self.curves.steps(profile)
+        gains = self.curves.payoffs(there) - self.curves.payoffs(here)
         costs = self.marginal_costs * moved + 0.5 * self.cost_curvatures * moved**2
-        return float(sum(_integral(*each) for each in zip(step, self.decay, self.width, strict=True)) - costs.sum())
+        return float(gains.sum() - costs.sum())
+
+    def _affordable(self, budget: float) -> FloatArray:
+        """The contributions that cost so much each."""
+        linear = np.maximum(self._linear_costs, 0.0)
+        with np.errstate(divide="ignore"):
+            return 2.0 * budget / (linear + np.sqrt(linear**2 + 2.0 * self.cost_curvatures * budget))
+
+    @property
+    def _linear_costs(self) -> FloatArray:
+        """The marginal costs of the first sample."""
+        return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximised(self, box: FloatArray) -> FloatArray:
-        """Hyperbolas in y = prices s': the width counts from y = 0, and the slope there is the steepness."""
-        here = self.prices @ self.at
-        width = np.where(np.isfinite(self.width), self.width - here, np.inf)
+        if self.at.size > FEW:
+            return maximise_batch(_Program(self, box))[0]
+        found, gain = self._climbed(box)
+        if gain <= MAXIMAL:
+            return found
+        other, _ = maximise_batch(_Program(self, box))
+        return found if self.promised(found) >= self.promised(other) else other
+
+    def _climbed(self, box: FloatArray) -> tuple[FloatArray, float]:
+        """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""
+        curves, wide = self.curves, np.isinf(self.curves.width)
+        finite = np.where(wide, 1.0, curves.width)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            ratio = np.where(np.isfinite(self.width), np.log1p(-here / self.width), 0.0)
-            power = np.where(np.isfinite(self.width), self.decay * self.width, 0.0)
-            steepness = np.exp(np.where(np.isfinite(self.width), -power * ratio, self.decay * here))
-            decay = np.where(np.isfinite(width), self.decay * self.width / width, self.decay)
-        linear = self.marginal_costs - self.cost_curvatures * self.at
+            steepness = curves.slopes(-curves.offset)
+            width = np.where(wide, np.inf, curves.width - curves.offset)
+            decay = np.where(wide, curves.decay, curves.decay * finite / np.where(wide, 1.0, width))
         found, gains = np.zeros((1, self.at.size)), np.zeros(1)
-        climb_all(
-            np.ascontiguousarray(self.prices)[None], np.ones((1, self.at.size)), steepness[None], decay[None],
-            width[None], linear[None], 0.5 * self.cost_curvatures[None], box[None], np.array([self.scale]),
-            np.ones((1, self.at.size), dtype=bool), np.ones(1), found, gains,
-        )  # fmt: skip
-        return found[0]
+        with _one_thread():
+            climb_all(
+                np.ascontiguousarray(curves.prices)[None], np.ones((1, self.at.size)), steepness[None], decay[None],
+                width[None], self._linear_costs[None], 0.5 * self.cost_curvatures[None], box[None], np.array([self.scale]),
+                np.ones((1, self.at.size), dtype=bool), np.ones(1), found, gains,
+            )  # fmt: skip
+        return found[0], float(gains[0])
 
 
-def _integral(step: float, decay: float, width: float) -> float:
-    """The hyperbola's integral from 0 to `step`; minus infinity beyond its floor."""
-    if decay == 0.0:
-        return step
-    if np.isinf(width):
-        with np.errstate(over="ignore"):
-            return float(-np.expm1(-decay * step) / decay)
-    if step <= -width:
-        return -np.inf
-    power, length = decay * width, np.log1p(step / width)
-    if abs(power - 1.0) < 1e-12:
-        return float(width * length)
-    with np.errstate(over="ignore"):
-        return float(-width / (power - 1.0) * np.expm1(-(power - 1.0) * length))
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One program is work for one thread; waking others costs more than all of it."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
-def _width(decay: float, here: float, payoff: float) -> float:
-    """The width at which the integral from -here to 0 is the payoff; the larger it is, the nearer to an exponential."""
-    if decay <= 0.0:
-        return np.inf
-    narrowest = max(here, 0.0) * (1.0 + 1e-12) + 1e-3 * ASSUMED_POWER / decay
-    if abs(here) * decay < 1e-6:
-        return max(ASSUMED_POWER / decay, narrowest)
+class _Program:
+    """The model as a program for the interior point."""
 
-    def excess(width: float) -> float:
-        return -_integral(-here, decay, width) - payoff
+    def __init__(self, model: Model, upper: FloatArray) -> None:
+        self.model, self.curves = model, model.curves
+        self.upper, self.scale = upper, model.scale
 
-    low, high = narrowest, WIDEST / decay
-    if not excess(low) > 0.0:
-        return narrowest
-    if excess(high) >= 0.0:
-        return np.inf
-    for _ in range(MOST_HALVINGS):
-        middle = float(np.sqrt(low * high))
-        if middle in {low, high}:
-            break
-        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
-    return high
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        slopes = self.curves.slopes(self.curves.steps(contributions))
+        moved = contributions - self.model.at
+        return self.curves.prices.T @ slopes - self.model.marginal_costs - self.model.cost_curvatures * moved
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        bends = self.curves.bends(self.curves.steps(contributions))
+        hessian = -(self.curves.prices.T * bends) @ self.curves.prices - np.diag(self.model.cost_curvatures)
+        return DenseCurvature.scaled(hessian, left, right)
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        return room(self.curves.prices, self.curves.floor, contributions, direction)
+
+    def start(self) -> FloatArray:
+        share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
+        return self.upper * min(share, 1.0 / (1.0 + self.upper.size))

@@ -36,8 +36,10 @@ from fedpact.properties.certify import PRECISION
 __all__ = ["FACTORS", "MisreportStudy", "misreport_study", "misreported"]
 
 FACTORS = frozen(2.0 ** np.linspace(-2.0, 2.0, 97))  # some lies pay only when they are small
+FEWER_FACTORS = frozen(FACTORS[::4])
 SOLVED = ("externality", "shapley")
 
+MOST_QUICK = 8  # agents: with more, an equilibrium of the Shapley mechanism takes a second
 MOST_IN_BATCH = 64  # agents: larger federations are solved one by one
 MOST_IN_GAME = 2000  # agents: messages are a matrix
 MOST_NEGOTIATED = 2  # lies of each kind
@@ -61,7 +63,7 @@ def misreport_study(
     federation: Federation,
     *,
     agents: Sequence[int | str] | None = None,
-    factors: ArrayLike = FACTORS,
+    factors: ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> MisreportStudy:
     """How much each agent gains by lying by a factor, under both mechanisms and in the message game.
@@ -71,9 +73,9 @@ def misreport_study(
     agents
         Who lies, one at a time, by number or by name; everybody if not given.
     factors
-        What true costs or values are multiplied by; positive.
+        What true costs or values are multiplied by; positive. If not given, 97 from 1/4 to 4, 25 beyond eight agents.
     progress
-        Called with the number of agents that are done, and of all.
+        Called with how many equilibria are found, and of how many.
 
     Raises
     ------
@@ -86,19 +88,18 @@ def misreport_study(
     >>> study = misreport_study(hospitals().federation, agents=["Clinic"], factors=[0.5, 1.0, 2.0])
     >>> best = study.best()["externality"]
     >>> best.agent, best.what, best.factor, round(best.gain, 4)
-    ('Clinic', 'values', 0.5, 0.041)
+    ('Clinic', 'values', 0.5, 0.0263)
     >>> study.best()["message-game"].pays
     False
     """
     liars = _chosen(federation, agents)
-    tried = frozen(np.atleast_1d(checked_numbers("factors", factors, positive, POSITIVE)))
+    usual = FACTORS if federation.n_agents <= MOST_QUICK else FEWER_FACTORS
+    tried = np.atleast_1d(checked_numbers("factors", usual if factors is None else factors, positive, POSITIVE))
+    if not tried.size:
+        raise InvalidInput("factors must hold at least one number, got none")
     game, missing = _game_of(federation)
-    report = progress or (lambda done, total: None)
-    found = []
-    for done, agent in enumerate(liars):
-        report(done, len(liars))
-        found.append(_measured(federation, game, agent, tried))
-    report(len(liars), len(liars))
+    count = _Count(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
+    found = [_measured(federation, game, agent, tried, count) for agent in liars]
     studied = [name for name in (*SOLVED, GAME) if name in found[0]]
     solved = [name for name in studied if all(np.isfinite(each[name].honest) for each in found)]
     missing |= {name: "no equilibrium was found when everybody is honest" for name in studied if name not in solved}
@@ -110,7 +111,7 @@ def misreport_study(
 
     study = MisreportStudy(
         agents=tuple(federation.agent_names[agent] for agent in liars),
-        factors=tried,
+        factors=frozen(tried),
         utilities=by_mechanism("utilities"),
         others=by_mechanism("others"),
         honest=by_mechanism("honest"),
@@ -119,6 +120,23 @@ def misreport_study(
         missing=missing,
     )
     return _with_negotiations(federation, liars, study)
+
+
+class _Count:
+    """Progress over several batches."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def __call__(self, done: int) -> None:
+        """So many of the present batch are done."""
+        if self._progress is not None:
+            self._progress(self._before + done, self._total)
+
+    def finish(self, size: int) -> None:
+        """A batch of this size is done."""
+        self(size)
+        self._before += size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,14 +179,15 @@ def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]
 
 
 def _measured(
-    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray
+    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray, count: _Count
 ) -> dict[str, _Measured]:
     """One agent's lies under everything that can be studied."""
     lies = [misreported(federation, agent, what=what, factor=float(factor)) for what in LIES for factor in factors]
     reports = [federation, *lies]
     found = {}
     for name in SOLVED:
-        contributions, payments = _solved(reports, MECHANISMS[name])
+        contributions, payments = _solved(reports, MECHANISMS[name], count)
+        count.finish(len(reports))
         utilities = _true_utilities(federation, contributions, payments)
         rounding = _rounding(federation, agent, contributions[0], payments[0])
         found[name] = _told(utilities, agent, factors, rounding)
@@ -177,16 +196,17 @@ def _measured(
     return found
 
 
-def _solved(reports: Sequence[Federation], mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+def _solved(reports: Sequence[Federation], mechanism: Mechanism, count: _Count) -> tuple[FloatArray, FloatArray]:
     """Contributions and payments on every report, (reports, n); NaN where there is no equilibrium."""
     if reports[0].n_agents <= MOST_IN_BATCH:
         try:
-            batch = solve_batch(Batch.of(reports), mechanism)
+            batch = solve_batch(Batch.of(reports), mechanism, progress=count)
         except NotConverged as error:
             batch = error.result
         return batch.contributions, batch.payments
     found = np.full((2, len(reports), reports[0].n_agents), np.nan)
     for place, report in enumerate(reports):
+        count(place)
         try:
             outcome = mechanism.solve(report)
         except FedpactError:  # NaN, as in a batch
@@ -250,14 +270,17 @@ def _with_negotiations(federation: Federation, liars: Sequence[int], study: Misr
     if federation.n_agents > MOST_IN_GAME:
         reason = f"negotiations between more than {MOST_IN_GAME} agents take too long here"
         return replace(study, missing={**study.missing, NEGOTIATION: reason})
+    honest = MECHANISMS["externality"].solve(federation).utilities
     held, failures = [], []
-    for place, what, factor in _boldest(study):
+    for where in _boldest(study):
         try:
-            held.append(_negotiated(federation, liars[place], study, (place, what, factor)))
+            held.append(_negotiated(federation, liars[where[0]], study, where, honest))
         except NotConverged as error:
             failures.append(str(error))
-    reasons = {NEGOTIATION: f"{len(failures)} of its checks, the first because of {failures[0]}"} if failures else {}
-    return replace(study, negotiated=tuple(held), missing={**study.missing, **reasons})
+    missing = dict(study.missing)
+    if failures:
+        missing[NEGOTIATION] = f"{len(failures)} of {len(failures) + len(held)} checks, the first with {failures[0]}"
+    return replace(study, negotiated=tuple(held), missing=missing)
 
 
 def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
@@ -273,13 +296,17 @@ def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
     ]
 
 
-def _negotiated(federation: Federation, agent: int, study: MisreportStudy, where: tuple[int, int, int]) -> Negotiated:
+def _negotiated(
+    federation: Federation, agent: int, study: MisreportStudy, where: tuple[int, int, int], honest: FloatArray
+) -> Negotiated:
     """Price discovery in which one agent answers as if its lie were the truth."""
     place, what, at = where
     factor = float(study.factors[at])
     lying = Agent.of(misreported(federation, agent, what=LIES[what], factor=factor), agent)
     table = [lying if other.index == agent else other for other in agents_of(federation)]
     deal = coordinate(InProcess(table))
+    if deal.excluded:
+        raise NotConverged(f"the exclusion of {', '.join(deal.excluded)}: {', '.join(deal.excluded.values())}")
     contributions = np.array(deal.contributions)
     utilities = federation.payoffs(contributions) - federation.costs.value(contributions) + deal.payments
     utility = float(utilities[agent])
@@ -289,5 +316,6 @@ def _negotiated(federation: Federation, agent: int, study: MisreportStudy, where
         factor=factor,
         utility=utility,
         gain=utility - float(study.honest["externality"][place]),
+        others=float(np.delete(utilities - honest, agent).sum()),
         expected=float(study.gains["externality"][where]),
     )

@@ -6,14 +6,14 @@ Nothing of a broken answer is ever used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fedpact.arrays import FloatArray
-from fedpact.errors import NotConverged
-from fedpact.negotiation.answers import BadAnswer, Introduction, Left, checked_answer, introduction
+from fedpact.errors import InvalidInput, NotConverged
+from fedpact.negotiation.answers import BadAnswer, Introduction, Left, Said, checked_answer, introduction
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.deal import Event
 
@@ -21,6 +21,7 @@ __all__ = ["Excluded", "Table"]
 
 T = TypeVar("T")
 Listener = Callable[[Event], None]
+Content = Callable[[int], dict[str, Any]]
 Read = Callable[[dict[str, Any], int], T]
 
 
@@ -29,15 +30,21 @@ class Excluded(Exception):
 
 
 class Table:
-    """Agents, their introductions, and everything that is said."""
+    """Agents, their introductions, and everything that is said.
+
+    `histories` holds what each has said about prices, in order: it still counts when somebody else has gone.
+    """
 
     def __init__(self, channel: Channel, listener: Listener | None = None) -> None:
         self.channel = channel
         self.names = list(channel.names)
         self.size = len(self.names)
+        if len(set(self.names)) != self.size:
+            raise InvalidInput(f"agents at one table must have different names, got {self.names!r:.200}")
         self.trace: list[Event] = []
         self.excluded: dict[str, str] = {}
         self.introductions: dict[int, Introduction] = {}
+        self.histories: dict[int, list[Said]] = {place: [] for place in range(self.size)}
         self._listener = listener
         self._number = 0
 
@@ -45,6 +52,11 @@ class Table:
     def members(self) -> np.ndarray:
         """The places of those at the table."""
         return np.array([place for place, name in enumerate(self.names) if name not in self.excluded], dtype=np.intp)
+
+    @property
+    def absent(self) -> list[int]:
+        """The places of those who are out."""
+        return [place for place, name in enumerate(self.names) if name in self.excluded]
 
     @property
     def caps(self) -> FloatArray:
@@ -70,37 +82,29 @@ class Table:
             self.introductions = dict(said)
             return
 
-    def ask(self, kind: str, content: Callable[[int], dict[str, Any]], read: Read[T]) -> dict[int, T]:
-        """Ask everybody at the table and read the answers; raises `Excluded` if somebody had to go."""
+    def ask(self, kind: str, content: Content, read: Read[T]) -> dict[int, T]:
+        """Ask everybody at the table, those whose answers are broken once more, and read the answers.
+
+        Raises
+        ------
+        Excluded
+            If somebody had to go.
+        NotConverged
+            If nobody is left to ask.
+        """
         if not self.members.size:
             fates = "; ".join(f"{name}: {reason}" for name, reason in self.excluded.items())
-            raise NotConverged(f"nobody is left at the table: {fates}")
-        answers: dict[int, T] = {}
-        reasons: dict[int, BadAnswer] = {}
-        waiting = [int(place) for place in self.members]
-        for attempt in range(2):
-            self._number += 1
-            questions = {place: {"number": self._number, "kind": kind, **content(place)} for place in waiting}
-            raw = self.channel.ask(questions)
-            reasons = {}
-            for place in waiting:
-                try:
-                    checked = checked_answer(raw.get(place), questions[place], size=self.size)
-                    answers[place] = read(checked, place)
-                except BadAnswer as reason:
-                    reasons[place] = reason
-            waiting = [place for place, reason in reasons.items() if not isinstance(reason, Left)]
-            if attempt == 0:
-                for place in waiting:
-                    self.tell({"event": "asked again", "agent": self.names[place], "reason": str(reasons[place])})
-            if not waiting:
-                break
-            if any(isinstance(reason, Left) for reason in reasons.values()):
-                left = {place: reason for place, reason in reasons.items() if isinstance(reason, Left)}
-                self._exclude(left)
-                raise Excluded
-        if reasons:
-            self._exclude(reasons)
+            raise NotConverged(f"nobody is left at the table: {fates or 'there were no agents'}")
+        answers, broken = self._asked([int(place) for place in self.members], kind, content, read)
+        again = [place for place, reason in broken.items() if not isinstance(reason, Left)]
+        for place in again:
+            self.tell({"event": "asked again", "agent": self.names[place], "reason": str(broken[place])})
+        if again:
+            mended, still = self._asked(again, kind, content, read)
+            answers |= mended
+            broken = {place: still.get(place, reason) for place, reason in broken.items() if place not in mended}
+        if broken:
+            self._exclude(broken)
             raise Excluded
         return answers
 
@@ -109,6 +113,22 @@ class Table:
         self.trace.append(event)
         if self._listener is not None:
             self._listener(event)
+
+    def _asked(
+        self, places: Sequence[int], kind: str, content: Content, read: Read[T]
+    ) -> tuple[dict[int, T], dict[int, BadAnswer]]:
+        """The answers that can be used, and what is wrong with the others."""
+        self._number += 1
+        questions = {place: {"number": self._number, "kind": kind, **content(place)} for place in places}
+        raw = self.channel.ask(questions)
+        answers: dict[int, T] = {}
+        broken: dict[int, BadAnswer] = {}
+        for place in places:
+            try:
+                answers[place] = read(checked_answer(raw.get(place), questions[place]), place)
+            except BadAnswer as reason:
+                broken[place] = reason
+        return answers, broken
 
     def _exclude(self, reasons: Mapping[int, BadAnswer]) -> None:
         for place, reason in reasons.items():

@@ -18,15 +18,16 @@ from fedpact.plots.pictures import FAINT, GOOD, INK, new_figure
 from fedpact.plots.sweeps import DASHES, LINES, MOST_AGENTS
 
 if TYPE_CHECKING:
-    from fedpact.negotiation.misreports import MisreportStudy
+    from fedpact.negotiation.misreports import BestLie, MisreportStudy
 
 __all__ = ["plot_misreports"]
 
 PANEL = (3.2, 2.5)  # inches
 DEPTH = 1.5  # of the largest gain: how far below zero an axis that shows gains reaches
+SMALL = 0.1  # of the largest gain in a row: what an axis shows at least
 ROOM = 0.08  # of an axis, beyond what it shows
-LONGEST_NAME = 24
-LETTERS = 14  # in an inch of the legend
+LONGEST_NAME, LONGEST_IN_HEAD = 24, 16
+LETTERS = 15  # in an inch of the legend
 OTHERS = "#c8c8c8"
 GROUND = 0.08  # how dark the blue ground is
 TICKS = (0.001, 0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 100.0, 1000.0)
@@ -52,23 +53,32 @@ def plot_misreports(study: MisreportStudy, *, figure: Any = None) -> Any:
     panels = figure.subplots(len(LIES), len(mechanisms), squeeze=False, sharex=True)
     named = _named(study)
     for row, what in enumerate(LIES):
-        for column, mechanism in enumerate(mechanisms):
-            panel = panels[row, column]
+        best = study.best(what)
+        highest = max(lie.gain for lie in best.values())
+        for panel, mechanism in zip(panels[row], mechanisms, strict=True):
             _draw(panel, study, mechanism, row, named)
-            if row == 0:
-                panel.set_title(_title(mechanism), loc="left", fontsize=10, color=INK)
-            if column == 0:
-                panel.set_ylabel(f"gain by lying about {what}\n(payoff)", fontsize=9, color=INK)
-            if row == len(LIES) - 1:
-                panel.set_xlabel("reported / true", fontsize=9, color=INK)
+            panel.set_ylim(*_limits(study, mechanism, row, highest))
+            panel.set_title(_head(mechanism if row == 0 else None, best[mechanism]), loc="left", fontsize=9, color=INK)
+        panels[row, 0].set_ylabel(f"gain by lying about {what}\n(payoff)", fontsize=9, color=INK)
+    for panel in panels[-1]:
+        panel.set_xlabel("reported / true", fontsize=9, color=INK)
     figure.align_ylabels(panels[:, 0])
     _number_factors(panels[0, 0], study.factors)
     _name_lines(figure, panels, study, named)
     return figure
 
 
-def _title(mechanism: str) -> str:
-    return f"{title_of(mechanism)}, others in equilibrium" if mechanism == GAME else title_of(mechanism)
+def _head(mechanism: str | None, best: BestLie) -> str:
+    """The mechanism above the first row, and the largest gain above every panel."""
+    found = (
+        f"largest {best.gain:.3g}: {_short(best.agent, LONGEST_IN_HEAD)}, × {best.factor:.3g}"
+        if best.pays
+        else "nobody gains"
+    )
+    if mechanism is None:
+        return found
+    title = f"{title_of(mechanism)}, others in equilibrium" if mechanism == GAME else title_of(mechanism)
+    return f"{title}\n{found}"
 
 
 def _named(study: MisreportStudy) -> list[int]:
@@ -88,8 +98,14 @@ def _draw(panel: Any, study: MisreportStudy, mechanism: str, lie: int, named: Se
     order = np.argsort(study.factors, kind="stable")
     factors = study.factors[order]
     marker = "o" if factors.size == 1 else None
-    low, high = _limits(gains, float(study.rounding[mechanism].max()))
-    panel.axhspan(0.0, high, facecolor=GOOD, alpha=GROUND, linewidth=0.0, zorder=0)
+    panel.axhspan(
+        0.0,
+        1e3 * (1.0 + float(study.gains[mechanism].max(initial=0.0))),
+        facecolor=GOOD,
+        alpha=GROUND,
+        linewidth=0.0,
+        zorder=0,
+    )
     panel.axhline(0.0, color=INK, linewidth=0.9, zorder=1.5)
     panel.axvline(1.0, color=FAINT, linewidth=0.7, linestyle=":", zorder=1.5)
     shown = np.where(np.isfinite(gains), gains, np.nan)[:, order]
@@ -101,18 +117,22 @@ def _draw(panel: Any, study: MisreportStudy, mechanism: str, lie: int, named: Se
         panel.plot(factors, shown[agent], linewidth=1.6, marker=marker, label=_short(study.agents[agent]), **style)
     if mechanism == "externality":
         _ring(panel, study, LIES[lie])
-    panel.set_ylim(low, high)
     _dress(panel)
 
 
-def _limits(gains: FloatArray, rounding: float) -> tuple[float, float]:
-    """Room for every gain, and for losses as far as gains can be seen beside them."""
-    finite = gains[np.isfinite(gains)]
-    low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
+def _limits(study: MisreportStudy, mechanism: str, lie: int, highest: float) -> tuple[float, float]:
+    """Room for every gain, and for losses as far as gains can be seen beside them.
+
+    A gain that is small beside the `highest` of the row looks small.
+    """
+    finite = _finite(study.gains[mechanism][:, lie])
+    low, high = float(finite.min()), float(finite.max())
+    rounding = float(study.rounding[mechanism].max())
     if max(high, -low) <= rounding:
         return -1.0, 1.0
     if high > rounding:
-        return max(low, -DEPTH * high) - ROOM * high, (1.0 + 2.0 * ROOM) * high
+        top = max(high, SMALL * highest)
+        return max(low, -DEPTH * top) - ROOM * top, (1.0 + 2.0 * ROOM) * top
     return (1.0 + ROOM) * low, -2.0 * ROOM * low
 
 
@@ -155,10 +175,11 @@ def _name_lines(figure: Any, panels: np.ndarray, study: MisreportStudy, named: S
             found.setdefault(label, handle)
     rest = len(study.agents) - len(named)
     if rest:
-        found[f"{rest} other agents"] = Line2D([], [], color=OTHERS)
+        found[f"{rest} more"] = Line2D([], [], color=OTHERS)
     found["lying pays"] = Patch(facecolor=GOOD, alpha=GROUND)
-    widest = (max(len(label) for label in found) + 6) / LETTERS
-    columns = max(1, min(len(found), int(figure.get_figure(root=True).get_size_inches()[0] / widest)))
+    widths = [(len(label) + 8) / LETTERS for label in found]  # inches
+    room = figure.get_figure(root=True).get_size_inches()[0]
+    columns = len(found) if sum(widths) <= room else max(1, int(room / max(widths)))
     where = {"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": 8}
     figure.legend(list(found.values()), list(found), **where)
 
@@ -172,8 +193,8 @@ def _dress(panel: Any) -> None:
     panel.set_axisbelow(True)
 
 
-def _short(name: str) -> str:
+def _short(name: str, longest: int = LONGEST_NAME) -> str:
     """A name on one line, short enough for the legend, which leaves out names that begin with _ and reads dollars."""
     line = " ".join(name.split())
-    short = line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME // 2]}…{line[1 - LONGEST_NAME // 2 :]}"
+    short = line if len(line) <= longest else f"{line[: longest // 2]}…{line[1 - longest // 2 :]}"
     return (f" {short}" if short.startswith("_") else short).replace("$", r"\$")

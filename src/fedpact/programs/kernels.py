@@ -137,7 +137,10 @@ def _gain(x, gradient):
 def climb_all(
     weights, values, steepness, decay, width, linear, quadratic, upper, scale, members, shares, contributions, gains
 ):  # fmt: skip
-    """Fills `contributions` (blocks, n) and `gains` (blocks,), the linearised gain each is left with."""
+    """Fills `contributions` (blocks, n) and `gains` (blocks,), the linearised gain each is left with.
+
+    The contributions given are where to begin; where that is outside the domain, it begins at zero.
+    """
     blocks, n_agents = upper.shape
     for chunk in nb.prange((blocks + CHUNK - 1) // CHUNK):
         x, trial, step = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
@@ -163,10 +166,17 @@ def _climb(
     if scale <= 0.0:
         best[:] = 0.0
         return 0.0
-    x[:] = 0.0
+    for j in range(n_agents):
+        x[j] = min(max(best[j] / upper[j], 0.0), 1.0) if upper[j] > 0.0 else 0.0
     level = _objective(
         x, weights, values, steepness, decay, width, linear, quadratic, upper, members, shares, slopes, bends, gradient
     )  # fmt: skip
+    if not level > -math.inf:
+        x[:] = 0.0
+        level = _objective(
+            x, weights, values, steepness, decay, width, linear, quadratic, upper, members, shares, slopes, bends,
+            gradient,
+        )  # fmt: skip
     best_gain, waited = math.inf, 0
     for _ in range(MOST_STEPS):
         gain = _gain(x, gradient)

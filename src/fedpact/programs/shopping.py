@@ -17,7 +17,8 @@ from fedpact.payoffs import Payoff
 
 __all__ = ["Shopper"]
 
-MOST_HALVINGS = 300
+MOST_HALVINGS = 1100  # down to the smallest number there is
+STEEPEST = 1e200  # a marginal payoff that is not to be had inside the domain
 UNDECIDED = 1e-12  # relative: weights whose best end changes within so little of m
 
 
@@ -40,12 +41,15 @@ class Shopper:
         if data <= np.ravel(self.payoff.floor)[0]:
             return -np.inf
         spent = float(prices @ profile) + float(np.ravel(self.cost.value(profile[[self.own]]))[0])
-        return self.value * float(np.ravel(self.payoff.value(np.array([data])))[0]) - spent
+        with np.errstate(over="ignore"):
+            return self.value * float(np.ravel(self.payoff.value(np.array([data])))[0]) - spent
 
     def best(self, prices: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """The best profile; outside the domain there is none."""
+        """The best profile; where the whole box is outside the domain, the one that reaches most."""
         below, above = 0.0, 1.0
         while self._slope(self._chosen(above, prices, low, high)) > above:
+            if above > STEEPEST:
+                return np.where(self.weights > 0, high, low)
             above *= 4.0
         for _ in range(MOST_HALVINGS):
             middle = 0.5 * (below + above)
@@ -76,13 +80,15 @@ class Shopper:
         data = float(self.weights @ profile)
         if data <= np.ravel(self.payoff.floor)[0]:
             return np.inf
-        return self.value * float(np.ravel(self.payoff.slope(np.array([data])))[0])
+        with np.errstate(over="ignore"):
+            return self.value * float(np.ravel(self.payoff.slope(np.array([data])))[0])
 
     def _filled(self, less: FloatArray, more: FloatArray, marginal: float) -> FloatArray:
         """Between the two, the profile at which the marginal payoff is `marginal`."""
         lowest, highest = float(self.weights @ less), float(self.weights @ more)
         if highest <= lowest:
             return less
-        wanted = float(np.ravel(self.payoff.inverse_slope(np.array([marginal / self.value])))[0])
-        share = np.clip((wanted - lowest) / (highest - lowest), 0.0, 1.0)
+        with np.errstate(divide="ignore"):  # where the agent has enough, its marginal payoff is 0
+            wanted = float(np.ravel(self.payoff.inverse_slope(np.array([marginal / self.value])))[0])
+        share = min(max((wanted - lowest) / (highest - lowest), 0.0), 1.0)
         return less + share * (more - less)

@@ -5,7 +5,7 @@ Both mechanisms maximise a weighted sum over coalitions X of the members' total 
     f(s) = sum_X share_X sum_i values_i g_i(sum_{j in X} w_ij s_j) - sum_j c_j(s_j)       over 0 <= s <= upper:
 
 the social optimum with the grand coalition alone, the Shapley equilibrium with all of them
-(`fedpact.programs.potential`). From s = 0, agents held at a bound by the sign of their slope stay there and the others
+(`fedpact.programs.potential`). From a start, agents held at a bound by the sign of their slope stay there and others
 take a Newton step, projected on the box and halved until f rises.
 
 Stopping inequality: the linearised gain is at most 1e-16 of the scale, or falls no further. It comes back in units
@@ -25,12 +25,18 @@ __all__ = ["maximise_blocks"]
 
 
 def maximise_blocks(
-    federation: Federation, upper: FloatArray, scale: FloatArray, members: FloatArray, shares: FloatArray
+    federation: Federation,
+    upper: FloatArray,
+    scale: FloatArray,
+    members: FloatArray,
+    shares: FloatArray,
+    *,
+    start: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Maximisers (blocks, n) of federations side by side in one, and the linearised gain each is left with.
 
     `upper` and `scale` are the box and the size of each program (`fedpact.programs.bounds.block_bounds`); `members`
-    (coalitions, n) and `shares` the coalitions that count and their weights.
+    (coalitions, n) and `shares` the coalitions that count and their weights; `start` is where to begin.
     """
     blocks = scale.size
     n_agents = federation.n_agents // blocks
@@ -42,7 +48,7 @@ def maximise_blocks(
 
     steepness, decay, width = (stacked(np.asarray(part, dtype=np.float64)) for part in shape)
     costs = federation.costs
-    contributions, gains = np.zeros((blocks, n_agents)), np.zeros(blocks)
+    contributions, gains = np.array(start).reshape(blocks, n_agents), np.zeros(blocks)
     climb_all(
         _diagonal_blocks(federation, blocks), stacked(federation.values), steepness, decay, width,
         stacked(costs.linear), stacked(costs.quadratic), stacked(upper), scale,

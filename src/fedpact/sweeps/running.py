@@ -62,7 +62,7 @@ def sweep(
     >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
     >>> found = sweep(base, ["costs=0.001,0.002"], metrics=["contributions"], mechanisms=["externality"])
     >>> found.metrics["externality"]["contributions"].round(4).tolist()
-    [[18.1238, 18.1238, 18.1238], [9.0244, 9.0244, 9.0244]]
+    [[18.1238, 18.1238, 18.1238], [9.0215, 9.0215, 9.0215]]
     """
     written = [vary] if isinstance(vary, str | Axis) else list(vary)
     metrics, mechanisms = (

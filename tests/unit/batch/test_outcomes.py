@@ -39,7 +39,7 @@ def test_another_profile_is_no_equilibrium() -> None:
     good = fp.solve_batch(BATCH, fp.ShapleyMechanism())
     moved = good.contributions.copy()
     moved[0, 1] *= 0.5
-    spoiled = replace(good, contributions=moved)
+    spoiled = replace(good, contributions=moved, shares=None)
     assert list(spoiled.certificates["nash"].verdicts) == [Verdict.VIOLATED, Verdict.HOLDS, Verdict.HOLDS]
 
 

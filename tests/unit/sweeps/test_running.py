@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -222,6 +225,26 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(shared.solved["voluntary"], here.solved["voluntary"])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into processes")
+def test_workers_hear_no_interrupts_and_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt on a terminal reaches all processes; workers would print tracebacks, the earlier the worse."""
+    if fp.thread_count() < 2:
+        pytest.skip("one thread")
+    monkeypatch.setattr(workers, "WORTH", 20)
+    seen = []
+
+    def look(done: int, total: int) -> None:
+        for worker in multiprocessing.active_children() if done else []:
+            status = Path(f"/proc/{worker.pid}/status").read_text(encoding="utf-8")
+            blocked = int(re.search(r"SigBlk:\t(\w+)", status)[1], 16)
+            environment = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+            seen.append((bool(blocked >> (signal.SIGINT - 1) & 1), b"FEDPACT_THREADS=1" in environment))
+
+    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"], progress=look)
+    assert seen and set(seen) == {(True, True)}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
 def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "share_out", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
@@ -282,3 +305,28 @@ def end(done, total):
     script = script.replace("0.02:40", "0.02:4000").replace("mechanisms=", "progress=end, mechanisms=")
     ran = run_script(tmp_path / "script.py", script)
     assert "FedpactError: a worker process of the sweep ended, perhaps for lack of memory" in ran.stderr
+
+
+SLOW_PAYOFF = """
+import multiprocessing, time, fedpact as fp
+class Slow(fp.PowerLaw):
+    def value(self, y):
+        if multiprocessing.parent_process():
+            time.sleep(300)
+        return super().value(y)
+"""
+INTERRUPTING = """
+import os, signal, sys, threading
+sys.path.insert(0, os.path.dirname(__file__))
+from slow_payoff import Slow
+threading.Timer(5.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_an_interrupt_does_not_wait_for_workers(tmp_path: Path) -> None:
+    (tmp_path / "slow_payoff.py").write_text(SLOW_PAYOFF, encoding="utf-8")
+    ran = run_script(tmp_path / "script.py", PLAIN_SCRIPT.format(payoff=INTERRUPTING, made="Slow(0.5)"))
+    assert ran.returncode == -signal.SIGINT
+    assert ran.stderr.count("Traceback") == 1, "that of the script"

@@ -1,0 +1,467 @@
+"""`fedpact negotiate`, and what `check` and `settle` make of negotiated deals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.negotiation import InProcess, agents_of, study
+from fedpact.negotiation.transcript import Header, Recorder, negotiated, read_transcript
+from fedpact.records import deal_record
+
+DEAL_KEYS = {
+    "mechanism",
+    "agents",
+    "contributions",
+    "payments",
+    "prices",
+    "protocol",
+    "settled_by",
+    "rounds",
+    "welfare",
+    "residual",
+    "excluded",
+}
+
+
+def pair(path: Path) -> Path:
+    """Two agents: too few for the message game."""
+    federation = fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(beta=0.3))
+    fp.save_scenario(fp.Scenario(federation=federation), path)
+    return path
+
+
+def changed(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> None:
+    entries = [json.loads(text) for text in path.read_text().splitlines()]
+    change(entries[line])
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+# The deal
+
+
+def test_negotiate_shows_rounds_and_deal(run) -> None:
+    result = run("negotiate")
+    assert result.code == 0
+    assert result.err == ""
+    assert "Five hospitals, negotiated by price-discovery" in result.words
+    assert "round residual welfare prices per sample (EUR) 1 " in result.words
+    assert "University 59.2 3238 +171,625" in result.words
+    assert "settled by the message game, payments add up to zero." in result.words
+
+
+def test_negotiate_json_is_the_deal_of_the_mechanism(run) -> None:
+    record = run("negotiate", "--json").record
+    assert set(record) == DEAL_KEYS | {"trace", "files"}
+    outcome = fp.ExternalityMechanism().solve(example("hospitals").federation)
+    np.testing.assert_allclose(record["contributions"], outcome.contributions, rtol=1e-7)
+    np.testing.assert_allclose(record["payments"], outcome.payments, rtol=1e-7)
+    np.testing.assert_allclose(np.sum(record["prices"], axis=0), 0.0, atol=1e-15)
+    assert record["trace"][-1]["event"] == "settled"
+    assert record["settled_by"] == "message game"
+    assert record["files"] == []
+
+
+def test_many_rounds_are_thinned(run) -> None:
+    result = run("negotiate", "paper-w1", "--protocol", "admm")
+    rounds = [
+        int(line.split()[0]) for line in result.out.splitlines() if line.split()[:1] and line.split()[0].isdigit()
+    ]
+    last = rounds[-1]
+    assert f"after {last} rounds" in result.words
+    assert last > 100
+    expected = [*range(1, 11), *range(20, 101, 10), *range(200, last + 1, 100)]
+    assert rounds == expected + ([last] if last % 100 else [])
+
+
+@pytest.mark.parametrize("name", ["negotiated.json", "negotiated.jsonl"])
+def test_check_and_settle_take_a_negotiated_deal(run, tmp_path: Path, name: str) -> None:
+    deal = tmp_path / name
+    if deal.suffix == ".json":
+        deal.write_text(run("negotiate", "--json").out, encoding="utf-8")
+    else:
+        run("negotiate", "-o", deal)
+    checked = run("check", "hospitals", deal)
+    assert checked.code == 0
+    assert "Held to: nash, budget-balance, social-optimality" in checked.words
+    assert (
+        run("settle", "hospitals", deal, "--json").record["transfers"]
+        == (run("settle", "hospitals", "--json").record["transfers"])
+    )
+
+
+def test_a_picture_of_convergence(run, tmp_path: Path) -> None:
+    for name, begin in (("n.png", b"\x89PNG"), ("n.svg", b"<?xml")):
+        result = run("negotiate", "paper-w1", "--plot", tmp_path / name)
+        assert result.code == 0
+        assert f"Written: {tmp_path / name}" in result.out
+        assert (tmp_path / name).read_bytes().startswith(begin)
+
+
+def test_too_few_for_the_game(run, tmp_path: Path) -> None:
+    scenario = pair(tmp_path / "pair.toml")
+    result = run("negotiate", scenario, "-o", "said.jsonl")
+    assert result.code == 2
+    assert result.out == ""
+    assert "the message game needs three agents" in result.err
+    assert "--no-game" in result.err
+    assert not (tmp_path / "said.jsonl").exists()
+    result = run("negotiate", scenario, "--no-game", "-o", "said.jsonl")
+    assert result.code == 0
+    assert "settled at the personal prices" in result.words
+    assert run("check", scenario, "said.jsonl").code == 0
+    assert run("check", "said.jsonl").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--protocol", "haggling"], "protocol must be one of price-discovery, admm, got 'haggling'"),
+        (["-o", "said.json"], "said.json: a transcript's name must end in .jsonl"),
+        (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
+        (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),
+        (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
+        (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
+        (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
+        (["--study", "cheating"], "--study must be one of misreport, got 'cheating'"),
+        (["--study", "misreport", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv or .parquet"),
+    ],
+)
+def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run("negotiate", *arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith(f"error: {message}")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Transcripts
+
+
+def test_a_finished_transcript_is_shown_again(run, tmp_path: Path) -> None:
+    first = run("negotiate", "-o", "said.jsonl")
+    assert "Written: said.jsonl" in first.out
+    content = (tmp_path / "said.jsonl").read_bytes()
+    again = run("negotiate", "-o", "said.jsonl", "--plot", "n.png")
+    assert again.code == 0
+    assert "This negotiation is over, after 5 exchanges that are in said.jsonl." in again.words
+    assert "Written: n.png" in again.out
+    table = first.words.split("Deal (amounts")[1].split(" Written:")[0]
+    assert table in again.words
+    assert (tmp_path / "said.jsonl").read_bytes() == content
+    with_json = run("negotiate", "-o", "said.jsonl", "--resume", "--json").record
+    assert {key: with_json[key] for key in DEAL_KEYS} == read_transcript(tmp_path / "said.jsonl").deal
+
+
+def test_an_empty_file_is_begun_in(run, tmp_path: Path) -> None:
+    (tmp_path / "said.jsonl").touch()
+    assert run("negotiate", "-o", "said.jsonl").code == 0
+    assert run("check", "said.jsonl").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "holds"),
+    [
+        (["paper-w1"], 'holds the negotiation of "Five hospitals" by price-discovery, not the negotiation of "Table 1'),
+        (["--protocol", "admm"], "by price-discovery, not the negotiation of"),
+        (["--no-game"], 'not the negotiation of "Five hospitals" by price-discovery without the game'),
+        (["other.toml"], "with other numbers, not"),
+    ],
+)
+def test_the_transcript_of_something_else_is_left_alone(run, tmp_path: Path, arguments: list[str], holds: str) -> None:
+    scenario = example("hospitals")
+    other = fp.Scenario(federation=scenario.federation.take([4, 3, 2, 1, 0]), title=scenario.title)
+    fp.save_scenario(other, tmp_path / "other.toml")
+    run("negotiate", "-o", "said.jsonl")
+    content = (tmp_path / "said.jsonl").read_bytes()
+    result = run("negotiate", *arguments, "-o", "said.jsonl")
+    assert result.code == 2
+    assert result.out == ""
+    assert holds in result.err
+    assert "name another file, or remove this one" in result.err
+    assert (tmp_path / "said.jsonl").read_bytes() == content
+
+
+@pytest.mark.parametrize("content", ["my notes", '{"a": 1}\n', "\x00\x01"])
+def test_a_file_that_is_no_transcript_is_left_alone(run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "said.jsonl"
+    path.write_text(content)
+    result = run("negotiate", "-o", "said.jsonl")
+    assert result.code == 2
+    assert result.err.startswith("error: said.jsonl: ")
+    assert path.read_text() == content
+
+
+def interrupted_at(monkeypatch: pytest.MonkeyPatch, exchange: int) -> None:
+    """The user presses Ctrl-C while the agents think about one of the questions."""
+    ask, count = InProcess.ask, 0
+
+    def asked(self: InProcess, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        nonlocal count
+        count += 1
+        if count == exchange:
+            raise KeyboardInterrupt
+        return ask(self, questions)
+
+    monkeypatch.setattr(InProcess, "ask", asked)
+
+
+@pytest.mark.parametrize("exchange", [1, 3, 5])
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_interrupted_and_gone_on(run, tmp_path: Path, exchange: int, as_json: list[str]) -> None:
+    whole = run("negotiate", "-o", "whole.jsonl", *as_json)
+    with pytest.MonkeyPatch.context() as patch:
+        interrupted_at(patch, exchange)
+        broken = run("negotiate", "-o", "said.jsonl", *as_json)
+    assert broken.code == 130
+    assert f"interrupted; {exchange - 1} exchanges are kept in said.jsonl, the same command goes on" in broken.err
+    resumed = run("negotiate", "-o", "said.jsonl", "--resume", *as_json)
+    assert resumed.code == 0
+    assert (tmp_path / "said.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    if as_json:
+        assert resumed.out == whole.out.replace("whole.jsonl", "said.jsonl")
+    else:
+        assert f"Going on after {exchange - 1} exchanges that are in said.jsonl." in resumed.words
+        assert whole.words.split(" round residual ")[1].split(" Written:")[0] in resumed.words
+
+
+def test_interrupted_without_a_transcript(run) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        interrupted_at(patch, 3)
+        result = run("negotiate")
+    assert result.code == 130
+    assert result.err == "interrupted; nothing is kept; --transcript FILE would keep what is said\n"
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedpact", "negotiate", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def test_a_real_interrupt(run, tmp_path: Path) -> None:
+    """Interrupted, a negotiation ends as it does undisturbed, to the last byte of its transcript."""
+    arguments = ("hospitals", "--protocol", "admm", "-o")
+    assert run("negotiate", *arguments, "whole.jsonl").code == 0
+    whole, said = (tmp_path / "whole.jsonl").read_bytes(), tmp_path / "said.jsonl"
+    with started(tmp_path, *arguments, "said.jsonl") as process:
+        deadline = time.monotonic() + 60
+        while not said.exists() or said.stat().st_size < 0.1 * len(whole):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    kept = read_transcript(said)
+    assert process.returncode == 130
+    assert err == f"interrupted; {kept.count} exchanges are kept in said.jsonl, the same command goes on from there\n"
+    assert kept.deal is None
+    assert whole.startswith(said.read_bytes()[: kept.length])
+    result = run("negotiate", *arguments, "said.jsonl")
+    assert f"Going on after {kept.count} exchanges" in result.words
+    assert said.read_bytes() == whole
+
+
+# Checking transcripts
+
+
+def test_check_a_transcript(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    result = run("check", "said.jsonl")
+    assert result.code == 0
+    assert 'The negotiation of "Five hospitals" by price-discovery' in result.words
+    assert "University 59.2 59.2 +0.171625 +0.171625" in result.words
+    assert "The deal stated is the one that 5 exchanges come to." in result.words
+    record = run("check", "said.jsonl", "--json").record
+    assert set(record) == DEAL_KEYS | {"stated", "checked", "failed"}
+    assert record["checked"] == ["recomputed", "budget-balance"]
+    assert record["failed"] == []
+    assert record["stated"]["payments"] == record["payments"]
+
+
+def moved(key: str, *amounts: float) -> Callable[[dict[str, Any]], None]:
+    def change(entry: dict[str, Any]) -> None:
+        for agent, amount in enumerate(amounts):
+            entry["deal"][key][agent] += amount
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "failed", "words"),
+    [
+        (moved("payments", 0.01, -0.01), ["recomputed"], "come to another deal for University, City."),
+        (moved("payments", 1e-7), ["recomputed", "budget-balance"], "the payments stated sum to +1e-07."),
+        (moved("contributions", 0.0, 1e-5), ["recomputed"], "come to another deal for City."),
+    ],
+)
+def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any, failed: list[str], words: str) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -1, change)
+    result = run("check", "said.jsonl")
+    assert result.code == 1
+    assert words in result.words
+    assert "Every claim holds" not in result.words
+    as_json = run("check", "said.jsonl", "--json")
+    assert as_json.code == 1
+    assert as_json.record["failed"] == failed
+    with_scenario = run("check", "hospitals", "said.jsonl", "--json")
+    assert with_scenario.code == 1
+    assert with_scenario.record["failed"] == failed
+    assert words in run("check", "hospitals", "said.jsonl").words
+    shown = run("negotiate", "-o", "said.jsonl")
+    assert shown.code == 2
+    assert "said.jsonl states another deal than its exchanges come to; `fedpact check said.jsonl`" in shown.err
+
+
+def test_final_messages_that_are_not_those_of_the_deal(run, tmp_path: Path) -> None:
+    """An answer changed in the last exchange leads to no other question, but to another deal."""
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -2, lambda entry: entry["answers"]["0"]["proposals"].__setitem__(1, 20.0))
+    result = run("check", "said.jsonl")
+    assert result.code == 1
+    assert "recomputed is violated: 5 exchanges come to another deal" in result.words
+
+
+def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
+    """What was negotiated between agents that lied is no optimum of the true federation."""
+    scenario = example("hospitals")
+    true = scenario.federation
+    dearer = fp.Federation(
+        true.weights, costs=0.05, caps=true.caps, payoff=true.payoff, names=true.names, values=true.values
+    )
+    fp.save_scenario(fp.Scenario(federation=dearer), tmp_path / "dearer.toml")
+    run("negotiate", "-o", "said.jsonl")
+    result = run("check", "dearer.toml", "said.jsonl", "--json")
+    assert result.code == 1
+    assert "social-optimality" in result.record["failed"]
+    assert "recomputed" not in result.record["failed"]
+
+
+def agents_swapped(text: str) -> str:
+    """In the deal, not in the first line."""
+    head, _, deal = text.rpartition('{"deal"')
+    return head + '{"deal"' + deal.replace('"University", "City"', '"City", "University"')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda text: text[: text.rindex("\n", 0, -1) // 2], "the negotiation broke off after"),
+        (lambda text: text.replace('"payments": [', '"payments": ["x", '), "the deal: payments must be a list of 5"),
+        (agents_swapped, "the deal: agents must be those of the first line, in their order"),
+        (lambda text: text.replace('"kind": "messages"', '"kind": "threats"'), "line 6: the questions are not those"),
+        (lambda text: text.replace('"transcript": 1', '"transcript": 9'), "line 1: transcripts of version 1"),
+    ],
+)
+def test_check_a_transcript_that_is_broken(run, tmp_path: Path, spoil: Callable[[str], str], message: str) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    path = tmp_path / "said.jsonl"
+    path.write_text(spoil(path.read_text()))
+    result = run("check", "said.jsonl")
+    assert result.code == 2
+    assert result.err.startswith("error: said.jsonl: ")
+    assert message in result.err
+
+
+def test_an_unfinished_transcript_is_no_deal(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    path = tmp_path / "said.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    result = run("settle", "hospitals", "said.jsonl")
+    assert result.code == 2
+    assert "the negotiation is not over" in result.err
+    checked = run("check", "said.jsonl")
+    assert checked.code == 0
+    assert "No deal is stated; this is the one that 5 exchanges come to." in checked.words
+
+
+def test_claims_need_the_scenario(run) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    result = run("check", "said.jsonl", "-c", "nash")
+    assert result.code == 2
+    assert "claims need the scenario: fedpact check SCENARIO TRANSCRIPT" in result.err
+
+
+def test_agents_of_another_scenario(run) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    result = run("check", "paper-w1", "said.jsonl")
+    assert result.code == 2
+    assert "agents must be those of the scenario (agent 0, agent 1, agent 2), got University" in result.err
+
+
+class Silent:
+    """An agent that introduces itself and is not heard of again."""
+
+    def __init__(self, agent: Any) -> None:
+        self.name, self._agent = agent.name, agent
+
+    def answer(self, question: dict[str, Any]) -> Any:
+        return self._agent.answer(question) if question["kind"] == "introduce" else None
+
+
+def with_silent(federation: fp.Federation) -> InProcess:
+    agents: list[Any] = list(agents_of(federation))
+    agents[3] = Silent(agents[3])
+    return InProcess(agents)
+
+
+def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InProcess, "of", with_silent)
+    result = run("negotiate")
+    assert result.code == 0
+    assert "Children's is asked again: no answer in time" in result.words
+    assert "Children's is out: no answer in time. The others go on." in result.words
+    assert "Children's (out) 0 - -" in result.words
+    record = run("negotiate", "--json").record
+    assert record["excluded"] == {"Children's": "no answer in time"}
+    assert record["payments"][3] == record["contributions"][3] == 0.0
+
+
+def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path: Path) -> None:
+    federation = example("hospitals").federation
+    header = Header.of(federation.agent_names, protocol="price-discovery", game=True)
+    with Recorder.begin(with_silent(federation), tmp_path / "said.jsonl", header) as recorder:
+        recorder.finish(deal_record(negotiated(recorder, header)))
+    alone = run("check", "said.jsonl")
+    assert alone.code == 0
+    assert "Children's is out: no answer in time." in alone.words
+    record = run("check", "hospitals", "said.jsonl", "--json").record
+    assert record["agents"] == ["University", "City", "County", "Clinic"]
+    assert record["failed"] == []
+
+
+# Studies
+
+
+def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = partial(study.misreport_study, agents=[0], factors=[0.5, 1.0, 2.0])
+    monkeypatch.setattr(study, "misreport_study", few)
+    result = run("negotiate", "paper-w1", "--study", "misreport", "-o", "lies.csv")
+    assert result.code == 0
+    assert result.out.startswith("# What lying gains")
+    assert "Written: lies.csv, lies.png" in result.words
+    lines = (tmp_path / "lies.csv").read_text().splitlines()
+    assert lines[0].split(",")[:3] == ["agent", "what", "factor"]
+    assert (tmp_path / "lies.png").read_bytes().startswith(b"\x89PNG")
+    record = run("negotiate", "paper-w1", "--study", "misreport", "--json").record
+    assert record["files"] == ["misreport.csv", "misreport.png"]
+    assert len(record["columns"]["agent"]) == len(lines) - 1

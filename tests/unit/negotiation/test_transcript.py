@@ -1,0 +1,435 @@
+"""Transcripts: what is written is what was said, and playing it back ends in the same deal, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.negotiation import Deal, InProcess, agents_of, coordinate
+from fedpact.negotiation.channels import Recorded
+from fedpact.negotiation.transcript import (
+    Header,
+    Playback,
+    Recorder,
+    fingerprint,
+    negotiated,
+    read_transcript,
+    recompute,
+)
+from fedpact.records import deal_record
+
+ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end does not matter
+
+
+def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
+    return Header.of(
+        federation.agent_names, protocol=protocol, game=True, title="A test", scenario=fingerprint(federation)
+    )
+
+
+def record(path: Path, channel: Any, header: Header) -> Deal:
+    """Negotiate on record, from the beginning to the deal."""
+    with Recorder.begin(channel, path, header) as recorder:
+        deal = negotiated(recorder, header)
+        recorder.finish(deal_record(deal))
+    return deal
+
+
+def resume(path: Path, channel: Any) -> Deal:
+    """Go on from whatever is there."""
+    before = read_transcript(path)
+    with Recorder.resume(channel, before) as recorder:
+        deal = negotiated(Playback(before, live=recorder), before.header)
+        recorder.finish(deal_record(deal))
+    return deal
+
+
+def assert_same(one: Deal, other: Deal) -> None:
+    assert deal_record(one) == deal_record(other)  # floats in it are compared exactly
+    assert one.trace == other.trace
+    for name in ("contributions", "payments", "prices"):
+        assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+    assert (one.messages is None) == (other.messages is None)
+    if one.messages is not None and other.messages is not None:
+        assert one.messages.proposals.tobytes() == other.messages.proposals.tobytes()
+        assert one.messages.prices.tobytes() == other.messages.prices.tobytes()
+
+
+def strict(line: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+@pytest.fixture(scope="module")
+def hospitals() -> fp.Federation:
+    return example("hospitals").federation
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "said.jsonl"
+
+
+# Written and played back
+
+
+@pytest.mark.parametrize(("name", "protocol"), [("hospitals", "price-discovery"), ("paper-w1", "admm")])
+def test_a_transcript_comes_to_the_same_deal(path: Path, name: str, protocol: str) -> None:
+    federation = example(name).federation
+    deal = record(path, InProcess.of(federation), header_of(federation, protocol))
+    assert_same(deal, fp.negotiate(federation, protocol=protocol))  # to be on record changes nothing
+    transcript = read_transcript(path)
+    assert transcript.header == header_of(federation, protocol)
+    assert transcript.deal == deal_record(deal)
+    assert transcript.count == len(path.read_text().splitlines()) - 2
+    assert_same(deal, recompute(transcript))
+    assert_same(deal, coordinate(Recorded(deal.agents, transcript.exchanges()), protocol=protocol))
+
+
+def test_every_line_is_strict_json(hospitals: fp.Federation, path: Path) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    lines = [strict(line) for line in path.read_text(encoding="ascii").splitlines()]
+    assert lines[0]["transcript"] == 1
+    assert [set(line) for line in lines[1:-1]] == [{"questions", "answers"}] * (len(lines) - 2)
+    assert set(lines[-1]) == {"deal"}
+
+
+def test_without_caps(path: Path) -> None:
+    federation = fp.Federation(np.full((3, 3), 0.5) + 0.5 * np.eye(3), costs=0.01, payoff=fp.PowerLaw(beta=0.3))
+    assert np.isinf(federation.caps).all()
+    deal = record(path, InProcess.of(federation), header_of(federation))
+    answers = strict(path.read_text().splitlines()[1])["answers"]
+    assert [answer["cap"] for answer in answers.values()] == ["inf"] * 3
+    assert deal.excluded == {}
+    assert_same(deal, recompute(read_transcript(path)))
+
+
+class Echo:
+    """A channel that answers anything with what it was given."""
+
+    names = ("A", "B")
+
+    def __init__(self, answers: Mapping[int, Any]) -> None:
+        self.answers = answers
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        return self.answers
+
+
+QUESTIONS = {0: {"number": 1, "kind": "prices", "contributions": [1.0, 2.0]}, 1: {"number": 1, "kind": "prices"}}
+ECHO = Header.of(("A", "B"), protocol="admm", game=False)
+
+
+def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
+    with Recorder.begin(Echo(answers), path, ECHO) as recorder:
+        said = recorder.ask(QUESTIONS)
+    strict(path.read_text().splitlines()[-1])
+    return said, Playback(read_transcript(path)).ask(QUESTIONS)
+
+
+@given(numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+def test_numbers_survive_to_the_last_bit(tmp_path: Path, numbers: list[float]) -> None:
+    said, played = said_and_played(tmp_path / "said.jsonl", {0: {"prices": numbers}, 1: {"prices": []}})
+    for heard in (said, played):
+        assert [struct.pack("d", number) for number in heard[0]["prices"]] == [
+            struct.pack("d", number) for number in numbers
+        ]
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard"),
+    [
+        ({"payoff": float("nan")}, {"payoff": "nan"}),
+        ({"cap": float("inf"), "low": -float("inf")}, {"cap": "inf", "low": "-inf"}),
+        ({"prices": [1.0, float("nan")]}, {"prices": [1.0, "nan"]}),
+        ({"payoff": np.float64("nan"), "cost": np.float64(0.1)}, {"payoff": "nan", "cost": 0.1}),
+        ({"leave": np.bool_(False)}, {"leave": False}),
+        ({"prices": np.ones(2)}, {"prices": "<ndarray>"}),
+        ({"payoff": object}, {"payoff": "<type>"}),
+        ({"payoff": 10**5000}, {"payoff": "an integer of 16610 bits"}),
+        ({"payoff": 1j, 7: b"x"}, {"payoff": "<complex>", "7": "<bytes>"}),
+        (b"bytes", "<bytes>"),
+        (float("nan"), "nan"),
+        ("a text", "a text"),
+        ([1, "2", None, True], [1, "2", None, True]),
+        ({"name": "\ud800 ü"}, {"name": "\ud800 ü"}),
+    ],
+)
+def test_what_json_cannot_hold(path: Path, answer: Any, heard: Any) -> None:
+    said, played = said_and_played(path, {0: answer, 1: {"payoff": 1.0}})
+    assert said == played == {0: heard, 1: {"payoff": 1.0}}
+
+
+def test_answers_without_an_end(path: Path) -> None:
+    said, played = said_and_played(path, {0: {"prices": CIRCLE}, 1: {"payoff": 1.0}})
+    assert said == played
+    assert said[1] == {"payoff": 1.0}
+    assert "<list>" in json.dumps(said[0])
+
+
+def test_missing_answers_stay_missing(path: Path) -> None:
+    said, played = said_and_played(path, {1: None, 5: "nobody asked"})
+    assert said == played == {}
+
+
+class Falters:
+    """An agent that is truthful a few times, and then says something else."""
+
+    def __init__(self, agent: Any, times: int, otherwise: Callable[[dict[str, Any]], Any]) -> None:
+        self.name, self._agent, self._times, self._otherwise = agent.name, agent, times, otherwise
+
+    def answer(self, question: dict[str, Any]) -> Any:
+        self._times -= 1
+        return self._agent.answer(question) if self._times >= 0 else self._otherwise(question)
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        lambda question: None,
+        lambda question: 1 / 0,
+        lambda question: {"leave": True},
+        lambda question: {"number": question["number"], "proposal": [float("nan")] * 5, "payoff": 1.0, "cost": 1.0},
+        lambda question: {"number": question["number"], "proposal": np.ones(5), "payoff": 1.0, "cost": 1.0},
+        lambda question: ("a", "tuple"),
+        lambda question: object(),
+    ],
+)
+def test_who_is_excluded_is_excluded_again(hospitals: fp.Federation, path: Path, otherwise: Any) -> None:
+    agents: list[Any] = list(agents_of(hospitals))
+    agents[4] = Falters(agents[4], 3, otherwise)
+    deal = record(path, InProcess(agents), replace(header_of(hospitals, "admm"), tol=ROUGHLY))
+    assert list(deal.excluded) == ["Clinic"]
+    assert_same(deal, recompute(read_transcript(path)))
+
+
+# Interrupted and gone on
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def test_cut_anywhere_it_goes_on_to_the_same_end(hospitals: fp.Federation, path: Path) -> None:
+    deal = record(path, InProcess.of(hospitals), header_of(hospitals))
+    whole = lines_of(path)
+    for kept in range(1, len(whole)):  # the deal is the last line: it is never kept whole
+        rest = len(whole[kept])
+        for part in (0, 1, rest // 2, rest - 2):
+            path.write_bytes(b"".join(whole[:kept]) + whole[kept][:part])
+            assert read_transcript(path).count == kept - 1
+            assert_same(deal, resume(path, InProcess.of(hospitals)))
+            assert lines_of(path) == whole
+
+
+def test_cut_before_the_end_of_a_line(hospitals: fp.Federation, path: Path) -> None:
+    """An object that is all there is used even without the end of its line."""
+    deal = record(path, InProcess.of(hospitals), header_of(hospitals))
+    whole = lines_of(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_transcript(path).deal == deal_record(deal)
+    path.write_bytes(b"".join(whole[:3])[:-1])
+    assert read_transcript(path).count == 2
+    assert_same(deal, resume(path, InProcess.of(hospitals)))
+    assert lines_of(path) == whole
+
+
+def test_a_line_is_on_disk_before_its_answers_are_used(hospitals: fp.Federation, path: Path) -> None:
+    with Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals)) as recorder:
+        for number in range(1, 4):
+            recorder.ask({0: {"number": number, "kind": "introduce"}})
+            assert read_transcript(path).count == recorder.count == number
+
+
+def test_only_what_is_new_is_asked(hospitals: fp.Federation, path: Path) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    path.write_bytes(b"".join(lines_of(path)[:4]))
+    live = InProcess.of(hospitals)
+    asked = []
+
+    def ask(questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        asked.append(questions[0]["number"])
+        return InProcess.ask(live, questions)
+
+    resume(path, SimpleNamespace(names=live.names, ask=ask))
+    assert asked[0] == 4
+
+
+# Questions of another machine, and of another negotiation
+
+
+def changed(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> None:
+    entries = [json.loads(text) for text in path.read_text().splitlines()]
+    change(entries[line - 1])
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def scaled(by: float) -> Callable[[dict[str, Any]], None]:
+    def change(entry: dict[str, Any]) -> None:
+        for question in entry["questions"].values():
+            question["contributions"] = [number * by for number in question["contributions"]]
+
+    return change
+
+
+def test_rounding_of_another_machine_is_no_other_question(hospitals: fp.Federation, path: Path) -> None:
+    deal = record(path, InProcess.of(hospitals), header_of(hospitals))
+    changed(path, 4, scaled(1.0 + 1e-13))
+    assert_same(deal, recompute(read_transcript(path)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        scaled(1.001),
+        lambda entry: entry["questions"]["0"].update(kind="proximal"),
+        lambda entry: entry["questions"]["0"].update(number=17),
+        lambda entry: entry["questions"]["0"].update(contributions=[1.0]),
+        lambda entry: entry["questions"]["0"].update(contributions="none"),
+        lambda entry: entry["questions"]["0"].update(contributions=["a"] * 5),
+        lambda entry: entry["questions"]["0"].pop("contributions"),
+        lambda entry: (entry["questions"].pop("0"), entry["answers"].pop("0")),
+    ],
+)
+def test_another_question_is_an_error(hospitals: fp.Federation, path: Path, change: Any) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    changed(path, 4, change)
+    with pytest.raises(fp.InvalidInput, match=r"said\.jsonl: line 4: the questions are not those that follow"):
+        recompute(read_transcript(path))
+
+
+def test_a_changed_answer_changes_what_follows(hospitals: fp.Federation, path: Path) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    changed(path, 3, lambda entry: entry["answers"]["1"].update(marginal_cost=0.02))
+    with pytest.raises(fp.InvalidInput, match="line 4: the questions are not those that follow"):
+        recompute(read_transcript(path))
+
+
+def test_a_transcript_that_ends_early(hospitals: fp.Federation, path: Path) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    path.write_bytes(b"".join(lines_of(path)[:3]))
+    with pytest.raises(fp.InvalidInput, match="broke off after 2 exchanges"):
+        recompute(read_transcript(path))
+
+
+def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None:
+    record(path, InProcess.of(hospitals), header_of(hospitals))
+    lines = lines_of(path)
+    path.write_bytes(b"".join([*lines[:-1], lines[-2]]))
+    with pytest.raises(fp.InvalidInput, match=f"line {len(lines)}: the negotiation was over before this exchange"):
+        recompute(read_transcript(path))
+
+
+def test_a_fingerprint_tells_federations_apart(hospitals: fp.Federation) -> None:
+    assert fingerprint(hospitals) == fingerprint(example("hospitals").federation)
+    others = [hospitals.take([1, 0, 2, 3, 4]), hospitals.take([0, 1, 2])]
+    others.append(
+        fp.Federation(
+            hospitals.weights,
+            costs=hospitals.costs,
+            caps=np.nextafter(hospitals.caps, np.inf),
+            payoff=hospitals.payoff,
+            names=hospitals.names,
+            values=hospitals.values,
+        )
+    )
+    assert len({fingerprint(each) for each in [hospitals, *others]}) == 4
+
+
+# Files that are no transcripts
+
+
+FIRST = json.dumps({"transcript": 1, "protocol": "admm", "game": True, "tol": 1e-9, "most_rounds": 9, "agents": ["A"],
+                    "title": "", "scenario": None})  # fmt: skip
+EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
+
+
+def first(**other: Any) -> str:
+    return json.dumps(json.loads(FIRST) | other)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file holds no transcript"),
+        ("\n \n", "the file holds no transcript"),
+        ('{"transcript": 1, "pro', "the file holds no transcript"),
+        ('{"mechanism": "externality"}\n', 'line 1: a transcript must begin with {"transcript": 1, ...}'),
+        ("[1]\n", "line 1: must be a JSON object, got [1]"),
+        ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
+        ("\xff\n", "line 1: must be UTF-8 text"),
+        (first(transcript=2) + "\n", "line 1: transcripts of version 1 can be read, got 2"),
+        (first(protocol="haggling") + "\n", "line 1: protocol must be one of price-discovery, admm, got 'haggling'"),
+        (first(protocol=["admm"]) + "\n", "line 1: protocol must be one of"),
+        (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
+        (first(tol="inf") + "\n", "line 1: tol must be a number between 0 and 1"),
+        (first(most_rounds=True) + "\n", "line 1: most_rounds must be a count of rounds"),
+        (first(agents=[]) + "\n", "line 1: agents must be a list of names"),
+        (first(agents=[1]) + "\n", "line 1: agents must be a list of names"),
+        (first(title=None) + "\n", "line 1: title must be a text"),
+        (first(scenario=3) + "\n", "line 1: scenario must be a text or null"),
+        (f"{FIRST}\n{EXCHANGE[:-1]}\n{EXCHANGE}\n", "line 2: must be valid JSON"),
+        (f"{FIRST}\n\n{{}}\n", "line 3: an exchange must have questions by agent"),
+        (f'{FIRST}\n{{"questions": {{}}}}\n', "line 2: an exchange must have answers by agent"),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": [1]}}\n', "line 2: an exchange must have answers"),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"1"') + "\n", "line 2: questions must be by agent, from 0 to 0"),
+        (FIRST + "\n" + EXCHANGE.replace('"0"', '"x"') + "\n", "line 2: questions must be by agent, from 0 to 0"),
+        (f'{FIRST}\n{{"questions": {{"0": 1}}, "answers": {{}}}}\n', "line 2: questions[0] must be a JSON object"),
+        (f'{FIRST}\n{{"questions": {{}}, "answers": {{"0": 1}}}}\n', "line 2: answers[0] must have a question to it"),
+        (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": NaN}}")}\n', 'line 2: JSON has no NaN; transcripts spell it "inf"'),
+        (f'{FIRST}\n{EXCHANGE.replace(": 1}}", ": " + "[" * 100000 + "}}")}\n', "line 2: must"),
+        (f'{FIRST}\n{{"deal": 1}}\n', "line 2: deal must be a JSON object, got 1"),
+        (f'{FIRST}\n{{"deal": {{}}}}\n{EXCHANGE}\n', "line 3: nothing may follow the deal"),
+    ],
+)  # fmt: skip
+def test_what_is_no_transcript(path: Path, text: str, message: str) -> None:
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(fp.InvalidInput) as error:
+        read_transcript(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+def test_files_that_cannot_be_read_or_written(hospitals: fp.Federation, tmp_path: Path) -> None:
+    with pytest.raises(fp.InvalidInput, match="there is no such file"):
+        read_transcript(tmp_path / "none.jsonl")
+    with pytest.raises(fp.InvalidInput, match="this is a folder"):
+        read_transcript(tmp_path)
+    for place in (tmp_path, tmp_path / "none" / "said.jsonl"):
+        with pytest.raises(fp.InvalidInput, match=str(place)):
+            Recorder.begin(InProcess.of(hospitals), place, header_of(hospitals))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = r"said\.jsonl: the transcript cannot be written: No space left"
+    recorder = Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals))
+    recorder._file.close()
+    with Path("/dev/full").open("wb", buffering=0) as device:
+        monkeypatch.setattr(recorder, "_file", device)
+        with pytest.raises(fp.InvalidInput, match=full):
+            recorder.ask({0: {"number": 1, "kind": "introduce"}})
+
+
+def test_a_protocol_nobody_knows() -> None:
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, got 'haggling'"):
+        Header.of(("A",), protocol="haggling", game=True)
