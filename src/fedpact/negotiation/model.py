@@ -28,6 +28,7 @@ __all__ = ["Model"]
 FARTHER = 64.0
 MOST_STRETCHES = 12
 FEW = 24  # agents: more are solved faster by the interior point alone
+MODERATE = 1e100
 MAXIMAL = 1e-12  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
@@ -118,13 +119,21 @@ class Model:
         return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximised(self, box: FloatArray) -> FloatArray:
-        if self.at.size > FEW:
+        if self.at.size > FEW or not self._moderate(box):
             return maximise_batch(_Program(self, box))[0]
         found, gain = self._climbed(box)
         if gain <= MAXIMAL:
             return found
         other, _ = maximise_batch(_Program(self, box))
         return found if self.promised(found) >= self.promised(other) else other
+
+    def _moderate(self, box: FloatArray) -> bool:
+        """Whether compiled code can square everything without overflow."""
+        curves = self.curves
+        with np.errstate(over="ignore"):
+            steepest = curves.slopes(-curves.offset)
+            bends = curves.bends(-curves.offset) * (np.abs(curves.prices) @ box) ** 2
+        return bool((steepest < MODERATE).all() and (bends < MODERATE).all())
 
     def _climbed(self, box: FloatArray) -> tuple[FloatArray, float]:
         """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""

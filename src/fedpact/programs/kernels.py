@@ -13,11 +13,11 @@ import numpy as np
 
 __all__ = ["climb_all"]
 
-NOTHING = 1e-16  # a linearised gain that counts as none, in units of the scale
+NOTHING = 1e-15  # a linearised gain that counts as none, in units of the scale
 NEARLY = 1e-11  # from this linearised gain on, a step that does not lower it is the last but a few
 MOST_STEPS = 200
 MOST_HALVINGS = 60
-PATIENCE = 4
+PATIENCE = 2
 RIDGE = 1e-14
 SUFFICIENT = 1e-4  # of the rise the slope promises
 ROUNDING = 1e-12
@@ -51,12 +51,13 @@ def _objective(
             else:
                 length = math.log1p(y / width[i])
                 power = decay[i] * width[i]
+                reach = 1.0 + y / width[i]
                 slope = worth * math.exp(-power * length)
-                bend = decay[i] * slope / (1.0 + y / width[i])
+                bend = decay[i] * slope / reach
                 if power == 1.0:
                     total += worth * width[i] * length
                 else:
-                    total -= worth * width[i] / (power - 1.0) * math.expm1(-(power - 1.0) * length)
+                    total += (worth - slope * reach) * width[i] / (power - 1.0)  # digits enough to compare steps by
             slopes[c, i] = slope
             bends[c, i] = bend
             for j in range(n_agents):

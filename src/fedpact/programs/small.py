@@ -8,7 +8,7 @@ the social optimum with the grand coalition alone, the Shapley equilibrium with 
 (`fedpact.programs.potential`). From a start, agents held at a bound by the sign of their slope stay there and others
 take a Newton step, projected on the box and halved until f rises.
 
-Stopping inequality: the linearised gain is at most 1e-16 of the scale, or falls no further. It comes back in units
+Stopping inequality: the linearised gain is at most 1e-15 of the scale, or falls no further. It comes back in units
 of the scale with the point it belongs to: what is not small enough is for the caller to solve another way. Cost per
 step: n 2^n slopes and n^2 2^n products for the Shapley equilibrium, 1 / 2^n of that for the optimum.
 """

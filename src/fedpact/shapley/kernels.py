@@ -24,13 +24,12 @@ import math
 import numba as nb
 import numpy as np
 
+from fedpact.shapley.kernels_near_zero import FAST, lay_q, near_zero
+
 __all__ = ["curvature_rows", "own_coefficients", "sum_entries"]
 
-FAST = {"reassoc", "contract", "nsz", "arcp"}
 LONGEST_SERIES = 38
 BLOCK = 512  # agents
-# Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
-SMALL, DEGREE = 0.004, 9
 SERIES_LIMIT = 0.3  # the series is used up to this largest q m
 
 
@@ -46,99 +45,6 @@ def _advance(e, m):
             squared = 1.0 - doubled
         e[k] = squared
         m[k] = doubled
-
-
-@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _lay_q(mass, exact_nodes, exact_weights, roots, root_weights, living, q, q_weights):
-    """Nodes on [0, 1]: exact for few agents, else Gauss-Legendre in sqrt(q) up to where the integrand lives.
-
-    Returns the end of the range.
-    """
-    if exact_nodes.size:
-        for i in range(exact_nodes.size):
-            q[i] = exact_nodes[i]
-            q_weights[i] = exact_weights[i]
-        return 1.0
-    end = math.sqrt(living / mass) if mass > living else 1.0
-    for i in range(roots.size):
-        root = end * roots[i]
-        q[i] = root * root
-        q_weights[i] = 2.0 * root * end * root_weights[i]
-    return end * end
-
-
-def _powers_of_m():
-    """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to DEGREE."""
-    m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, DEGREE + 1)])
-    rows = np.zeros((DEGREE + 1, DEGREE + 1))
-    rows[0, 0] = 1.0
-    for p in range(1, DEGREE + 1):
-        rows[p] = np.convolve(rows[p - 1], m)[: DEGREE + 1]
-    return rows
-
-
-POWERS_OF_M = _powers_of_m()
-
-
-@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend):
-    """All t with t x small for everybody, at the cost of one: sums over agents and credits are polynomials in x.
-
-    Fills `value`, `slope` and `bend`; returns how many of the times, which rise, were dealt with.
-    """
-    sums, credits = np.zeros(DEGREE + 1), np.zeros((3, DEGREE + 1))
-    for k in range(x.size):
-        raised = counts[k]
-        for j in range(1, DEGREE + 1):
-            raised *= x[k] / largest
-            sums[j] += raised
-    moments, scaled = np.empty(DEGREE + 1), np.empty(DEGREE + 1)
-    place = 0
-    while place < times.size and times[place] * largest <= SMALL:
-        t = times[place]
-        level = math.exp(log_masses[place])
-        scaled[0] = 1.0
-        for j in range(1, DEGREE + 1):
-            scaled[j] = scaled[j - 1] * t * largest
-        mass = 0.0
-        for j in range(1, DEGREE + 1):
-            mass += POWERS_OF_M[1, j] * scaled[j] * sums[j]
-        end = _lay_q(mass, q[:0], q[:0], roots[0], roots[1], living, q, q_weights)
-        top = end * t * largest
-        terms = 2 if top < 1e-12 else min(int(math.log(tol) / math.log(top)) + 2, DEGREE - 1)
-        for i in range(q_weights.size):
-            exponent = 0.0
-            for p in range(terms, 0, -1):
-                total = 0.0
-                for j in range(p, DEGREE + 1):
-                    total += POWERS_OF_M[p, j] * scaled[j] * sums[j]
-                exponent = (exponent + total / p) * q[i]
-            part[i] = level * q_weights[i] * math.exp(-exponent)
-        for p in range(terms + 1):
-            moments[p] = 0.0
-            for i in range(q_weights.size):
-                moments[p] += part[i]
-                part[i] *= q[i]
-        for j in range(DEGREE + 1):
-            worth, rate = 0.0, 0.0
-            for p in range(terms + 1):
-                worth += moments[p] * POWERS_OF_M[p + 1, j]
-                rate += moments[p] * (POWERS_OF_M[p, j] - POWERS_OF_M[p + 1, j])
-            credits[0, j] += worth * scaled[j]
-            credits[1, j] += rate * scaled[j] * t
-            credits[2, j] += rate * scaled[j] * t * t
-        place += 1
-    for k in range(x.size):
-        z = x[k] / largest
-        worth, rate, turn = 0.0, 0.0, 0.0
-        for j in range(DEGREE, -1, -1):
-            worth = worth * z + credits[0, j]
-            rate = rate * z + credits[1, j]
-            turn = turn * z + credits[2, j]
-        value[k] = worth
-        slope[k] = rate
-        bend[k] = turn
-    return place
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -240,7 +146,7 @@ def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol,
     largest = x.max() if n_agents else 0.0
     done = 0
     if not exact_nodes.size and largest > 0.0 and per_octave < times.size:
-        done = _near_zero(
+        done = near_zero(
             x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend
         )
     for first in range(done, min(done + per_octave, times.size)):
@@ -260,7 +166,7 @@ def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol,
                 mass += counts[k] * m[k]
                 if m[k] > top:
                     top = m[k]
-            end = _lay_q(mass, exact_nodes, exact_weights, roots[0], roots[1], living, q, q_weights)
+            end = lay_q(mass, exact_nodes, exact_weights, roots[0], roots[1], living, q, q_weights)
             terms = 0
             if not exact_nodes.size and end * top < SERIES_LIMIT:
                 terms = 2 if end * top < 1e-12 else int(math.log(tol) / math.log(end * top)) + 2
@@ -487,7 +393,7 @@ def curvature_rows(starts, agents, x, weights, counts, factors, times, log_masse
                 for k in range(m.size):
                     m[k] = 1.0 - damped[k]
                 mass = (counts[own] * m).sum()
-                _lay_q(mass, rule[0], rule[1], window[0], window[1], living, q, q_weights)
+                lay_q(mass, rule[0], rule[1], window[0], window[1], living, q, q_weights)
                 _product(math.exp(log_masses[i, j]), m, counts[own], q[:n_q], q_weights[:n_q], part)
             place = (i * n_times + j) * slots
             if harm == 0.0:

@@ -119,7 +119,7 @@ def test_the_liar_and_the_others_share_what_welfare_changes(study: MisreportStud
     np.testing.assert_allclose(both, lying - best, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.usefixtures("externality_only")
 def test_nobody_gains_in_the_game(seed: int) -> None:
     played = 0
