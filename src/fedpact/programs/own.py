@@ -8,7 +8,7 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
-from fedpact.programs.scalar import falling_root
+from fedpact.programs.scalar import falling_root, falling_roots
 from fedpact.shapley.single import OwnShare
 
 __all__ = ["best_answer", "best_own", "own_utilities", "standalone_optimum"]
@@ -25,7 +25,15 @@ def best_own(federation: Federation, background: FloatArray) -> FloatArray:
     if not cost.quadratic.any():
         wanted = federation.payoff.inverse_slope(cost.linear / (federation.values * own))
         return np.clip((wanted - background) / own, 0.0, federation.caps)
-    return np.array([_best_of(federation, background, agent) for agent in range(federation.n_agents)])
+
+    def slope(x: FloatArray) -> FloatArray:
+        data = background + own * x
+        inside = data > federation.payoff.floor
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            worth = federation.values * own * federation.payoff.slope(data)
+        return np.where(inside, worth, np.inf) - cost.slope(x)
+
+    return falling_roots(slope, federation.caps)
 
 
 def own_utilities(federation: Federation, contributions: FloatArray, background: FloatArray) -> FloatArray:
@@ -54,17 +62,3 @@ def best_answer(
         return float(share.slope(x) - cost.slope(np.array([x]))[0])
 
     return falling_root(slope, share.upper, guess=guess or 1.0), utility
-
-
-def _best_of(federation: Federation, background: FloatArray, agent: int) -> float:
-    payoff, cost = federation.payoff.take([agent]), federation.costs.take([agent])
-    worth = federation.values[agent] * federation.own_weights[agent]
-
-    def slope(x: float) -> float:
-        data = np.array([background[agent] + federation.own_weights[agent] * x])
-        if data[0] <= np.ravel(payoff.floor)[0]:
-            return np.inf
-        with np.errstate(over="ignore"):
-            return float((worth * payoff.slope(data) - cost.slope(np.array([x])))[0])
-
-    return falling_root(slope, float(federation.caps[agent]))
