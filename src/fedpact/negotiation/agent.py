@@ -25,8 +25,8 @@ Question = dict[str, Any]
 Answer = dict[str, Any]
 
 # Of the value: with less to gain from more data an agent has enough, and names no prices.
-ENOUGH = 1e-100
-STEEPEST = 1e100  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
+ENOUGH = 1e-40
+STEEPEST = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

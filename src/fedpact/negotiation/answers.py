@@ -32,7 +32,7 @@ __all__ = [
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
 CONSISTENT = 1e-9
 PROPORTIONAL = 1e-9
-LARGEST = 1e140  # numbers beyond it are no payoffs, prices or samples
+LARGEST = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
 class BadAnswer(Exception):

@@ -285,8 +285,9 @@ def _with_negotiations(federation: Federation, liars: Sequence[int], study: Misr
 
 def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
     """The agents that gain most by each kind of lie, and their best one: agent, kind and factor by their places."""
-    gains = np.where(study.factors == 1.0, np.nan, study.gains["externality"])
-    gains = np.where(np.isnan(gains), -np.inf, gains)
+    gains = study.gains["externality"]
+    gains = np.where(np.abs(gains) <= study.rounding["externality"][:, None, None], 0.0, gains)
+    gains = np.where((study.factors == 1.0) | np.isnan(gains), -np.inf, gains)
     peaks = gains.max(axis=2)
     return [
         (int(place), what, int(gains[place, what].argmax()))

@@ -57,7 +57,9 @@ def plot_misreports(study: MisreportStudy, *, figure: Any = None) -> Any:
         highest = max(lie.gain for lie in best.values())
         for panel, mechanism in zip(panels[row], mechanisms, strict=True):
             _draw(panel, study, mechanism, row, named)
-            panel.set_ylim(*_limits(study, mechanism, row, highest))
+            low, high = _limits(study, mechanism, row, highest)
+            panel.axhspan(0.0, high, facecolor=GOOD, alpha=GROUND, linewidth=0.0, zorder=0)
+            panel.set_ylim(low, high)
             panel.set_title(_head(mechanism if row == 0 else None, best[mechanism]), loc="left", fontsize=9, color=INK)
         panels[row, 0].set_ylabel(f"gain by lying about {what}\n(payoff)", fontsize=9, color=INK)
     for panel in panels[-1]:
@@ -70,11 +72,8 @@ def plot_misreports(study: MisreportStudy, *, figure: Any = None) -> Any:
 
 def _head(mechanism: str | None, best: BestLie) -> str:
     """The mechanism above the first row, and the largest gain above every panel."""
-    found = (
-        f"largest {best.gain:.3g}: {_short(best.agent, LONGEST_IN_HEAD)}, × {best.factor:.3g}"
-        if best.pays
-        else "nobody gains"
-    )
+    who = _short(best.agent, LONGEST_IN_HEAD)
+    found = f"largest {best.gain:.3g}: {who}, × {best.factor:.3g}" if best.pays else "nobody gains"
     if mechanism is None:
         return found
     title = f"{title_of(mechanism)}, others in equilibrium" if mechanism == GAME else title_of(mechanism)
@@ -98,14 +97,6 @@ def _draw(panel: Any, study: MisreportStudy, mechanism: str, lie: int, named: Se
     order = np.argsort(study.factors, kind="stable")
     factors = study.factors[order]
     marker = "o" if factors.size == 1 else None
-    panel.axhspan(
-        0.0,
-        1e3 * (1.0 + float(study.gains[mechanism].max(initial=0.0))),
-        facecolor=GOOD,
-        alpha=GROUND,
-        linewidth=0.0,
-        zorder=0,
-    )
     panel.axhline(0.0, color=INK, linewidth=0.9, zorder=1.5)
     panel.axvline(1.0, color=FAINT, linewidth=0.7, linestyle=":", zorder=1.5)
     shown = np.where(np.isfinite(gains), gains, np.nan)[:, order]
@@ -169,19 +160,18 @@ def _name_lines(figure: Any, panels: np.ndarray, study: MisreportStudy, named: S
     from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
 
-    found: dict[str, Any] = {}
-    for panel in panels.flat:
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+    found = [panel.get_legend_handles_labels() for panel in panels[:, 0]]
+    fullest = max(found, key=lambda entry: len(entry[0]))  # the rings may be in one row only
+    handles, labels = list(fullest[0]), list(fullest[1])
     rest = len(study.agents) - len(named)
     if rest:
-        found[f"{rest} more"] = Line2D([], [], color=OTHERS)
-    found["lying pays"] = Patch(facecolor=GOOD, alpha=GROUND)
-    widths = [(len(label) + 8) / LETTERS for label in found]  # inches
+        handles, labels = [*handles, Line2D([], [], color=OTHERS)], [*labels, f"{rest} more"]
+    handles, labels = [*handles, Patch(facecolor=GOOD, alpha=GROUND)], [*labels, "lying pays"]
+    widths = [(len(label) + 8) / LETTERS for label in labels]  # inches
     room = figure.get_figure(root=True).get_size_inches()[0]
-    columns = len(found) if sum(widths) <= room else max(1, int(room / max(widths)))
+    columns = len(labels) if sum(widths) <= room else max(1, int(room / max(widths)))
     where = {"loc": "outside lower center", "ncols": columns, "frameon": False, "fontsize": 8}
-    figure.legend(list(found.values()), list(found), **where)
+    figure.legend(handles, labels, **where)
 
 
 def _dress(panel: Any) -> None:

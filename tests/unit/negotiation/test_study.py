@@ -414,3 +414,20 @@ def test_of_many_agents_those_who_gain_most_are_named() -> None:
     assert "2 more" in labels
     assert found.best()["externality"].agent in labels
     assert all(len(panel.lines) >= 12 for panel in figure.axes)
+
+
+def test_names_that_look_alike_when_shortened_keep_their_lines() -> None:
+    pytest.importorskip("matplotlib")
+    names = [f"{'a' * 40} {middle} {'b' * 40}" for middle in "xyz"]
+    weights = example("paper-w2").federation.weights
+    federation = fp.Federation(weights, costs=0.001, payoff=fp.PowerLaw(beta=0.02), names=names)
+    figure = misreport_study(federation, factors=FEW).plot()
+    assert len(figure.legends[0].get_texts()) == 5  # three agents, the rings, the ground
+
+
+def test_subfigures_can_be_drawn_on(study: MisreportStudy) -> None:
+    figures = pytest.importorskip("matplotlib.figure")
+    whole = figures.Figure(figsize=(11.0, 12.0), layout="constrained")
+    above, _ = whole.subfigures(2, 1)
+    assert study.plot(figure=above) is above
+    whole.canvas.draw()
