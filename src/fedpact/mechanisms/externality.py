@@ -41,12 +41,13 @@ def price_payments(federation: Federation, contributions: FloatArray) -> FloatAr
 def personal_prices(federation: Federation, contributions: FloatArray) -> Any:
     """The matrix of prices l_ij, dense or sparse like the weights: row i is what agent i pays per sample of each j."""
     slopes = federation.marginal_payoffs(contributions)
-    earned = federation.net_externality(contributions)
     if federation.is_sparse:
-        prices = sp.diags_array(slopes) @ federation.weights
-        return sp.csr_array(prices - sp.diags_array(prices.diagonal() + earned))
+        prices = sp.csr_array(sp.diags_array(slopes) @ federation.weights)
+        prices = prices - sp.diags_array(prices.diagonal())
+        return sp.csr_array(prices - sp.diags_array(np.asarray(prices.sum(axis=0)).ravel()))
     prices = slopes[:, None] * federation.weights
-    np.fill_diagonal(prices, -earned)
+    np.fill_diagonal(prices, 0.0)
+    np.fill_diagonal(prices, -prices.sum(axis=0))
     return prices
 
 
