@@ -36,6 +36,7 @@ TUNING = 24  # rounds in which rho is moved
 PATIENCE = 60  # rounds without halving the difference before rho is moved again
 MOST = 10.0  # times rho, at once
 IMBALANCE = 3.0
+STIFFEST = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
 MEMORY = 12
 WORSE = 2.0  # times the difference before: an extrapolation is taken back
 RIDGE = 1e-12
@@ -57,9 +58,7 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
         residual = state.residual(requests)
         welfare = sum(answer.payoff - answer.cost for answer in answers.values())
         settled = bool(np.isfinite(welfare))
-        table.tell(
-            {"event": "round", "round": number, "welfare": welfare if settled else None, "residual": residual}
-        )
+        table.tell({"event": "round", "round": number, "welfare": welfare if settled else None, "residual": residual})
         if residual <= tol and settled:
             return Agreement(
                 contributions=state.contributions,
@@ -81,7 +80,7 @@ class _State:
     rho: float
     joint: FloatArray  # w = x + y / rho
     length: float = 0.0  # of the first requests
-    past: _Past = field(default_factory=lambda: _Past())
+    past: _Past = field(default_factory=lambda: _Past())  # noqa: PLW0108 - defined below
     best: float = np.inf
     improved: int = 0
 
@@ -143,7 +142,7 @@ class _State:
             return
         ratio = float(np.clip((apart / size) / max(shift / known, 1e-300), MOST**-2, MOST**2))
         if ratio > IMBALANCE or ratio < 1.0 / IMBALANCE:
-            rho = self.rho * float(np.sqrt(ratio))
+            rho = float(np.clip(self.rho * np.sqrt(ratio), known / size / STIFFEST, known / size * STIFFEST))
             self.joint = np.where(self.matters, here + prices / rho, 0.0)
             self.rho, self.past = rho, _Past()
 

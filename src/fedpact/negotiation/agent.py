@@ -115,7 +115,7 @@ class Agent:
     def _proximal(self, question: Question) -> Answer:
         """Reveals: the profile it would ask for at the prices named, near the one on the table, and its utility there.
 
-        argmax over x of u_i(x) - prices x - sum_j rho_j/2 (x_j - s_j)^2; a_i depends on x through one number, so this is
+        argmax over x of u_i(x) - prices x - sum_j rho_j/2 (x_j - s_j)^2; a_i depends on x by one number, so this is
         one root.
         """
         table, prices, rho = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho"))

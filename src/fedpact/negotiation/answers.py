@@ -133,6 +133,7 @@ def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, ea
         raise BadAnswer("says that its own data harms it")
     if np.isinf(mine.cap) and answer.marginal_cost == 0.0 and answer.cost_curvature == 0.0:
         raise BadAnswer("says that contributing without end costs nothing")
+    _check_from_nothing(answer, index)
     for before in earlier:
         _check_consistent(before, answer, index)
     return answer
@@ -158,6 +159,18 @@ def final_message(raw: dict[str, Any], caps: FloatArray, uses: np.ndarray) -> tu
     return proposals, prices
 
 
+def _check_from_nothing(now: Said, index: int) -> None:
+    """Nothing is worth nothing and costs nothing: a concave payoff is at least, a convex cost at most, its margin."""
+    own = float(now.at[index])
+    if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONSISTENT):
+        raise BadAnswer(f"says that {own:g} samples cost it {now.cost:g}, at a marginal cost of {now.marginal_cost:g}")
+    margin = now.worth * now.at
+    if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONSISTENT * (
+        np.abs(margin).sum() + abs(now.payoff)
+    ):
+        raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
+
+
 def _check_outside(at: FloatArray, earlier: Sequence[Said]) -> None:
     """Where an agent reaches as much data as at a place inside its domain, it is inside as well."""
     if not at.any():
@@ -165,7 +178,9 @@ def _check_outside(at: FloatArray, earlier: Sequence[Said]) -> None:
     for before in earlier:
         step = before.worth * (at - before.at)
         if not before.outside and before.worth.any() and step.sum() >= CONSISTENT * np.abs(step).sum():
-            raise BadAnswer("contradicts its earlier answer: outside its domain, with more data than when it was inside")
+            raise BadAnswer(
+                "contradicts its earlier answer: outside its domain, with more data than when it was inside"
+            )
 
 
 def _check_consistent(before: Said, now: Said, index: int) -> None:

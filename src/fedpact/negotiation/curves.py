@@ -7,7 +7,8 @@ In t, the change in data valued at the agent's own prices (units of payoff), the
 1 at t = 0, where the agent was asked; `decay` is the curvature it said. The width is fitted to the payoff at one other
 place: the last one it was asked about, or contributing nothing, which is worth nothing. The four families are of
 this form, so for them the curve is the payoff itself; for any other concave payoff it is a model that agrees with it in
-value, slope and curvature at one place and in value at another.
+value, slope and curvature at one place and in value at another. Where the slope at the other place shows that the
+curvature said is of no use, the curve is the exponential through both payoffs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 WIDEST = 1e6  # in decay lengths: wider ones are exponentials
 NARROWEST = 1e-3
 FAR_ENOUGH = 1e-2  # decay lengths: the payoff at a nearer place says too little about the width
+USELESS = 2.0  # times the slope said
+STRAIGHT = 1e-12
 NEARLY_LOG = 1e-14  # decay x width - 1: nearer to 1 the integral is a logarithm to the last digit
 HALVINGS = 40  # leaves 1e-11 of a width
 
@@ -97,9 +100,38 @@ def fitted(histories: Sequence[Sequence[Said]], members: np.ndarray) -> Curves:
     offset = np.array([place.worth @ place.at for place in taken])
     decay = np.array([_decay(place) for place in taken])
     other = [_elsewhere(place, history, d) for place, history, d in zip(taken, histories, decay, strict=True)]
-    steps, gains = np.array(other).T
+    steps, gains, slopes = np.array(other).T
     width = _widths(steps, gains, decay, offset)
-    return Curves(prices=prices[:, members], offset=offset, decay=decay, width=width)
+    curves = Curves(prices=prices[:, members], offset=offset, decay=decay, width=width)
+    unsaid = np.array([not _bends(place) for place in taken])
+    return _corrected(curves, steps, gains, slopes, unsaid)
+
+
+def _corrected(curves: Curves, steps: FloatArray, gains: FloatArray, slopes: FloatArray, unsaid: np.ndarray) -> Curves:
+    """With the exponential through both payoffs where a curve is off by more than a factor at the other place.
+
+    The same where no curvature was said.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        off = unsaid | (np.abs(np.log(curves.slopes(steps) / slopes)) > np.log(USELESS))
+    off &= (gains < steps) & ((steps < 0.0) | (gains > 0.0))  # concave and rising at all
+    if not off.any():
+        return curves
+    decay, width = curves.decay.copy(), curves.width.copy()
+    decay[off], width[off] = _exponentials(steps[off], gains[off]), np.inf
+    return Curves(prices=curves.prices, offset=curves.offset, decay=decay, width=width)
+
+
+def _exponentials(steps: FloatArray, gains: FloatArray) -> FloatArray:
+    """The decay at which the integral of e^(-decay t) from 0 to `steps` is `gains`; bisection, in the logarithm."""
+    size = np.abs(steps)
+    low = 1e-15 / size
+    high = np.maximum(np.where(steps > 0.0, 1.0 / np.where(steps > 0.0, gains, 1.0), 700.0 / size), low)
+    for _ in range(HALVINGS):
+        middle = np.sqrt(low * high)
+        more = -np.expm1(-middle * steps) / middle > gains
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return high
 
 
 def _taken(history: Sequence[Said]) -> Said:
@@ -111,19 +143,32 @@ def _taken(history: Sequence[Said]) -> Said:
 
 def _decay(place: Said) -> float:
     """The curvature said; where it is none, one that makes itself felt over the contributions on the table."""
-    if place.curvature > 0.0:
-        return place.curvature
-    return 1.0 / (float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max())) or 1.0)
+    return place.curvature if _bends(place) else 1.0 / (_stretch(place) or 1.0)
 
 
-def _elsewhere(here: Said, history: Sequence[Said], decay: float) -> tuple[float, float]:
-    """t and the payoff, above that here, of the place to fit to; t = 0 if there is none."""
+def _bends(place: Said) -> bool:
+    """Whether the curvature said makes itself felt at all."""
+    return place.curvature * _stretch(place) > STRAIGHT
+
+
+def _stretch(place: Said) -> float:
+    """What contributions like those on the table, and one more sample of each, are worth at the margin."""
+    return float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max()))
+
+
+def _elsewhere(here: Said, history: Sequence[Said], decay: float) -> tuple[float, float, float]:
+    """t, the payoff above that here, and the slope at the place to fit to; t = 0 if there is none.
+
+    The slope is NaN where it is not known.
+    """
+    size = float(np.abs(here.worth).sum())
     for place in reversed(history):
         step = float(here.worth @ (place.at - here.at))
-        if not place.outside and abs(step) * decay >= FAR_ENOUGH:
-            return step, place.payoff - here.payoff
+        slope = float(np.abs(place.worth).sum()) / size if size > 0.0 else 1.0
+        if not place.outside and step != 0.0 and (abs(step) * decay >= FAR_ENOUGH or abs(slope - 1.0) >= FAR_ENOUGH):
+            return step, place.payoff - here.payoff, slope
     step = -float(here.worth @ here.at)
-    return (step, -here.payoff) if abs(step) * decay >= FAR_ENOUGH else (0.0, 0.0)
+    return (step, -here.payoff, np.nan) if abs(step) * decay >= FAR_ENOUGH else (0.0, 0.0, np.nan)
 
 
 def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: FloatArray) -> FloatArray:

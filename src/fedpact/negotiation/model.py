@@ -17,7 +17,7 @@ import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.negotiation.answers import Said
-from fedpact.negotiation.curves import Curves, fitted
+from fedpact.negotiation.curves import FAR_ENOUGH, USELESS, Curves, fitted
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import room
 from fedpact.programs.interior import linearised_gains, maximise_batch
@@ -50,7 +50,7 @@ class Model:
 
     @classmethod
     def of(cls, histories: Sequence[Sequence[Said]], caps: FloatArray, members: np.ndarray) -> Model:
-        """The model of agents from all each has said, the last of it about the same profile; `members`: their places."""
+        """The model of agents from all each has said, lastly about the same profile; `members` are their places."""
         answers = [history[-1] for history in histories]
         return cls(
             at=answers[0].at[members],
@@ -58,7 +58,7 @@ class Model:
             payoffs=np.array([answer.payoff for answer in answers]),
             costs=np.array([answer.cost for answer in answers]),
             marginal_costs=np.array([answer.marginal_cost for answer in answers]),
-            cost_curvatures=np.array([answer.cost_curvature for answer in answers]),
+            cost_curvatures=np.array([_cost_curvature(*each) for each in zip(histories, members, strict=True)]),
             caps=caps[members],
             curves=fitted(histories, members),
         )
@@ -101,11 +101,15 @@ class Model:
 
     def promised(self, profile: FloatArray) -> float:
         """The model's gain in welfare from the profile it is about to another."""
+        return float(self.gains(profile).sum())
+
+    def gains(self, profile: FloatArray) -> FloatArray:
+        """Every agent's gain, payoff less cost, from the profile the model is about to another."""
         moved = profile - self.at
         here, there = self.curves.steps(self.at), self.curves.steps(profile)
-        gains = self.curves.payoffs(there) - self.curves.payoffs(here)
         costs = self.marginal_costs * moved + 0.5 * self.cost_curvatures * moved**2
-        return float(gains.sum() - costs.sum())
+        with np.errstate(invalid="ignore"):
+            return self.curves.payoffs(there) - self.curves.payoffs(here) - costs
 
     def _affordable(self, budget: float) -> FloatArray:
         """The contributions that cost so much each."""
@@ -119,12 +123,13 @@ class Model:
         return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximised(self, box: FloatArray) -> FloatArray:
-        if self.at.size > FEW or not self._moderate(box):
-            return maximise_batch(_Program(self, box))[0]
-        found, gain = self._climbed(box)
+        found, gain = self._climbed(box) if self.at.size <= FEW and self._moderate(box) else (self.at, np.inf)
         if gain <= MAXIMAL:
             return found
-        other, _ = maximise_batch(_Program(self, box))
+        try:
+            other, _ = maximise_batch(_Program(self, box))
+        except np.linalg.LinAlgError:  # numbers nobody can mean: what was found stands, however little it promises
+            return found
         return found if self.promised(found) >= self.promised(other) else other
 
     def _moderate(self, box: FloatArray) -> bool:
@@ -147,10 +152,24 @@ class Model:
         with _one_thread():
             climb_all(
                 np.ascontiguousarray(curves.prices)[None], np.ones((1, self.at.size)), steepness[None], decay[None],
-                width[None], self._linear_costs[None], 0.5 * self.cost_curvatures[None], box[None], np.array([self.scale]),
+                width[None], self._linear_costs[None], 0.5 * self.cost_curvatures[None], box[None],
+                np.array([self.scale]),
                 np.ones((1, self.at.size), dtype=bool), np.ones(1), found, gains,
             )  # fmt: skip
         return found[0], float(gains[0])
+
+
+def _cost_curvature(history: Sequence[Said], place: int) -> float:
+    """As said; as the marginal costs say, where they have risen at quite another rate since the last other place."""
+    now = history[-1]
+    for before in reversed(history):
+        moved = float(now.at[place] - before.at[place])
+        if not before.outside and abs(moved) > FAR_ENOUGH * float(now.at[place]):
+            risen = max((now.marginal_cost - before.marginal_cost) / moved, 0.0)
+            agrees = risen <= USELESS * now.cost_curvature and now.cost_curvature <= USELESS * risen
+            rounding = 1e-12 * now.marginal_cost / abs(moved)
+            return now.cost_curvature if agrees or abs(risen - now.cost_curvature) <= rounding else risen
+    return now.cost_curvature
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def discover_prices(table: Table, *, tol: float, most_rounds: int, start: FloatA
             return _agreement(table, search.agreed, number, search.residual)
     if search.best is not None and search.best.gap <= SOUND:
         return _agreement(table, search.best, most_rounds, search.residual)
-    raise NotConverged(f"no agreement within {most_rounds} rounds{_suspected(table)}", result=search.best)
+    raise NotConverged(f"no agreement within {most_rounds} rounds: {search.suspicion()}", result=search.best)
 
 
 class _Search:
@@ -60,10 +60,12 @@ class _Search:
         self.agreed: Model | None = None
         self.residual = np.inf
         self._before_canonical: tuple[Model, float] | None = None
+        self._surprises = np.zeros(table.size)
 
     def advanced(self, model: Model | None) -> float | None:
         """Take in what was said of the profile (None: somebody is outside) and choose the next; the gain promised."""
         best = self.best
+        self._compare(model)
         if model is None or (best is not None and model.welfare < best.welfare - WORSE * best.scale):
             self._back()
             return None
@@ -75,6 +77,26 @@ class _Search:
         else:
             self.profile = _spread(self.table, wanted)
         return residual
+
+    def suspicion(self) -> str:
+        """Who may be to blame."""
+        outside = [sum(answer.outside for answer in self.table.histories[place]) for place in range(self.table.size)]
+        if max(outside):
+            place = int(np.argmax(outside))
+            return f'agent "{self.table.names[place]}" was outside the domain of its payoff in {outside[place]} of them'
+        place = int(np.argmax(self._surprises))
+        return (
+            f'the answers of agent "{self.table.names[place]}" were furthest from what its earlier ones led to expect'
+        )
+
+    def _compare(self, model: Model | None) -> None:
+        """How far what was said is from what the best model so far led to expect."""
+        if model is None or self.best is None:
+            return
+        found = (model.payoffs - model.costs) - (self.best.payoffs - self.best.costs)
+        with np.errstate(invalid="ignore"):
+            off = np.abs(found - self.best.gains(model.at))
+        self._surprises[self.table.members] += np.where(np.isfinite(off), off, 0.0)
 
     def _back(self) -> None:
         """The profile asked about was no good: a step at most half as long, from the best one."""
@@ -166,14 +188,3 @@ def _canonical(model: Model) -> FloatArray | None:
         caps=model.caps,
     )
     return None if face.is_point else face.least_norm()
-
-
-def _suspected(table: Table) -> str:
-    """Who may be to blame: the one that was outside its domain most often, or whose payoff is steepest by its words."""
-    outside = {place: sum(said.outside for said in table.histories[int(place)]) for place in table.members}
-    place = max(outside, key=lambda place: outside[place])
-    if outside[place]:
-        return f': agent "{table.names[place]}" was outside its domain in {outside[place]} of them'
-    last = [np.abs(table.histories[int(place)][-1].payoff) for place in table.members]
-    place = table.members[int(np.argmax(last))]
-    return f': agent "{table.names[place]}" speaks of the largest payoff, {max(last):g}'
