@@ -1,0 +1,177 @@
+"""Agents in processes of their own: the coordinator never holds the weights, and one may die on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.negotiation import agents_of, coordinate
+from fedpact.negotiation.processes import Processes, load_agent, save_agent
+
+SAME = 1e-6
+
+
+def federation() -> fp.Federation:
+    rng = np.random.default_rng(5)
+    weights = rng.uniform(0.1, 2.0, (5, 5))
+    weights[0, 3] = -0.05
+    np.fill_diagonal(weights, 1.0)
+    return fp.Federation(
+        weights,
+        costs=fp.Quadratic(rng.uniform(0.005, 0.03, 5), rng.uniform(0.0, 1e-3, 5)),
+        caps=[50.0, 2.0, np.inf, 40.0, 60.0],
+        payoff=fp.PowerLaw(rng.uniform(0.1, 0.6, 5)),
+        names=["A", "B", "C", "D", "E"],
+        values=rng.uniform(0.5, 2.0, 5),
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """One file per agent, written by another process than the coordinator's."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from edges.test_negotiation_processes import federation\n"
+        "from fedpact.negotiation import agents_of\n"
+        "from fedpact.negotiation.processes import save_agent\n"
+        "for agent in agents_of(federation()):\n"
+        "    save_agent(agent, Path(sys.argv[1]) / f'{agent.index}.json')\n"
+    )
+    tests = str(Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", script, str(tmp_path), tests], check=True)
+    return [tmp_path / f"{place}.json" for place in range(5)]
+
+
+def assert_is_the_deal_of(deal: fp.Deal, members: list[int]) -> None:
+    """The deal is M^E's among those at the table, and balances."""
+    expected = fp.ExternalityMechanism().solve(federation().take(members))
+    size = float(np.abs(expected.payments).max() + np.abs(expected.payoffs).max())
+    np.testing.assert_allclose(deal.contributions[members], expected.contributions, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(deal.payments[members], expected.payments, atol=SAME * size)
+    absent = np.setdiff1d(np.arange(5), members)
+    np.testing.assert_array_equal(deal.contributions[absent], 0.0)
+    np.testing.assert_array_equal(deal.payments[absent], 0.0)
+    assert abs(deal.payments.sum()) <= 1e-12 * np.abs(deal.payments).sum()
+
+
+def test_an_agent_s_file_holds_its_own_row_only(files: list[Path]) -> None:
+    for place, path in enumerate(files):
+        agent = load_agent(path)
+        np.testing.assert_array_equal(agent.weights, federation().weights[place])
+        text = path.read_text(encoding="utf-8")
+        others = [row for other, row in enumerate(federation().weights) if other != place]
+        assert not any(f"{number!r}" in text for row in others for number in row.tolist() if number != 1.0)
+
+
+def test_agents_in_processes_agree(files: list[Path]) -> None:
+    with Processes.of_files(files) as channel:
+        assert list(channel.names) == ["A", "B", "C", "D", "E"]
+        deal = coordinate(channel)
+    assert deal.excluded == {}
+    assert deal.rounds <= 15
+    assert_is_the_deal_of(deal, [0, 1, 2, 3, 4])
+
+
+def test_the_coordinator_s_process_never_holds_the_weights(files: list[Path]) -> None:
+    """A coordinator that is told nothing but the files' names, and may not open them."""
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from fedpact.negotiation import coordinate\n"
+        "from fedpact.negotiation.processes import Processes\n"
+        "def refuse(event, given):\n"
+        "    assert event != 'open' or str(given[0]) not in sys.argv[1:], 'the coordinator opens no agent\\'s file'\n"
+        "sys.addaudithook(refuse)\n"
+        "with Processes.of_files([Path(name) for name in sys.argv[1:]]) as channel:\n"
+        "    print(','.join(repr(float(s)) for s in coordinate(channel).contributions))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, *map(str, files)], check=True, capture_output=True, text=True)
+    found = [float(number) for number in ran.stdout.split(",")]
+    np.testing.assert_allclose(found, fp.ExternalityMechanism().solve(federation()).contributions, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path], after: int) -> None:
+    with Processes.of_files(files, timeout=5.0) as channel:
+        victim = channel.process_ids[2]
+        asked = 0
+        plain_ask = channel.ask
+
+        def ask(questions):
+            nonlocal asked
+            asked += 1
+            if asked == after + 1:
+                os.kill(victim, signal.SIGKILL)
+            return plain_ask(questions)
+
+        channel.ask = ask  # type: ignore[method-assign]
+        deal = coordinate(channel)
+    assert list(deal.excluded) == ["C"]
+    assert {"event": "excluded", "agent": "C"}.items() <= {
+        key: value for event in deal.trace if event["event"] == "excluded" for key, value in event.items()
+    }.items()
+    assert_is_the_deal_of(deal, [0, 1, 3, 4])
+
+
+def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[Path]) -> None:
+    """It answers every question a question too late: it is asked once more, then excluded."""
+    slow = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from fedpact.negotiation import processes\n"
+        "say = processes._say\n"
+        "def later(entry):\n"
+        "    time.sleep(0.0 if 'index' in entry else 2.0)\n"
+        "    say(entry)\n"
+        "processes._say = later\n"
+        "processes.serve(Path(sys.argv[1]))\n"
+    )
+    commands = [[sys.executable, "-m", "fedpact.negotiation.processes", str(path)] for path in files]
+    commands[1] = [sys.executable, "-c", slow, str(files[1])]
+    with Processes(commands, timeout=1.0) as channel:
+        deal = coordinate(channel)
+    assert list(deal.excluded) == ["B"]
+    assert_is_the_deal_of(deal, [0, 2, 3, 4])
+
+
+def test_no_process_is_left_behind(files: list[Path]) -> None:
+    with Processes.of_files(files) as channel:
+        started = list(channel.process_ids)
+    deadline = time.monotonic() + 5.0
+    for process in started:
+        while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_process_that_talks_nonsense_is_excluded(files: list[Path]) -> None:
+    commands = [[sys.executable, "-m", "fedpact.negotiation.processes", str(path)] for path in files]
+    commands[4] = [sys.executable, "-c", "import sys\nfor line in sys.stdin: print('what?', flush=True)"]
+    with Processes(commands, timeout=5.0) as channel:
+        deal = coordinate(channel)
+    assert len(deal.excluded) == 1
+    assert_is_the_deal_of(deal, [0, 1, 2, 3])
+
+
+def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"name": "A"}', encoding="utf-8")
+    with pytest.raises(fp.InvalidInput, match=r"x\.json: this is no agent's file"):
+        load_agent(tmp_path / "x.json")
+
+
+def test_an_agent_survives_its_file(tmp_path: Path) -> None:
+    for agent in agents_of(federation()):
+        save_agent(agent, tmp_path / "a.json")
+        again = load_agent(tmp_path / "a.json")
+        question = {"number": 1, "kind": "prices", "contributions": [1.0, 2.0, 3.0, 4.0, 5.0]}
+        assert again.answer(question) == agent.answer(question)
+        assert again.cap == agent.cap

@@ -1,0 +1,59 @@
+"""Negotiations in which agents fail, cheat or leave, at random: who, when, how and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from faults import FAULTS, Faulty, Trial
+from fedpact.negotiation import agents_of
+from strategies import random_federation
+
+CASES = 250
+
+
+def run(seed: int, count: int, protocol: str) -> list[Trial]:
+    rng = np.random.default_rng(seed)
+    trials = []
+    for case in range(count):
+        trial = Trial.random(rng)
+        try:
+            trial.judge(trial.run(protocol))
+        except Exception as error:
+            error.add_note(f"seed {seed}, case {case}: {trial.describe()}")
+            raise
+        trials.append(trial)
+    return trials
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_negotiation_ends_in_a_valid_deal_or_an_error_with_names(seed: int) -> None:
+    trials = run(seed, CASES, "price-discovery")
+    met = {it.fault for trial in trials for it in trial.faulty.values() if it.asked > it.at}
+    assert met == set(FAULTS)  # each was tried, many times over
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_thousands_more(seed: int) -> None:
+    run(seed, CASES, "price-discovery")
+
+
+def test_consensus_with_agents_that_fail() -> None:
+    run(50, 60, "admm")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200, 210))
+def test_consensus_with_many_more(seed: int) -> None:
+    run(seed, 100, "admm")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("at", [0, 1, 2, 4])
+def test_every_fault_of_one_agent_alone(fault: str, at: int) -> None:
+    rng = np.random.default_rng(at)
+    federation = random_federation(rng, n_agents=4)
+    faulty = Faulty(agent=agents_of(federation)[1], fault=fault, at=at, lasting=True, rng=rng)
+    trial = Trial(federation=federation, faulty={1: faulty})
+    trial.judge(trial.run("price-discovery"))
