@@ -45,7 +45,7 @@ RIDGE = 1e-12
 def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatArray) -> Agreement:
     """Contributions and prices at which everybody asks for what is on the table."""
     state = _State.at(table, start)
-    residual = np.inf
+    residual, requests = np.inf, state.joint
     for number in range(1, most_rounds + 1):
         try:
             answers = _asked(table, state)
@@ -68,7 +68,11 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
                 welfare=welfare,
             )
         state.move(requests, number)
-    raise NotConverged(f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}")
+    furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
+    raise NotConverged(
+        f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}, those of agent "
+        f'"{table.names[furthest]}" most'
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -108,7 +112,7 @@ class _State:
 
     def residual(self, requests: FloatArray) -> float:
         """How far requests and table are apart, of the size of the table; in prices, of the size of the prices."""
-        apart = float(np.linalg.norm(self._apart(requests)))
+        apart = float(np.linalg.norm(self.apart(requests)))
         if self.length == 0.0:
             self.length = float(np.linalg.norm(requests))
         size = max(float(np.linalg.norm(np.where(self.matters, self.contributions, 0.0))), 1e-3 * self.length)
@@ -117,7 +121,7 @@ class _State:
 
     def move(self, requests: FloatArray, number: int) -> None:
         """The next table and prices."""
-        change = RELAXATION * self._apart(requests)
+        change = RELAXATION * self.apart(requests)
         size = float(np.linalg.norm(change))
         if size < 0.5 * self.best:
             self.best, self.improved = size, number
@@ -128,7 +132,8 @@ class _State:
             self._tune(requests, before)
             self.improved, self.best = max(self.improved, number - PATIENCE + TUNING), np.inf
 
-    def _apart(self, requests: FloatArray) -> FloatArray:
+    def apart(self, requests: FloatArray) -> FloatArray:
+        """x - s."""
         return np.where(self.matters, requests - self.contributions, 0.0)
 
     def _tune(self, requests: FloatArray, before: FloatArray) -> None:

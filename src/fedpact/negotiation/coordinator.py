@@ -28,7 +28,7 @@ __all__ = ["PROTOCOLS", "coordinate", "negotiate"]
 
 PROTOCOLS: dict[str, tuple[Callable[..., Agreement], float, int]] = {
     "price-discovery": (discover_prices, 3e-15, 60),
-    "admm": (reach_consensus, 1e-9, 5000),
+    "admm": (reach_consensus, 1e-9, 3000),
 }
 
 

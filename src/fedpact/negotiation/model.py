@@ -29,7 +29,7 @@ FARTHER = 64.0
 MOST_STRETCHES = 12
 FEW = 24  # agents: more are solved faster by the interior point alone
 MODERATE = 1e100
-MAXIMAL = 1e-12  # a linearised gain, of the scale, that makes a point the model's maximiser
+MAXIMAL = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,0 +1,144 @@
+"""The negotiated deal against the solved one: random federations of all families, costs, caps and signs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+
+import fedpact as fp
+from cases import CASES, Case
+from fedpact.negotiation import InProcess, coordinate
+from fedpact.payoffs import Payoff
+from strategies import FAMILIES, federations, random_federation, random_federations
+
+MONEY = 1e-6  # of payoffs and costs together
+WELFARE = 1e-6
+BALANCED = 1e-12  # of the turnover
+MOST_ROUNDS = 15
+
+settings.register_profile("negotiation", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("negotiation")
+
+
+def assert_is_the_solved_deal(federation: fp.Federation, deal: fp.Deal, *, money: float = MONEY) -> None:
+    solved = fp.ExternalityMechanism().solve(federation)
+    size = float(np.abs(solved.payoffs).sum() + solved.costs.sum()) or 1.0
+    assert not deal.excluded
+    np.testing.assert_allclose(deal.payments, solved.payments, rtol=0.0, atol=money * size)
+    assert federation.welfare(deal.contributions) >= solved.welfare - WELFARE * size
+    turnover = float(np.abs(deal.prices * deal.contributions).sum())
+    assert abs(float(deal.payments.sum())) <= BALANCED * turnover
+    np.testing.assert_allclose(deal.prices.sum(axis=0), 0.0, atol=1e-13 * float(np.abs(deal.prices).max(initial=1.0)))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+@pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
+def test_known_federations(case: Case, protocol: str) -> None:
+    deal = coordinate(InProcess.of(case.federation), protocol=protocol)
+    if "externality" in case.equilibria and (case.dimension == 0 or protocol == "price-discovery"):
+        expected = np.asarray(case.equilibria["externality"], dtype=np.float64)
+        atol = max(case.atol, 1e-6 * float(expected.max(initial=1.0)))
+        np.testing.assert_allclose(deal.contributions, expected, rtol=0.0, atol=atol)
+    assert_is_the_solved_deal_or_as_good(case, deal)
+
+
+def assert_is_the_solved_deal_or_as_good(case: Case, deal: fp.Deal) -> None:
+    """Where several optima are as good, consensus may end at another one: its payments are those of that one."""
+    if case.dimension == 0 or deal.protocol == "price-discovery":
+        assert_is_the_solved_deal(case.federation, deal)
+    else:
+        there = fp.ExternalityMechanism().at_equilibrium
+        assert there is not None
+        best = fp.social_optimum(case.federation).welfare
+        assert case.federation.welfare(deal.contributions) >= best - WELFARE * abs(best)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("harm", [False, True])
+def test_price_discovery_on_random_federations(family: type[Payoff], harm: bool) -> None:
+    for federation in random_federations(11, 30, family=family, harm=harm):
+        deal = coordinate(InProcess.of(federation))
+        assert deal.rounds <= MOST_ROUNDS
+        assert_is_the_solved_deal(federation, deal)
+
+
+@given(federation=federations())
+@settings(max_examples=120, deadline=None)
+def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
+    """Equal agents, zero caps and degenerate optima are common here."""
+    deal = coordinate(InProcess.of(federation))
+    assert deal.rounds <= MOST_ROUNDS
+    assert_is_the_solved_deal(federation, deal)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_consensus_on_random_federations(seed: int) -> None:
+    for federation in random_federations(20 + seed, 25):
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation), protocol="admm"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_both_protocols_on_many_more(seed: int) -> None:
+    for federation in random_federations(300 + seed, 60):
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation)))
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation), protocol="admm"))
+
+
+def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200) -> fp.Federation:
+    rng = np.random.default_rng(3)
+    dense = random_federation(rng, n_agents=n_agents, harm=harm, family=family)
+    if not sparse:
+        return dense
+    kept = np.where(rng.random((n_agents, n_agents)) < 0.05, dense.dense_weights(), 0.0)
+    np.fill_diagonal(kept, dense.own_weights)
+    options = {"costs": dense.costs, "caps": dense.caps, "payoff": dense.payoff, "values": dense.values}
+    return fp.Federation(sp.csr_array(kept), **options)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("harm", [False, True], ids=["help", "harm"])
+def test_two_hundred_agents_agree_within_fifteen_rounds(family: type[Payoff], sparse: bool, harm: bool) -> None:
+    federation = large(family, sparse=sparse, harm=harm)
+    deal = coordinate(InProcess.of(federation))
+    assert deal.rounds <= MOST_ROUNDS
+    assert_is_the_solved_deal(federation, deal)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-4, 1e5, 1e9])
+@pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
+def test_the_units_do_not_matter(scale: float, protocol: str) -> None:
+    """Money in other units, then samples in other units."""
+    for federation in random_federations(5, 4, n_agents=4):
+        costs = fp.Quadratic(federation.costs.linear * scale, federation.costs.quadratic * scale)
+        richer = fp.Federation(
+            federation.weights, costs=costs, caps=federation.caps, payoff=federation.payoff,
+            values=federation.values * scale,
+        )  # fmt: skip
+        assert_is_the_solved_deal(richer, coordinate(InProcess.of(richer), protocol=protocol))
+        costs = fp.Quadratic(federation.costs.linear / scale, federation.costs.quadratic / scale**2)
+        finer = fp.Federation(
+            federation.weights / scale, costs=costs, caps=federation.caps * scale, payoff=federation.payoff,
+            values=federation.values,
+        )  # fmt: skip
+        assert_is_the_solved_deal(finer, coordinate(InProcess.of(finer), protocol=protocol))
+
+
+def test_equal_agents_are_treated_alike() -> None:
+    """Every split of the optimal total is as good; the one agreed on is the equal one."""
+    deal = fp.negotiate(fp.Federation(np.ones((6, 6)), costs=0.01, payoff=fp.Log()))
+    np.testing.assert_allclose(deal.contributions, deal.contributions.mean(), rtol=1e-9)
+    np.testing.assert_allclose(deal.payments, 0.0, atol=1e-9)
+
+
+def test_harm_close_to_the_edge_of_the_domain() -> None:
+    """Agent 0 would be left with a reach of 1e-6 by agent 1 at its cap."""
+    weights = [[1.0, -0.999999 / 4.0, 0.0], [0.5, 1.0, 0.2], [0.3, 2.0, 1.0]]
+    for family in (fp.PowerLaw(0.3), fp.Log(), fp.Michaelis(1.0), fp.Exponential(0.5)):
+        federation = fp.Federation(weights, costs=[5.0, 0.001, 0.1], caps=[10.0, 4.0, 50.0], payoff=family)
+        deal = coordinate(InProcess.of(federation))
+        assert deal.rounds <= MOST_ROUNDS
+        assert_is_the_solved_deal(federation, deal)
