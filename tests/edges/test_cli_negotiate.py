@@ -82,9 +82,9 @@ def test_many_rounds_are_thinned(run) -> None:
     ]
     last = rounds[-1]
     assert f"after {last} rounds" in result.words
-    assert last > 100
-    expected = [*range(1, 11), *range(20, 101, 10), *range(200, last + 1, 100)]
-    assert rounds == expected + ([last] if last % 100 else [])
+    assert last > 20, "enough rounds for some to be left out"
+    shown = [*range(1, 11), *range(20, 101, 10), *range(200, last + 1, 100)]
+    assert rounds == sorted({*(number for number in shown if number <= last), last})
 
 
 @pytest.mark.parametrize("name", ["negotiated.json", "negotiated.jsonl"])

@@ -40,7 +40,7 @@ def negotiate(
     Parameters
     ----------
     protocol
-        "price-discovery", few rounds; or "admm", many, in which agents never say what data is worth to them.
+        "price-discovery", few rounds; or "admm", more of them, in which agents answer with what they would ask for.
     game
         Settle by the message game. Where fewer than three agents draw on somebody's data that is refused.
     listener
