@@ -8,38 +8,48 @@ at these prices, near the one on the table. The table moves to the mean of what 
 
 until requests and table agree. The prices it ends at are the personal prices, -y_i s the payment of agent i, balanced
 on the boundary as well. Both follow from one matrix, w = x + y / rho: a round is a map w -> T(w) of which the agreement
-is the fixed point. Two things make the rounds fewer: rho is moved at first until requests and prices settle equally
-fast (Boyd et al. 2011, section 3.4.1), then every step is extrapolated from the last few (Anderson acceleration, with
-the safeguard of Zhang, O'Donoghue and Boyd 2020: an extrapolation after which requests and table differ more is taken
-back).
+is the fixed point. Three things make the rounds fewer. The first rho comes from how fast the first samples lose their
+worth, which agents say when they introduce themselves. Then it is moved until requests and prices settle equally fast
+(Boyd et al. 2011, section 3.4.1). From there on every step is extrapolated from the last few (Anderson acceleration,
+with the safeguard of Zhang, O'Donoghue and Boyd 2020: an extrapolation after which requests and table differ more is
+taken back).
 
-Stopping inequality: requests differ from the table by at most `tol` of its size, and by as little of the prices.
+An answer says more than it seems to: y_i + rho (x_i - s) is what data is worth to the agent at the margin, where it
+asks to be.
+
+Stopping inequality: requests differ from the table by at most `tol` of its size, valued at the prices by at most `tol`
+of payoffs and costs, and there is more welfare than if nobody contributed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from fedpact.arrays import FloatArray
 from fedpact.errors import NotConverged
-from fedpact.negotiation.answers import Standing, standing
+from fedpact.negotiation.answers import BadAnswer, Standing, check_direction, standing
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Table
 
 __all__ = ["reach_consensus"]
 
-FIRST_RHO = 0.1
+FIRST_RHO = 0.1  # times the middle one of what agents say
 RELAXATION = 1.6
-TUNING = 24  # rounds in which rho is moved
+TUNING = 20  # rounds in which rho is moved
 PATIENCE = 60  # rounds without halving the difference before rho is moved again
 MOST = 10.0  # times rho, at once
 IMBALANCE = 3.0
 STIFFEST = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
 MEMORY = 12
-WORSE = 2.0  # times the difference before: an extrapolation is taken back
+WORSE = 2.0  # times the smallest difference remembered: an extrapolation is taken back
+FURTHEST = 1e3  # times the change: the longest extrapolation
 RIDGE = 1e-12
+HIDDEN = 1e-7  # of prices and requests: what data is worth by them is rounding
+PROPORTIONAL = 1e-6
+ROUNDING = 1e-14
 
 
 def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatArray) -> Agreement:
@@ -55,11 +65,12 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
         requests = np.zeros((table.size, table.size))
         for place, answer in answers.items():
             requests[place] = np.where(state.matters[place], answer.proposal, 0.0)
-        residual = state.residual(requests)
         welfare = sum(answer.payoff - answer.cost for answer in answers.values())
+        stake = sum(abs(answer.payoff) + answer.cost for answer in answers.values())
+        residual = state.residual(requests, stake)
         settled = bool(np.isfinite(welfare))
         table.tell({"event": "round", "round": number, "welfare": welfare if settled else None, "residual": residual})
-        if residual <= tol and settled:
+        if residual <= tol and settled and welfare >= -tol * stake:
             return Agreement(
                 contributions=state.contributions,
                 prices=_balanced(state.prices, state.matters),
@@ -67,7 +78,7 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
                 residual=residual,
                 welfare=welfare,
             )
-        state.move(requests, number)
+        state.move(requests)
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
         f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}, those of agent "
@@ -84,7 +95,9 @@ class _State:
     rho: float
     joint: FloatArray  # w = x + y / rho
     length: float = 0.0  # of the first requests
+    moves: int = 0
     past: _Past = field(default_factory=lambda: _Past())  # noqa: PLW0108 - defined below
+    wishes: dict[int, _Wish] = field(default_factory=dict)
     best: float = np.inf
     improved: int = 0
 
@@ -94,7 +107,9 @@ class _State:
         matters = np.zeros((table.size, table.size), dtype=bool)
         for place in table.members:
             matters[place] = table.uses(int(place))
-        return cls(matters=matters, caps=table.caps, rho=FIRST_RHO, joint=np.where(matters, start, 0.0))
+        said = [table.introductions[int(place)].stiffness for place in table.members]
+        rho = FIRST_RHO * (float(np.median([one for one in said if one > 0.0])) if any(said) else 1.0)
+        return cls(matters=matters, caps=table.caps, rho=rho, joint=np.where(matters, start, 0.0))
 
     @property
     def users(self) -> FloatArray:
@@ -110,27 +125,28 @@ class _State:
         """y = rho (w - s)."""
         return self.rho * np.where(self.matters, self.joint - self.contributions, 0.0)
 
-    def residual(self, requests: FloatArray) -> float:
-        """How far requests and table are apart, of the size of the table; in prices, of the size of the prices."""
-        apart = float(np.linalg.norm(self.apart(requests)))
-        if self.length == 0.0:
-            self.length = float(np.linalg.norm(requests))
-        size = max(float(np.linalg.norm(np.where(self.matters, self.contributions, 0.0))), 1e-3 * self.length)
-        prices = float(np.linalg.norm(self.prices))
-        return max(apart / size, self.rho * apart / prices if prices > 0.0 else 0.0) if apart > 0.0 else 0.0
+    def residual(self, requests: FloatArray, stake: float) -> float:
+        """How far requests and table are apart: of the size of the table, and in money of what is at stake."""
+        apart, here = np.abs(self.apart(requests)), np.where(self.matters, self.contributions, 0.0)
+        self.length = self.length or float(np.linalg.norm(requests))
+        size = max(float(np.linalg.norm(here)), 1e-3 * self.length)
+        money = float((apart * (np.abs(self.prices) + self.rho * (apart + here))).sum())
+        shares = (float(np.linalg.norm(apart)) / size if size > 0.0 else 0.0, money / stake if stake > 0.0 else 0.0)
+        return max(shares)
 
-    def move(self, requests: FloatArray, number: int) -> None:
+    def move(self, requests: FloatArray) -> None:
         """The next table and prices."""
+        self.moves += 1
         change = RELAXATION * self.apart(requests)
         size = float(np.linalg.norm(change))
         if size < 0.5 * self.best:
-            self.best, self.improved = size, number
-        tuning = number <= TUNING or number - self.improved > PATIENCE
+            self.best, self.improved = size, self.moves
+        tuning = self.moves <= TUNING or self.moves - self.improved > PATIENCE
         before = self.contributions
         self.joint = self.joint + change if tuning else self.past.extrapolated(self.joint, change)
-        if tuning and number % 2 == 0:
+        if tuning and self.moves % 2 == 0:
             self._tune(requests, before)
-            self.improved, self.best = max(self.improved, number - PATIENCE + TUNING), np.inf
+            self.improved, self.best = max(self.improved, self.moves - PATIENCE + TUNING), np.inf
 
     def apart(self, requests: FloatArray) -> FloatArray:
         """x - s."""
@@ -161,34 +177,74 @@ class _Past:
 
     def extrapolated(self, state: FloatArray, change: FloatArray) -> FloatArray:
         """Where the changes, taken as linear in the state, would vanish; back to before if they have grown."""
-        if self.changes and np.linalg.norm(change) > WORSE * np.linalg.norm(self.changes[-1]):
-            back = self.states[-1] + self.changes[-1]
+        sizes = [float(np.linalg.norm(before)) for before in self.changes]
+        if sizes and np.linalg.norm(change) > WORSE * min(sizes):
+            best = int(np.argmin(sizes))
+            back = self.states[best] + self.changes[best]
             self.states, self.changes = [], []
             return back
         self.states = [*self.states[-MEMORY:], state]
         self.changes = [*self.changes[-MEMORY:], change]
         if len(self.changes) < 2:
             return state + change
-        moves = np.array([b - a for a, b in zip(self.states, self.states[1:], strict=False)]).reshape(-1, state.size)
-        turns = np.array([b - a for a, b in zip(self.changes, self.changes[1:], strict=False)]).reshape(-1, state.size)
+        moves, turns = (np.diff(np.array(each), axis=0).reshape(-1, state.size) for each in (self.states, self.changes))
         products = turns @ turns.T
-        ridge = RIDGE * float(np.trace(products)) * np.eye(len(turns))
-        shares = np.linalg.solve(products + ridge + np.finfo(float).tiny * np.eye(len(turns)), turns @ change.ravel())
-        return state + change - ((moves + turns).T @ shares).reshape(state.shape)
+        ridge = (RIDGE * float(np.trace(products)) + np.finfo(float).tiny) * np.eye(len(turns))
+        shares = np.linalg.solve(products + ridge, turns @ change.ravel())
+        step = change - ((moves + turns).T @ shares).reshape(state.shape)
+        longest = FURTHEST * float(np.linalg.norm(change))
+        return state + step * min(1.0, longest / max(float(np.linalg.norm(step)), np.finfo(float).tiny))
 
 
 def _asked(table: Table, state: _State) -> dict[int, Standing]:
-    contributions, absent, prices = state.contributions.tolist(), table.absent, state.prices
-    return table.ask(
-        "proximal",
-        lambda place: {
-            "contributions": contributions,
+    contributions, absent, prices = state.contributions, table.absent, state.prices
+
+    def content(place: int) -> dict[str, Any]:
+        return {
+            "contributions": contributions.tolist(),
             "prices": prices[place].tolist(),
             "rho": state.rho,
             "absent": absent,
-        },
-        lambda raw, place: standing(raw, table.size),
-    )
+        }
+
+    def read(raw: dict[str, Any], place: int) -> Standing:
+        answer = standing(raw, table.size)
+        state.wishes[place] = _wish(state, place, answer.proposal, state.wishes.get(place))
+        return answer
+
+    return table.ask("proximal", content, read)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Wish:
+    """Where an agent asks to be, and what more data is worth to it there, its own less what that costs."""
+
+    request: FloatArray
+    worth: FloatArray
+    others: FloatArray | None  # what the data of others is worth, where that is more than rounding
+
+
+def _wish(state: _State, place: int, request: FloatArray, before: _Wish | None) -> _Wish:
+    """What an answer says, if it can be true together with the one before."""
+    matters, here, prices = state.matters[place], state.contributions, state.prices[place]
+    worth = np.where(matters, prices + state.rho * (request - here), 0.0)
+    size = np.where(matters, np.abs(prices) + state.rho * (np.abs(request) + here), 0.0)
+    if before is not None:
+        _check_same_place(before, request, worth, float(size.sum()))
+    worth_of_others, size[place] = worth.copy(), 0.0
+    worth_of_others[place] = 0.0
+    if not np.abs(worth_of_others).sum() > HIDDEN * size.sum():
+        return _Wish(request=request, worth=worth, others=None if before is None else before.others)
+    if before is not None and before.others is not None:
+        check_direction(before.others, worth_of_others, tol=PROPORTIONAL)
+    return _Wish(request=request, worth=worth, others=worth_of_others)
+
+
+def _check_same_place(before: _Wish, request: FloatArray, worth: FloatArray, size: float) -> None:
+    """Where an agent asks for the same again, the same is worth as much."""
+    moved, changed = np.abs(request - before.request).sum(), np.abs(worth - before.worth).sum()
+    if moved <= ROUNDING * np.abs(request).sum() and changed > HIDDEN * size:
+        raise BadAnswer("contradicts its earlier answer: asks for the same again where prices have changed")
 
 
 def _balanced(prices: FloatArray, matters: np.ndarray) -> FloatArray:

@@ -76,8 +76,17 @@ class Agent:
         return {"number": question["number"], **kinds[question["kind"]](question)}
 
     def _introduction(self, question: Question) -> Answer:
-        """Reveals: the cap, and whose data matters to it (not how much, not in which direction)."""
-        return {"cap": self.cap if np.isfinite(self.cap) else "inf", "uses": np.flatnonzero(self.weights).tolist()}
+        """Reveals: the cap, whose data matters to it (not how much, not in which direction), and the stiffness.
+
+        That is -a_i'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
+        """
+        uses = np.flatnonzero(self.weights)
+        bend = -self.value * _only(self.payoff.curvature(np.zeros(1)))
+        return {
+            "cap": self.cap if np.isfinite(self.cap) else "inf",
+            "uses": uses.tolist(),
+            "stiffness": bend * float((self.weights[uses] ** 2).mean()),
+        }
 
     def _marginal_prices(self, question: Question) -> Answer:
         """Reveals, at the contributions asked about: payoff and cost, their first and second derivatives.

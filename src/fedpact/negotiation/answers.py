@@ -22,6 +22,7 @@ __all__ = [
     "Left",
     "Said",
     "Standing",
+    "check_direction",
     "checked_answer",
     "final_message",
     "introduction",
@@ -45,10 +46,11 @@ class Left(BadAnswer):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Introduction:
-    """The cap, and whose data matters to the agent."""
+    """The cap, whose data matters to the agent, and how fast it loses its worth to it; 0 where it does not say."""
 
     cap: float
     uses: np.ndarray
+    stiffness: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +112,8 @@ def introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
         raise BadAnswer("uses must list every agent once")
     if index not in uses:
         raise BadAnswer("uses must list the agent itself: its own data matters to it")
-    return Introduction(cap=cap, uses=np.isin(np.arange(size), uses))
+    stiffness = _number(raw, "stiffness", low=0.0) if "stiffness" in raw else 0.0
+    return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=stiffness)
 
 
 def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, earlier: Sequence[Said]) -> Said:
@@ -147,6 +150,13 @@ def standing(raw: dict[str, Any], size: int) -> Standing:
         payoff=-np.inf if outside else _number(raw, "payoff"),
         cost=_number(raw, "cost", low=0.0),
     )
+
+
+def check_direction(before: FloatArray, now: FloatArray, *, tol: float = PROPORTIONAL) -> None:
+    """What data is worth at the margin keeps its proportions: they are those of the weights."""
+    sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
+    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > tol:
+        raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
 def final_message(raw: dict[str, Any], caps: FloatArray, uses: np.ndarray) -> tuple[FloatArray, FloatArray]:
@@ -191,7 +201,7 @@ def _check_consistent(before: Said, now: Said, index: int) -> None:
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * step, now.worth * step)
         before_cost, now_cost = before.marginal_cost * step[index], now.marginal_cost * step[index]
         _check_tangents("cost", -before.cost, -now.cost, -before_cost, -now_cost)
-        _check_direction(before.worth, now.worth)
+        check_direction(before.worth, now.worth)
 
 
 def _check_outside_before(before: Said, now: Said) -> None:
@@ -213,12 +223,6 @@ def _check_tangents(
             f"contradicts its earlier answer: its {what} cannot go from {abs(before):g} to {abs(now):g} "
             f"with what it says of the margins"
         )
-
-
-def _check_direction(before: FloatArray, now: FloatArray) -> None:
-    sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
-    if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > PROPORTIONAL:
-        raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
 def _number(raw: dict[str, Any], key: str, *, low: float = -LARGEST) -> float:
