@@ -135,3 +135,48 @@ def test_messages_out_of_range_are_refused(spoil, message: str) -> None:
     spoil(said)
     with pytest.raises(fp.InvalidInput, match=message):
         fp.MessageGame(federation).outcome(fp.Messages(**said))
+
+
+def harmed() -> fp.Federation:
+    """Agent 0 leaves its domain when the others contribute much, and can get back by contributing itself."""
+    weights = [[1.0, -1.0, -1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    return fp.Federation(weights, costs=0.01, caps=[60.0, 10.0, 10.0], payoff=fp.Log())
+
+
+def test_outside_its_domain_an_agent_gains_without_end_by_getting_back() -> None:
+    game = fp.MessageGame(harmed())
+    messages = fp.Messages(proposals=np.array([[0.0, 9.0, 9.0]] * 3), prices=np.ones((3, 3)))
+    assert game.outcome(messages).utilities[0] == -np.inf
+    deviation = game.best_deviation(0, messages)
+    assert deviation.gain == np.inf
+    back = game.outcome(messages.replaced(0, deviation.proposals, deviation.prices))
+    assert np.isfinite(back.utilities[0])
+    certificate = game.certificate(messages)
+    assert certificate.verdict == "violated"
+    assert certificate.witness["agent"] == "agent 0"
+
+
+def test_an_agent_that_cannot_get_back_stays() -> None:
+    federation = fp.Federation(harmed().weights, costs=0.01, caps=[1.0, 90.0, 90.0], payoff=fp.Log())
+    game = fp.MessageGame(federation)
+    messages = fp.Messages(proposals=np.array([[0.0, 90.0, 90.0]] * 3), prices=np.ones((3, 3)))
+    assert game.best_deviation(0, messages).gain == 0.0
+
+
+def test_an_agent_s_own_prices_only_fine_itself() -> None:
+    rng = np.random.default_rng(6)
+    for federation in federations(seed=6, count=5):
+        game, messages = fp.MessageGame(federation), random_messages(federation, rng)
+        silent = messages.replaced(0, messages.proposals[0], np.zeros(federation.n_agents))
+        assert game.outcome(silent).payments[0] >= game.outcome(messages).payments[0] - 1e-12
+
+
+def test_what_does_not_matter_to_the_sender_is_ignored() -> None:
+    weights = np.ones((4, 4))
+    weights[0, 1] = 0.0
+    game = fp.MessageGame(fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.Log()))
+    messages = game.equilibrium_messages()
+    proposals, prices = messages.proposals.copy(), messages.prices.copy()
+    proposals[0, 1], prices[0, 1] = np.nan, -7.0
+    said = game.outcome(fp.Messages(proposals=proposals, prices=prices))
+    np.testing.assert_array_equal(said.payments, game.outcome(messages).payments)

@@ -1,0 +1,193 @@
+"""Deals at the edges: few agents, no room, misreports, final messages of one's own, and those who go late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
+
+BALANCED = 1e-12
+PROTOCOLS = ("price-discovery", "admm")
+WEIGHTS = [[1.0, 0.5, 0.8, 0.2], [0.3, 1.0, 1.2, 0.4], [0.9, 0.4, 1.0, 0.7], [0.2, 1.1, 0.6, 1.0]]
+
+
+def federation(**changes: Any) -> fp.Federation:
+    options = {"weights": WEIGHTS, "costs": [0.02, 0.03, 0.025, 0.04], "caps": 40.0, "payoff": fp.PowerLaw(0.4)}
+    return fp.Federation(**(options | changes))
+
+
+def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
+    expected = fp.ExternalityMechanism().solve(federation.take(deal.members))
+    size = float(np.abs(expected.payoffs).sum() + expected.costs.sum()) or 1.0
+    np.testing.assert_allclose(deal.payments[deal.members], expected.payments, rtol=0.0, atol=1e-6 * size)
+    assert abs(deal.payments.sum()) <= BALANCED * np.abs(deal.prices * deal.contributions).sum()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_agents_agree_without_the_game(protocol: str, count: int) -> None:
+    few = federation().take(np.arange(count))
+    deal = fp.negotiate(few, protocol=protocol, game=False)
+    assert deal.messages is None
+    assert_solved(deal, few)
+    with pytest.raises(fp.InvalidInput, match=f'"agent 0" matters to {count} only'):
+        fp.negotiate(few, protocol=protocol)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("caps", [0.0, [0.0, 3.0, np.inf, np.inf], [np.inf] * 4])
+def test_caps_of_nothing_and_without_end(protocol: str, caps: Any) -> None:
+    instance = federation(caps=caps)
+    assert_solved(fp.negotiate(instance, protocol=protocol), instance)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_is_worth_contributing(protocol: str) -> None:
+    deal = fp.negotiate(federation(costs=9.0), protocol=protocol)
+    np.testing.assert_allclose(deal.contributions, 0.0, atol=1e-9)
+    np.testing.assert_allclose(deal.payments, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_misreported_cost_is_taken_at_its_word(protocol: str) -> None:
+    """The deal is that of the federation the agents describe, and balances; so it is with values."""
+    truth = federation()
+    agents = agents_of(truth)
+    agents[1] = replace(agents[1], cost=fp.Linear([0.015]))
+    told = federation(costs=[0.02, 0.015, 0.025, 0.04])
+    assert_solved(coordinate(InProcess(agents), protocol=protocol), told)
+    agents = agents_of(truth)
+    agents[2] = replace(agents[2], value=0.5)
+    assert_solved(coordinate(InProcess(agents), protocol=protocol), federation(values=[1.0, 1.0, 0.5, 1.0]))
+
+
+class Late(Agent):
+    """Says something else from a kind of question on."""
+
+    def answer(self, question: dict[str, Any]) -> Any:
+        said = super().answer(question)
+        return self.changed(said) if question["kind"] == "messages" else said
+
+    def changed(self, said: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+def with_one(kind: type[Late], place: int = 1, **changes: Any) -> InProcess:
+    agents = agents_of(federation(**changes))
+    agents[place] = kind(**vars(agents[place]))
+    return InProcess(agents)
+
+
+def test_final_messages_of_one_s_own_still_balance() -> None:
+    class Haggler(Late):
+        def changed(self, said: dict[str, Any]) -> Any:
+            return said | {
+                "proposals": [0.7 * x for x in said["proposals"]],
+                "prices": [1.3 * x + 0.01 for x in said["prices"]],
+            }
+
+    deal = coordinate(with_one(Haggler))
+    agreed = fp.negotiate(federation())
+    assert not deal.excluded
+    assert {"event": "own messages", "agent": "agent 1"} in deal.trace
+    assert np.abs(deal.payments - agreed.payments).max() > 1e-4
+    turnover = np.abs(deal.payments).sum() + np.abs(deal.prices * deal.contributions).sum()
+    assert abs(deal.payments.sum()) <= BALANCED * turnover
+    again = fp.MessageGame(federation()).outcome(deal.messages)
+    np.testing.assert_allclose(deal.payments, again.payments, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "change", [{"proposals": [1e9] * 4}, {"prices": [-1.0] * 4}, {"prices": [1.0] * 3}, {"prices": 1.0}]
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_broken_final_messages_lead_to_another_agreement(change: dict[str, Any], protocol: str) -> None:
+    class Broken(Late):
+        def changed(self, said: dict[str, Any]) -> Any:
+            return said | change
+
+    deal = coordinate(with_one(Broken), protocol=protocol)
+    assert list(deal.excluded) == ["agent 1"]
+    assert [event["event"] for event in deal.trace if event["event"] != "round"] == [
+        "asked again",
+        "excluded",
+        "settled",
+    ]
+    assert_solved(deal, federation())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_who_goes_late_may_leave_too_few_for_the_game(protocol: str) -> None:
+    class Leaver(Late):
+        def changed(self, said: dict[str, Any]) -> Any:
+            return {"leave": True}
+
+    weights = np.array(WEIGHTS)
+    weights[3, 0] = 0.0  # the data of agent 0 matters to three, one of whom leaves
+    deal = coordinate(with_one(Leaver, weights=weights), protocol=protocol)
+    assert deal.excluded == {"agent 1": "it leaves"}
+    assert deal.messages is None
+    (reason,) = [event["reason"] for event in deal.trace if event["event"] == "no game"]
+    assert '"agent 0" matters to 2 only' in reason
+    assert deal.trace[-1] == {"event": "settled", "by": "personal prices"}
+    assert_solved(deal, federation(weights=weights))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_all_fail_and_all_are_named(protocol: str) -> None:
+    class Dead(Agent):
+        def answer(self, question: dict[str, Any]) -> Any:
+            raise OSError("no power")
+
+    agents = [Dead(**vars(agent)) for agent in agents_of(federation())]
+    with pytest.raises(fp.NotConverged, match="agent 0: fails to answer: OSError: no power; .*agent 3: fails"):
+        coordinate(InProcess(agents), protocol=protocol)
+
+
+@pytest.mark.parametrize("options", [{"tol": 0.0}, {"tol": float("nan")}, {"most_rounds": 0}])
+def test_options_are_checked(options: dict[str, Any]) -> None:
+    with pytest.raises(fp.InvalidInput, match="tol must be positive and most_rounds at least 1"):
+        coordinate(InProcess.of(federation()), **options)
+
+
+def test_too_few_rounds_are_an_error_with_the_best_so_far() -> None:
+    with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
+        coordinate(InProcess.of(federation()), most_rounds=1)
+    assert caught.value.result is not None
+    with pytest.raises(fp.NotConverged, match='no agreement within 3 rounds: .* those of agent "agent .*" most'):
+        coordinate(InProcess.of(federation()), protocol="admm", most_rounds=3)
+
+
+def test_unknown_protocols_are_refused() -> None:
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, got 'auction'"):
+        fp.negotiate(federation(), protocol="auction")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_others_go_on_from_where_they_are(protocol: str) -> None:
+    """Whoever leaves in the third round does not send the others back to the start."""
+
+    class Leaver(Agent):
+        def answer(self, question: dict[str, Any]) -> Any:
+            started = question["kind"] in {"prices", "proximal"} and any(question["contributions"])
+            return {"leave": True} if started else super().answer(question)
+
+    heard: list[Any] = []
+
+    class Listening(InProcess):
+        def ask(self, questions: Any) -> Any:
+            heard.append(next(iter(questions.values())))
+            return super().ask(questions)
+
+    agents = agents_of(federation())
+    agents[3] = Leaver(**vars(agents[3]))
+    deal = coordinate(Listening(agents), protocol=protocol)
+    assert_solved(deal, federation())
+    profiles = [question["contributions"] for question in heard if "contributions" in question]
+    assert sum(not any(profile) for profile in profiles) <= 1
+    assert all(profile[3] == 0.0 for profile in profiles[2:])

@@ -1,0 +1,92 @@
+"""Who is asked, asked again and excluded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import fedpact as fp
+from fedpact.negotiation.answers import BadAnswer
+from fedpact.negotiation.table import Excluded, Table
+
+LEAVE = {"leave": True}
+GOOD, BAD = "good", "bad"
+
+
+class Script:
+    """A channel to agents whose answers, question by question, are written down; the last one is repeated."""
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.names, self._answers = list(answers), list(answers.values())
+        self.asked: list[set[int]] = []
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        self.asked.append(set(questions))
+        return {place: self._next(place, question["number"]) for place, question in questions.items()}
+
+    def _next(self, place: int, number: int) -> Any:
+        script = self._answers[place]
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        return {"number": number, "word": answer} if isinstance(answer, str) else answer
+
+
+def asked(script: Script) -> tuple[Table, dict[int, str]]:
+    table = Table(script)
+
+    def read(raw: dict[str, Any], place: int) -> str:
+        if raw["word"] == BAD:
+            raise BadAnswer("a bad word")
+        return str(raw["word"])
+
+    try:
+        return table, table.ask("word", lambda place: {}, read)
+    except Excluded:
+        return table, {}
+
+
+def test_an_answer_that_is_mended_is_used() -> None:
+    script = Script(a=[GOOD], b=[BAD, GOOD], c=[None, GOOD])
+    table, answers = asked(script)
+    assert answers == {0: GOOD, 1: GOOD, 2: GOOD}
+    assert script.asked == [{0, 1, 2}, {1, 2}]
+    assert table.excluded == {}
+    assert table.trace == [
+        {"event": "asked again", "agent": "b", "reason": "a bad word"},
+        {"event": "asked again", "agent": "c", "reason": "no answer in time"},
+    ]
+
+
+def test_who_leaves_and_who_fails_at_once_are_out_at_once() -> None:
+    """Leaving is not asked about again; failing is, and for the last reason."""
+    script = Script(a=[LEAVE], b=[BAD, None], c=[BAD, GOOD], d=[GOOD])
+    table, answers = asked(script)
+    assert answers == {}
+    assert script.asked == [{0, 1, 2, 3}, {1, 2}]
+    assert table.excluded == {"a": "it leaves", "b": "no answer in time"}
+    assert [event["agent"] for event in table.trace if event["event"] == "asked again"] == ["b", "c"]
+    assert table.members.tolist() == [2, 3] and table.absent == [0, 1]
+
+
+def test_who_leaves_when_asked_again_is_out() -> None:
+    table, _ = asked(Script(a=[BAD, LEAVE], b=[GOOD]))
+    assert table.excluded == {"a": "it leaves"}
+
+
+def test_nobody_left_is_an_error_that_names_everybody() -> None:
+    table, _ = asked(Script(a=[LEAVE], b=[BAD]))
+    with pytest.raises(fp.NotConverged, match="nobody is left at the table: a: it leaves; b: a bad word"):
+        table.ask("word", lambda place: {}, lambda raw, place: raw)
+
+
+def test_a_table_without_agents() -> None:
+    with pytest.raises(fp.NotConverged, match="there were no agents"):
+        Table(Script()).meet()
+
+
+def test_names_must_differ() -> None:
+    script = Script(a=[GOOD], b=[GOOD])
+    script.names = ["x", "x"]
+    with pytest.raises(fp.InvalidInput, match="different names"):
+        Table(script)
