@@ -145,7 +145,7 @@ def test_all_fail_and_all_are_named(protocol: str) -> None:
             raise OSError("no power")
 
     agents = [Dead(**vars(agent)) for agent in agents_of(federation())]
-    with pytest.raises(fp.NotConverged, match="agent 0: fails to answer: OSError: no power; .*agent 3: fails"):
+    with pytest.raises(fp.NotConverged, match=r"agent 0: fails to answer: OSError: no power; .*agent 3: fails"):
         coordinate(InProcess(agents), protocol=protocol)
 
 
@@ -159,7 +159,7 @@ def test_too_few_rounds_are_an_error_with_the_best_so_far() -> None:
     with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
         coordinate(InProcess.of(federation()), most_rounds=1)
     assert caught.value.result is not None
-    with pytest.raises(fp.NotConverged, match='no agreement within 3 rounds: .* those of agent "agent .*" most'):
+    with pytest.raises(fp.NotConverged, match=r'no agreement within 3 rounds: .* those of agent "agent .*" most'):
         coordinate(InProcess.of(federation()), protocol="admm", most_rounds=3)
 
 
