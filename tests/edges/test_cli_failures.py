@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -182,9 +183,10 @@ def test_failure_through_a_real_process(tmp_path: Path) -> None:
     assert result.stderr == "error: missing.toml: there is no such file; check the path\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_failed_claim(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [["new", "--schema"], ["--help"], ["shapley"]])
+def test_a_reader_that_has_seen_enough_is_no_failed_claim(tmp_path: Path, command: list[str]) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "fedpact", "new", "--schema"],
+        [sys.executable, "-m", "fedpact", *command],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -194,4 +196,11 @@ def test_a_reader_that_has_seen_enough_is_no_failed_claim(tmp_path: Path) -> Non
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) != 1
+        assert process.wait(timeout=60) == -signal.SIGPIPE
+
+
+def test_commands_leave_the_signal_of_broken_pipes_alone(run) -> None:
+    """A program that ends with it would end with the first agent's process that does."""
+    before = signal.getsignal(signal.SIGPIPE)
+    run("new", "--schema")
+    assert signal.getsignal(signal.SIGPIPE) == before == signal.SIG_IGN

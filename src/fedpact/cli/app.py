@@ -6,9 +6,12 @@ Exit codes: 0 done, 1 a claim fails, 2 bad input, 3 not converged, 130 interrupt
 from __future__ import annotations
 
 import io
+import os
+import select
 import signal
 import sys
-import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -63,8 +66,15 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors made on purpose become one line and an exit code."""
-    _end_quietly_with_the_reader()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
     announce_compilation()
+    with _ending_quietly_with_the_reader():
+        _run()
+
+
+def _run() -> None:
     try:
         checked_setting()
         app()
@@ -77,13 +87,34 @@ def main() -> None:
         sys.exit(INTERRUPTED)
 
 
-def _end_quietly_with_the_reader() -> None:
-    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code."""
-    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
+@contextmanager
+def _ending_quietly_with_the_reader() -> Iterator[None]:
+    """When a reader such as `head` has seen enough, end like other commands, not with a failed claim's exit code.
+
+    Until then the signal stays ignored: that an agent's process has ended is no reason to stop.
+    """
+    try:
+        output = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError):  # no output, or one that is no file
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+        if _has_no_reader(output):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGPIPE)
+        os.close(output)
+
+
+def _has_no_reader(output: int) -> bool:
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(output, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _fail(error: FedpactError, code: int) -> None:

@@ -23,7 +23,8 @@ of payoffs and costs, and there is more welfare than if nobody contributed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class _State:
     length: float = 0.0  # of the first requests
     moves: int = 0
     past: _Past = field(default_factory=lambda: _Past())  # noqa: PLW0108 - defined below
-    wishes: dict[int, _Wish] = field(default_factory=dict)
+    wishes: dict[int, list[_Wish]] = field(default_factory=dict)
     best: float = np.inf
     improved: int = 0
 
@@ -208,8 +209,9 @@ def _asked(table: Table, state: _State) -> dict[int, Standing]:
         }
 
     def read(raw: dict[str, Any], place: int) -> Standing:
-        answer = standing(raw, table.size)
-        state.wishes[place] = _wish(state, place, answer.proposal, state.wishes.get(place))
+        answer = standing(raw, table.introductions[place])
+        earlier = state.wishes.setdefault(place, [])
+        earlier.append(_wish(state, place, answer.proposal, earlier))
         return answer
 
     return table.ask("proximal", content, read)
@@ -221,30 +223,44 @@ class _Wish:
 
     request: FloatArray
     worth: FloatArray
-    others: FloatArray | None  # what the data of others is worth, where that is more than rounding
+    size: FloatArray  # of the numbers that the worth is the difference of
+    others: FloatArray | None = None  # what the data of others is worth, where that is more than rounding
 
 
-def _wish(state: _State, place: int, request: FloatArray, before: _Wish | None) -> _Wish:
-    """What an answer says, if it can be true together with the one before."""
+def _wish(state: _State, place: int, request: FloatArray, earlier: Sequence[_Wish]) -> _Wish:
+    """What an answer says, if it can be true together with all before."""
     matters, here, prices = state.matters[place], state.contributions, state.prices[place]
     worth = np.where(matters, prices + state.rho * (request - here), 0.0)
     size = np.where(matters, np.abs(prices) + state.rho * (np.abs(request) + here), 0.0)
-    if before is not None:
-        _check_same_place(before, request, worth, float(size.sum()))
-    worth_of_others, size[place] = worth.copy(), 0.0
-    worth_of_others[place] = 0.0
-    if not np.abs(worth_of_others).sum() > HIDDEN * size.sum():
-        return _Wish(request=request, worth=worth, others=None if before is None else before.others)
-    if before is not None and before.others is not None:
-        check_direction(before.others, worth_of_others, tol=PROPORTIONAL)
-    return _Wish(request=request, worth=worth, others=worth_of_others)
+    now = _Wish(request=np.where(matters, request, 0.0), worth=worth, size=size)
+    if earlier:
+        _check_concave(earlier, now)
+    others = _of_others(now, place)
+    known = next((wish.others for wish in reversed(earlier) if wish.others is not None), None)
+    if others is not None and known is not None:
+        check_direction(known, others, tol=PROPORTIONAL)
+    return replace(now, others=others)
 
 
-def _check_same_place(before: _Wish, request: FloatArray, worth: FloatArray, size: float) -> None:
-    """Where an agent asks for the same again, the same is worth as much."""
-    moved, changed = np.abs(request - before.request).sum(), np.abs(worth - before.worth).sum()
-    if moved <= ROUNDING * np.abs(request).sum() and changed > HIDDEN * size:
+def _of_others(wish: _Wish, place: int) -> FloatArray | None:
+    """What the data of others is worth, where that is more than rounding."""
+    worth, size = wish.worth.copy(), wish.size.copy()
+    worth[place] = size[place] = 0.0
+    return worth if np.abs(worth).sum() > HIDDEN * size.sum() else None
+
+
+def _check_concave(earlier: Sequence[_Wish], now: _Wish) -> None:
+    """Where an agent asks for more, more is worth less to it; where it asks for the same again, the same."""
+    moves = now.request - np.array([wish.request for wish in earlier])
+    turns = now.worth - np.array([wish.worth for wish in earlier])
+    sizes = now.size + np.array([wish.size for wish in earlier])
+    unmoved = np.abs(moves).sum(axis=1) <= ROUNDING * np.abs(now.request).sum()
+    if (unmoved & (np.abs(turns).sum(axis=1) > HIDDEN * sizes.sum(axis=1))).any():
         raise BadAnswer("contradicts its earlier answer: asks for the same again where prices have changed")
+    lengths = np.abs(now.request) + np.array([np.abs(wish.request) for wish in earlier])
+    rounding = (sizes * (HIDDEN * np.abs(moves) + ROUNDING * lengths)).sum(axis=1)
+    if ((moves * turns).sum(axis=1) > rounding).any():
+        raise BadAnswer("contradicts its earlier answer: asks for more where more is worth less to it by its requests")
 
 
 def _balanced(prices: FloatArray, matters: np.ndarray) -> FloatArray:

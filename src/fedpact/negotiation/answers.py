@@ -142,11 +142,14 @@ def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, ea
     return answer
 
 
-def standing(raw: dict[str, Any], size: int) -> Standing:
-    """Checked: a finite proposal and finite numbers."""
+def standing(raw: dict[str, Any], mine: Introduction) -> Standing:
+    """Checked: finite numbers, and a finite proposal about the data that matters."""
     outside = "payoff" in raw and raw["payoff"] is None
+    proposal = _numbers(raw, "proposal", mine.uses.size)
+    if proposal[~mine.uses].any():
+        raise BadAnswer("asks for data that does not matter to it")
     return Standing(
-        proposal=_numbers(raw, "proposal", size),
+        proposal=proposal,
         payoff=-np.inf if outside else _number(raw, "payoff"),
         cost=_number(raw, "cost", low=0.0),
     )

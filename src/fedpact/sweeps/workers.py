@@ -63,14 +63,10 @@ def _can_travel(federation: Federation) -> bool:
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """While workers start: they inherit one thread, deafness to interrupts, and no script to run.
-
-    The threads that serve them, which start here too, must not hear of broken pipes: where these end a program, as in
-    the command line, the end of a worker would.
-    """
+    """While workers start: they inherit one thread, deafness to interrupts, and no script to run."""
     script, setting = sys.modules["__main__"], os.environ.get(VARIABLE)
     deaf = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGPIPE}) if deaf else set()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if deaf else set()
     sys.modules["__main__"] = ModuleType("__main__")
     os.environ[VARIABLE] = "1"
     try:

@@ -156,9 +156,12 @@ def test_introductions(change: dict[str, Any], message: str) -> None:
 
 
 def test_standing_and_final_messages() -> None:
-    assert standing({"proposal": [1.0, -2.0, 0], "payoff": None, "cost": 0}, 3).payoff == -np.inf
+    mine = introduction({"cap": 4.0, "uses": [0, 1]}, 0, 3)
+    assert standing({"proposal": [1.0, -2.0, 0], "payoff": None, "cost": 0}, mine).payoff == -np.inf
     with pytest.raises(BadAnswer, match="payoff must be a number"):
-        standing({"proposal": [1.0, -2.0, 0], "cost": 0}, 3)
+        standing({"proposal": [1.0, -2.0, 0], "cost": 0}, mine)
+    with pytest.raises(BadAnswer, match="asks for data that does not matter to it"):
+        standing({"proposal": [1.0, -2.0, 3.0], "payoff": None, "cost": 0}, mine)
     caps, uses = np.array([1.0, 2.0, 3.0]), np.array([True, True, False])
     proposals, prices = final_message({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
     assert proposals.tolist() == [1.0, 2.0, 9.0] and prices.tolist() == [0.0, 5.0, -1.0]
