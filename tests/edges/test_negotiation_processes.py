@@ -115,10 +115,9 @@ def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path
 
         channel.ask = ask  # type: ignore[method-assign]
         deal = coordinate(channel)
-    assert list(deal.excluded) == ["C"]
-    assert {"event": "excluded", "agent": "C"}.items() <= {
-        key: value for event in deal.trace if event["event"] == "excluded" for key, value in event.items()
-    }.items()
+    assert deal.excluded == {"C": "fails to answer: its process has ended"}
+    told = [event for event in deal.trace if event["event"] in {"asked again", "excluded"}]
+    assert [(event["event"], event["agent"]) for event in told] == [("asked again", "C"), ("excluded", "C")]
     assert_is_the_deal_of(deal, [0, 1, 3, 4])
 
 
@@ -135,7 +134,7 @@ def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[
         "processes._say = later\n"
         "processes.serve(Path(sys.argv[1]))\n"
     )
-    commands = [[sys.executable, "-m", "fedpact.negotiation.processes", str(path)] for path in files]
+    commands = [[*OURS, str(path)] for path in files]
     commands[1] = [sys.executable, "-c", slow, str(files[1])]
     with Processes(commands, timeout=5.0) as channel:
         deal = coordinate(channel)
@@ -153,13 +152,80 @@ def test_no_process_is_left_behind(files: list[Path]) -> None:
         assert not Path(f"/proc/{process}").exists()
 
 
-def test_a_process_that_talks_nonsense_is_excluded(files: list[Path]) -> None:
-    commands = [[sys.executable, "-m", "fedpact.negotiation.processes", str(path)] for path in files]
-    commands[4] = [sys.executable, "-c", "import sys\nfor line in sys.stdin: print('what?', flush=True)"]
-    with Processes(commands, timeout=60.0) as channel:
+OURS = [sys.executable, "-m", "fedpact.negotiation.processes"]
+HELLO = 'import sys, time; print(\'{"name": "Eve"}\', flush=True)\n'
+MISBEHAVING = {
+    "nonsense": "for line in sys.stdin: print('what?', flush=True)",
+    "null": "for line in sys.stdin: print('null', flush=True)",
+    "deep": "for line in sys.stdin: print('[' * 100000, flush=True)",
+    "not text": "for line in sys.stdin: sys.stdout.buffer.write(bytes([255, 254, 10])); sys.stdout.buffer.flush()",
+    "flood": "while True: sys.stdout.write('{}' * 1000 + chr(10))",
+    "one endless line": "while True: sys.stdout.write('9' * 60000)",
+    "old answers": "while True: print('{\"number\": 0}', flush=True)",
+    "deaf": "time.sleep(600)",
+    "gone": "sys.exit(3)",
+}
+
+
+def test_processes_that_misbehave_are_out_and_keep_nobody_waiting(tmp_path: Path) -> None:
+    """All of them at one table with four that do not."""
+    rng = np.random.default_rng(8)
+    n, honest = 4 + len(MISBEHAVING), [0, 1, 2, 3]
+    everybody = fp.Federation(rng.uniform(0.1, 2.0, (n, n)), costs=0.02, caps=50.0, payoff=fp.PowerLaw(0.3))
+    commands = []
+    for agent in agents_of(everybody)[:4]:
+        save_agent(agent, tmp_path / f"{agent.index}.json")
+        commands.append([*OURS, str(tmp_path / f"{agent.index}.json")])
+    for manner, manners in MISBEHAVING.items():
+        commands.append([sys.executable, "-c", HELLO.replace("Eve", manner) + manners])
+    with Processes(commands, timeout=5.0) as channel:
+        assert list(channel.names[4:]) == list(MISBEHAVING)
         deal = coordinate(channel)
-    assert len(deal.excluded) == 1
-    assert_is_the_deal_of(deal, [0, 1, 2, 3])
+        closing = time.monotonic()
+    assert time.monotonic() - closing < 60.0  # some do not end by themselves, and are killed
+    assert set(deal.excluded) == set(MISBEHAVING)
+    assert deal.excluded["gone"] == "fails to answer: its process has ended"
+    assert deal.excluded["deaf"] == deal.excluded["old answers"] == "no answer in time"
+    expected = fp.ExternalityMechanism().solve(everybody.take(honest))
+    np.testing.assert_allclose(deal.contributions[honest], expected.contributions, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(deal.payments[honest], expected.payments, atol=1e-6)
+
+
+def test_an_agent_that_does_not_listen_to_a_long_question_keeps_nobody_waiting(files: list[Path]) -> None:
+    """The question does not fit into the pipe."""
+    commands = [[*OURS, str(files[0])], [sys.executable, "-c", HELLO + "time.sleep(600)"]]
+    question = {"number": 1, "kind": "prices", "contributions": [1.0] * 5}
+    long = question | {"padding": "x" * 10_000_000}
+    with Processes(commands, timeout=4.0) as channel:
+        answers = channel.ask({0: question, 1: long})
+        assert list(answers) == [0]
+        assert answers[0]["number"] == 1
+        assert list(channel.ask({0: question | {"number": 2}})) == [0]
+
+
+def test_a_command_that_cannot_be_started_is_refused_and_the_others_end(files: list[Path], tmp_path: Path) -> None:
+    mark = tmp_path / "alive"
+    waiting = f"open({str(mark)!r}, 'w').close(); sys.stdin.read(); import os; os.remove({str(mark)!r})"
+    commands = [[sys.executable, "-c", HELLO + waiting], [str(tmp_path / "no such program")]]
+    with pytest.raises(fp.InvalidInput, match=r"agent 1 cannot be started by .*: No such file"):
+        Processes(commands)
+    assert not mark.exists()
+
+
+def test_an_agent_in_another_s_place_is_refused(files: list[Path]) -> None:
+    with pytest.raises(fp.InvalidInput, match="agent 0 says that its place is 1; start agents in order"):
+        Processes.of_files([files[1], files[0]])
+
+
+def test_agents_who_give_one_name_are_told_apart() -> None:
+    def greeting(entry: str) -> list[str]:
+        return [sys.executable, "-c", f"print({entry!r}, flush=True); import sys; sys.stdin.read()"]
+
+    said = ['{"name": "A"}', '{"name": "A"}', '{"name": "agent 1"}', '{"name": 7}', "[]", '{"name": " "}']
+    with Processes([greeting(entry) for entry in said], patience=60.0) as channel:
+        assert channel.names[0] == "A"
+        assert len(set(channel.names)) == len(said)
+        assert list(channel.names[3:]) == ["agent 3", "agent 4", "agent 5"]
 
 
 def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ so an agent may be written in any language. `python -m fedpact.negotiation.proce
 from __future__ import annotations
 
 import json
-import queue
+import os
+import selectors
 import subprocess
 import sys
-import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,8 +31,10 @@ from fedpact.payoffs import FAMILIES
 
 __all__ = ["Processes", "load_agent", "save_agent", "serve"]
 
-PATIENCE = 30.0  # seconds to start
-GRACE = 5.0  # seconds to end
+GRACE = 2.0  # seconds to end
+CHUNK = 1 << 16  # bytes read at once
+LONGEST = 1 << 24  # bytes of a line
+LONGEST_NAME = 200
 
 
 def save_agent(agent: Agent, path: Path) -> None:
@@ -89,59 +92,72 @@ def _say(entry: Mapping[str, Any]) -> None:
 
 
 class _Worker:
-    """One agent's process, and a thread that collects the lines it writes."""
+    """One agent's process: what it has still to be told, and what it has said."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
         )
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._collect, daemon=True)
-        self._reader.start()
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.input, self.output = self.process.stdin, self.process.stdout
+        for stream in (self.input, self.output):
+            os.set_blocking(stream.fileno(), False)
+        self.ended = False
+        self._untold = b""
+        self._line = b""
+        self._lines: deque[bytes] = deque()
 
     def tell(self, question: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with suppress(OSError, ValueError):  # it has ended: no answer will come
-            self.process.stdin.write(encoded(question) + "\n")
-            self.process.stdin.flush()
+        """Put a question behind what it has still to be told."""
+        self._untold += encoded(question).encode() + b"\n"
 
-    def hear(self, number: int | None, deadline: float) -> Any:
+    @property
+    def has_untold(self) -> bool:
+        """Whether there is something it has still to be told."""
+        return bool(self._untold)
+
+    def write(self) -> None:
+        """Say as much as it takes in now."""
+        try:
+            self._untold = self._untold[os.write(self.input.fileno(), self._untold) :]
+        except BlockingIOError:
+            pass
+        except OSError:  # it no longer listens, but may have said something before
+            self._untold = b""
+
+    def read(self) -> None:
+        """Take in what it has said by now, up to a limit: nobody keeps the others waiting by talking."""
+        try:
+            heard = os.read(self.output.fileno(), CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            heard = b""
+        if not heard:
+            self.ended = True
+            return
+        *lines, self._line = (self._line + heard).split(b"\n")
+        if len(self._line) > LONGEST:
+            lines, self._line = [*lines, self._line[:CHUNK]], b""
+        self._lines.extend(lines)
+
+    def answer(self, number: int | None) -> Any:
         """The answer to the question of that number, or None; older answers that come late are dropped."""
-        while True:
-            try:
-                line = self._lines.get(timeout=max(deadline - time.monotonic(), 0.0))
-            except queue.Empty:
-                return None
-            if line is None:
-                self._lines.put(None)  # it has ended, also for whoever asks next
-                return None
+        while self._lines:
+            line = self._lines.popleft()
             try:
                 answer = json.loads(line)
             except (ValueError, RecursionError):
-                return line
+                return f"{line[:80]!r}"
             if number is None or not isinstance(answer, dict) or not _is_older(answer.get("number"), number):
-                return answer
+                return answer if answer is not None else "null"
+        return {"number": number, "error": "its process has ended"} if self.ended else None
 
-    def end(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout):
-            with suppress(OSError, ValueError):
-                if stream is not None and stream is self.process.stdin:
-                    stream.close()
-        try:
-            self.process.wait(timeout=GRACE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self._reader.join(timeout=GRACE)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-
-    def _collect(self) -> None:
-        assert self.process.stdout is not None
-        with suppress(OSError, ValueError):
-            for line in self.process.stdout:
-                self._lines.put(line)
-        self._lines.put(None)
+    def hang_up(self) -> None:
+        """Nothing more is said or heard; an agent of ours ends by itself."""
+        for stream in (self.input, self.output):
+            with suppress(OSError):
+                stream.close()
 
 
 def _is_older(given: Any, number: int) -> bool:
@@ -151,33 +167,40 @@ def _is_older(given: Any, number: int) -> bool:
 class Processes:
     """A channel to agents in processes of their own; use it in a `with` statement, which ends them all.
 
+    Agents that have ended, do not listen, or talk without end keep nobody else waiting beyond `timeout`.
+
     Parameters
     ----------
     commands
         How to start each agent, in the order of their places.
     timeout
         Seconds to wait for answers to one question.
+    patience
+        Seconds to wait for agents to start and say who they are.
     """
 
-    def __init__(self, commands: Sequence[Sequence[str]], *, timeout: float = 10.0) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], *, timeout: float = 10.0, patience: float = 30.0) -> None:
         self.timeout = timeout
-        self._workers = [_Worker(command) for command in commands]
-        deadline = time.monotonic() + PATIENCE
-        greetings = [worker.hear(None, deadline) for worker in self._workers]
-        self._names = [
-            str(greeting["name"]) if isinstance(greeting, dict) and "name" in greeting else f"agent {place}"
-            for place, greeting in enumerate(greetings)
-        ]
+        self._workers: list[_Worker] = []
+        try:
+            for place, command in enumerate(commands):
+                self._workers.append(_started(command, place))
+            greetings = self._heard(dict.fromkeys(range(len(commands))), patience)
+            self._names = _names([greetings.get(place) for place in range(len(commands))])
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
-    def of_files(cls, paths: Sequence[Path], *, timeout: float = 10.0) -> Self:
+    def of_files(cls, paths: Sequence[Path], *, timeout: float = 10.0, patience: float = 30.0) -> Self:
         """Our own agents, each from its file."""
         module = "fedpact.negotiation.processes"
-        return cls([[sys.executable, "-m", module, str(path)] for path in paths], timeout=timeout)
+        commands = [[sys.executable, "-m", module, str(path)] for path in paths]
+        return cls(commands, timeout=timeout, patience=patience)
 
     @property
     def names(self) -> Sequence[str]:
-        """The agents' names, as they gave them."""
+        """The agents' names, as they gave them; told apart where several gave the same."""
         return self._names
 
     @property
@@ -189,16 +212,44 @@ class Processes:
         """Ask all at once, then wait for answers until the time is up."""
         for place, question in questions.items():
             self._workers[place].tell(question)
-        deadline = time.monotonic() + self.timeout
-        heard = {
-            place: self._workers[place].hear(question["number"], deadline) for place, question in questions.items()
-        }
-        return {place: answer for place, answer in heard.items() if answer is not None}
+        return self._heard({place: question["number"] for place, question in questions.items()}, self.timeout)
+
+    def _heard(self, numbers: Mapping[int, int | None], timeout: float) -> dict[int, Any]:
+        """Answers to the questions of these numbers, by place, as far as they come in time."""
+        heard: dict[int, Any] = {}
+        deadline = time.monotonic() + timeout
+        while True:
+            for place in numbers.keys() - heard.keys():
+                answer = self._workers[place].answer(numbers[place])
+                if answer is not None:
+                    heard[place] = answer
+            remaining = deadline - time.monotonic()
+            if len(heard) == len(numbers) or remaining <= 0.0:
+                return heard
+            self._exchange([self._workers[place] for place in numbers.keys() - heard.keys()], remaining)
+
+    @staticmethod
+    def _exchange(workers: Sequence[_Worker], timeout: float) -> None:
+        """Say and hear what can be, at once; wait for it no longer than the timeout."""
+        with selectors.DefaultSelector() as selector:
+            for worker in workers:
+                selector.register(worker.output, selectors.EVENT_READ, worker.read)
+                if worker.has_untold:
+                    selector.register(worker.input, selectors.EVENT_WRITE, worker.write)
+            for key, _ in selector.select(timeout):
+                key.data()
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes: those that do not end by themselves are killed."""
         for worker in self._workers:
-            worker.end()
+            worker.hang_up()
+        deadline = time.monotonic() + GRACE
+        for worker in self._workers:
+            try:
+                worker.process.wait(timeout=max(deadline - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -207,6 +258,28 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _started(command: Sequence[str], place: int) -> _Worker:
+    try:
+        return _Worker(command)
+    except OSError as error:
+        raise InvalidInput(f"agent {place} cannot be started by {command[0]!r}: {error.strerror}") from error
+
+
+def _names(greetings: Sequence[Any]) -> list[str]:
+    """What everybody is called; an agent that does not say is called by its place."""
+    names: list[str] = []
+    for place, greeting in enumerate(greetings):
+        said = greeting if isinstance(greeting, dict) else {}
+        name = said.get("name")
+        if said.get("index", place) != place:
+            raise InvalidInput(f"agent {place} says that its place is {said['index']!r:.40}; start agents in order")
+        usable = isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name not in names
+        names.append(str(name) if usable else f"agent {place}")
+    while len(set(names)) < len(names):  # somebody is called like another's place
+        names = [name if names.index(name) == place else f"{name} ({place})" for place, name in enumerate(names)]
+    return names
 
 
 if __name__ == "__main__":
