@@ -23,10 +23,10 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
-from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.cli.pictures import can_draw, check_picture, write_picture
 from fedpact.cli.recomputing import recomputed
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
-from fedpact.errors import InvalidInput, MissingExtra
+from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 from fedpact.files import located
 from fedpact.message_game import GameForm
@@ -245,14 +245,8 @@ def _study(federation: Federation, name: str, output: Path | None, plot: Path | 
     numbers = output or Path(f"{name}.csv")
     check_table_name(numbers)
     picture = plot or numbers.with_suffix(".png")
-    try:
-        check_picture(picture)
-        draws = True
-    except MissingExtra:
-        if plot is not None:
-            raise
-        draws = False
-    with counter("agents") as count:
+    draws = can_draw(picture, wanted=plot is not None)
+    with counter("equilibria") as count:
         found = misreport_study(federation, progress=count)
     columns: Mapping[str, Any] = found.columns()
     write_table(numbers, columns)

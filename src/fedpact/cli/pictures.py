@@ -6,10 +6,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.errors import InvalidInput
+from fedpact.errors import InvalidInput, MissingExtra
 from fedpact.files import located, replace_files
 
-__all__ = ["PICTURES", "check_picture", "write_picture"]
+__all__ = ["can_draw", "check_picture", "write_picture"]
 
 PICTURES = (".png", ".svg", ".pdf")
 RESOLUTION, MOST_PIXELS = 200, 4000
@@ -27,6 +27,17 @@ def check_picture(path: Path) -> None:
     from fedpact.plots import new_figure  # noqa: PLC0415 - optional dependency
 
     new_figure(1.0, 1.0)
+
+
+def can_draw(path: Path, *, wanted: bool) -> bool:
+    """Whether to draw a picture that comes with a command; one that was asked for by name must be possible."""
+    try:
+        check_picture(path)
+    except MissingExtra:
+        if wanted:
+            raise
+        return False
+    return True
 
 
 def write_picture(figure: Any, path: Path) -> None:

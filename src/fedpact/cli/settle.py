@@ -30,7 +30,7 @@ __all__ = ["settle"]
 def settle(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
     deal: Annotated[
-        Path | None, typer.Argument(help="A deal written by `fedpact solve --json`; solved anew if not given.")
+        Path | None, typer.Argument(help="A deal of `fedpact solve --json`, or a transcript; solved anew if not given.")
     ] = None,
     name: MechanismOption = "externality",
     currency: Annotated[str | None, typer.Option("--currency", help="The scenario's by default.")] = None,

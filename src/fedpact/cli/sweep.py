@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +12,8 @@ from rich.markup import escape
 
 from fedpact.arrays import FloatArray
 from fedpact.cli.common import AsJson, console, counter, print_json, read_scenario, table
-from fedpact.errors import InvalidInput, MissingExtra
+from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.federation import Federation
-from fedpact.files import located, replace_files
 from fedpact.mechanisms import MECHANISMS
 from fedpact.records import sweep_record
 from fedpact.scenario import Money
@@ -27,8 +25,6 @@ from fedpact.sweeps.table import check_table_name, write_table
 
 __all__ = ["sweep"]
 
-PICTURES = (".png", ".svg", ".pdf")
-RESOLUTION, MOST_PIXELS = 200, 4000
 MOST_ROWS = 12
 INTERRUPTED = 130
 
@@ -72,12 +68,12 @@ def sweep(
     read = read_scenario(scenario)
     check_table_name(output)
     picture = plot or output.with_suffix(".png")
-    draws = _check_picture(picture, wanted=plot is not None)
+    draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
     found = _run(read.federation, vary, metrics or ["ir_gaps"], mechanisms or ["externality", "shapley"], partial)
     write_table(output, found.columns())
     if draws:
-        _draw(found, picture)
+        write_picture(found.plot(), picture)
     remove_pieces(partial)
     files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
@@ -107,34 +103,6 @@ def _run(
         kept = f"; {done} of {total} points are kept, the same command goes on from there" if done else ""
         typer.echo(f"interrupted{kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _check_picture(path: Path, *, wanted: bool) -> bool:
-    """Whether to draw: refuse before any work a name that could not be written, and a picture nobody can draw."""
-    with located(str(path)):
-        if path.suffix.lower() not in PICTURES:
-            raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
-        if path.is_dir():
-            raise InvalidInput("this is a folder; name a file in it")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
-    try:
-        from fedpact.plots import new_figure  # noqa: PLC0415 - optional dependency
-
-        new_figure(1.0, 1.0)
-    except MissingExtra:
-        if wanted:
-            raise
-        return False
-    return True
-
-
-def _draw(found: Sweep, path: Path) -> None:
-    figure, content = found.plot(), BytesIO()
-    dots = min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches()))
-    figure.savefig(content, format=path.suffix[1:].lower(), dpi=dots)
-    with located(str(path)):
-        replace_files({path: content.getvalue()})
 
 
 def _show(found: Sweep, money: Money | None) -> None:

@@ -6,13 +6,13 @@ deals with both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from fedpact.federation import Federation
 from fedpact.negotiation.agent import Agent, agents_of
 
-__all__ = ["Channel", "InProcess", "Recorded"]
+__all__ = ["Channel", "InProcess"]
 
 
 class Channel(Protocol):
@@ -52,30 +52,3 @@ class InProcess:
             except Exception as error:  # whatever goes wrong inside an agent is no reason to stop
                 answers[place] = {"number": question["number"], "error": f"{type(error).__name__}: {error}"}
         return answers
-
-
-class Recorded:
-    """The exchanges of a transcript played back, then a live channel if there is one.
-
-    Playback ends for good at the first question that differs from the recorded one.
-    """
-
-    def __init__(
-        self, names: Sequence[str], exchanges: Iterator[Mapping[str, Any]], live: Channel | None = None
-    ) -> None:
-        self._names, self._exchanges, self._live = names, exchanges, live
-        self._over = False
-
-    @property
-    def names(self) -> Sequence[str]:
-        return self._names
-
-    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        exchange = None if self._over else next(self._exchanges, None)
-        asked = {str(place): question for place, question in questions.items()}
-        if exchange is not None and exchange["questions"] == asked:
-            return {int(place): answer for place, answer in exchange["answers"].items()}
-        self._over = True
-        if self._live is None:
-            return {}
-        return self._live.ask(questions)

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import fedpact as fp
 from fedpact.examples import example
-from fedpact.negotiation import Deal, InProcess, agents_of, coordinate
-from fedpact.negotiation.channels import Recorded
+from fedpact.negotiation import Deal, InProcess, agents_of
 from fedpact.negotiation.transcript import (
     Header,
     Playback,
@@ -97,7 +96,6 @@ def test_a_transcript_comes_to_the_same_deal(path: Path, name: str, protocol: st
     assert transcript.deal == deal_record(deal)
     assert transcript.count == len(path.read_text().splitlines()) - 2
     assert_same(deal, recompute(transcript))
-    assert_same(deal, coordinate(Recorded(deal.agents, transcript.exchanges()), protocol=protocol))
 
 
 def test_every_line_is_strict_json(hospitals: fp.Federation, path: Path) -> None:
