@@ -41,6 +41,8 @@ FIRST_RHO = 0.1  # times the middle one of what agents say
 RELAXATION = 1.6
 TUNING = 20  # rounds in which rho is moved
 PATIENCE = 60  # rounds without halving the difference before rho is moved again
+AFRESH = 150  # rounds after which, if they have led nowhere, all is begun again from nothing, without extrapolation
+SETTLING = 1e-3  # of the table: requests that differ less lead somewhere
 MOST = 10.0  # times rho, at once
 IMBALANCE = 3.0
 STIFFEST = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
@@ -80,6 +82,8 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
                 welfare=welfare,
             )
         state.move(requests)
+        if number == AFRESH and not state.is_settling:
+            state = replace(_State.at(table, np.zeros(table.size)), plain=True)
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
         f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}, those of agent "
@@ -101,6 +105,8 @@ class _State:
     wishes: dict[int, list[_Wish]] = field(default_factory=dict)
     best: float = np.inf
     improved: int = 0
+    apart_by: float = np.inf
+    plain: bool = False  # without extrapolation: slow but sure
 
     @classmethod
     def at(cls, table: Table, start: FloatArray) -> _State:
@@ -133,7 +139,13 @@ class _State:
         size = max(float(np.linalg.norm(here)), 1e-3 * self.length)
         money = float((apart * (np.abs(self.prices) + self.rho * (apart + here))).sum())
         shares = (float(np.linalg.norm(apart)) / size if size > 0.0 else 0.0, money / stake if stake > 0.0 else 0.0)
-        return max(shares)
+        self.apart_by = max(shares)
+        return self.apart_by
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the last requests were near the table."""
+        return self.apart_by <= SETTLING
 
     def move(self, requests: FloatArray) -> None:
         """The next table and prices."""
@@ -142,9 +154,10 @@ class _State:
         size = float(np.linalg.norm(change))
         if size < 0.5 * self.best:
             self.best, self.improved = size, self.moves
-        tuning = self.moves <= TUNING or self.moves - self.improved > PATIENCE
+        tuning = self.moves <= TUNING or (self.moves - self.improved > PATIENCE and not self.plain)
         before = self.contributions
-        self.joint = self.joint + change if tuning else self.past.extrapolated(self.joint, change)
+        step = tuning or self.plain
+        self.joint = self.joint + change if step else self.past.extrapolated(self.joint, change)
         if tuning and self.moves % 2 == 0:
             self._tune(requests, before)
             self.improved, self.best = max(self.improved, self.moves - PATIENCE + TUNING), np.inf
