@@ -11,13 +11,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedpact.cli.common import AsJson, console, print_json, progress
+from fedpact.errors import InvalidInput
 from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.paper.results import ALL, RESULTS, chosen, reproduce
+from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen, reproduce
 
 __all__ = ["paper"]
 
-CLAIM_FAILS = 1
-PARTS = 20  # of a result, on the progress bar
+CLAIM_FAILS, INTERRUPTED = 1, 130
+PARTS = 200  # of a result, on the progress bar
+KEPT = "trained-models"  # a folder in that of the results
+TRAINED = "fig4"
 WORDS = {
     Judgement.CONFIRMED: "[blue]confirmed[/blue]",
     Judgement.CONDITIONAL: "with a condition",
@@ -28,13 +31,19 @@ WORDS = {
 def paper(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(RESULTS)}, or {ALL} (the default).", metavar="[NAME]..."),
+        typer.Argument(
+            help=f"Any of {', '.join(RESULTS)}, or {ALL} (the default): all but {', '.join(ON_REQUEST)}.",
+            metavar="[NAME]...",
+        ),
     ] = None,
     folder: Annotated[
         Path, typer.Option("--output", "-o", help="Where the files go; made if it is not there.", metavar="DIR")
     ] = Path("paper-results"),
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if a judgement is not the one known before.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Of fig4 a short version: one seed, fewer rounds, a coarser grid.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +54,14 @@ def paper(
     if any(name.startswith("fig") for name in wanted):
         require_matplotlib()
     make_folder(folder)
-    results, written = _made(wanted, folder)
+    if quick and not set(wanted) & set(ON_REQUEST):
+        raise InvalidInput(f"--quick is for {', '.join(ON_REQUEST)}; name it, or leave --quick out")
+    try:
+        results, written = _made(wanted, folder, quick=quick)
+    except KeyboardInterrupt:
+        kept = "; models that are trained are kept, the same command goes on from there" if TRAINED in wanted else ""
+        typer.echo(f"interrupted{kept}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     surprises = [found for result in results for found in result.findings if not found.as_expected]
     if as_json:
         print_json(_record(results, written, surprises))
@@ -55,7 +71,7 @@ def paper(
         raise typer.Exit(CLAIM_FAILS)
 
 
-def _made(names: Sequence[str], folder: Path) -> tuple[list[Result], list[Path]]:
+def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Result], list[Path]]:
     """Compute and write one result after the other, then the page about all of them."""
     from fedpact.paper.page import page_html, page_markdown  # noqa: PLC0415 - only for this command
     from fedpact.paper.writing import files_of, write_files  # noqa: PLC0415
@@ -74,7 +90,7 @@ def _made(names: Sequence[str], folder: Path) -> tuple[list[Result], list[Path]]
         for place, name in enumerate(names):
             first, computing = PARTS * place + 1, f"computing {name}"
             reach(first, computing)
-            result = reproduce(name, _parts(reach, first, computing))
+            result = reproduce(name, _parts(reach, first, computing), quick=quick, folder=folder / KEPT)
             reach(first + PARTS - 1, f"drawing {name}")
             written += write_files(folder, files_of(result))
             results.append(result)

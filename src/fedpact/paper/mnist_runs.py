@@ -1,0 +1,207 @@
+"""The runs behind Fig. 4: both mechanisms on the accuracies of trained models, for several seeds and two costs.
+
+Three agents hold 400 images each, a fifth of them for testing. Accuracies that a mechanism is worked out from are those
+of models trained from scratch for 20 rounds; what is drawn is one model trained for 50 rounds under the mechanism's
+contributions, which under M^Shap move from round to round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.measured import (
+    BestResponses,
+    CoalitionGame,
+    GridSearch,
+    Leaving,
+    StandingAlone,
+    SurfaceSearch,
+    best_responses,
+    grid_search,
+    leaving,
+    standing_alone,
+    surface_search,
+)
+from fedpact.mechanisms.externality import price_payments
+from fedpact.training import Experiment, mnist
+
+__all__ = ["FULL", "GAMMAS", "QUICK", "START", "Curve", "Run", "Settings", "runs"]
+
+N_AGENTS, SAMPLES, TEST_SHARE, START = 3, 400, 0.2, 150
+GAMMAS = (0.001, 0.01)
+MOST_GRIDS = 4  # a grid whose best profile is on its edge is followed by one around that profile
+ALONE, SURFACE, HISTORIES = 72, 100, 10  # models, about
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How long and how fine."""
+
+    seeds: Sequence[int]
+    rounds: int
+    grid_step: int
+
+
+FULL = Settings(seeds=(0, 1, 2), rounds=50, grid_step=20)
+QUICK = Settings(seeds=(0,), rounds=20, grid_step=50)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curve:
+    """One mechanism round by round.
+
+    Attributes
+    ----------
+    schedule
+        (rounds, n_agents): samples used.
+    accuracies
+        (rounds, n_agents): of the model after each round.
+    utilities
+        (rounds, n_agents): what the mechanism gives everybody at each round's contributions, once a model is trained.
+    leaving
+        Who is better off alone, and what is left then.
+    """
+
+    schedule: np.ndarray
+    accuracies: FloatArray
+    utilities: FloatArray
+    leaving: Leaving
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """(rounds,): summed over the agents."""
+        return np.asarray(self.accuracies.sum(axis=1))
+
+    @property
+    def welfare(self) -> FloatArray:
+        """(rounds,): with everybody in."""
+        return self.leaving.everybody
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """Both mechanisms for one seed and one cost."""
+
+    seed: int
+    gamma: float
+    responses: BestResponses
+    grids: Sequence[GridSearch]
+    surface: SurfaceSearch
+    alone: StandingAlone
+    shapley: Curve
+    externality: Curve
+    by_surface: Curve
+
+    @property
+    def grid_trainings(self) -> int:
+        """Profiles the grid search looked at."""
+        return sum(grid.tried for grid in self.grids)
+
+
+def runs(settings: Settings, *, folder: Path | None = None, progress: Progress | None = None) -> list[Run]:
+    """All runs; what was trained before is read from the folder."""
+    images = mnist()
+    steps = _Steps(settings, progress)
+    found = []
+    for seed in settings.seeds:
+        experiment = Experiment(images, n_agents=N_AGENTS, samples=SAMPLES, test_share=TEST_SHARE, seed=seed)
+        game = CoalitionGame(experiment, folder=folder, progress=steps.trained)
+        found += [_run(game, seed, gamma, settings, steps) for gamma in GAMMAS]
+    return found
+
+
+def _run(game: CoalitionGame, seed: int, gamma: float, settings: Settings, steps: _Steps) -> Run:
+    alone = standing_alone(game, gamma)
+    steps.reach("alone")
+    grids = [grid_search(game, gamma, centre=START, step=settings.grid_step)]
+    while grids[-1].on_edge and len(grids) < MOST_GRIDS:
+        grids.append(grid_search(game, gamma, centre=grids[-1].contributions, step=settings.grid_step))
+    steps.reach("grid")
+    surface = surface_search(game, gamma)
+    steps.reach("surface")
+    responses = best_responses(game, gamma, start=START, rounds=settings.rounds)
+    steps.reach("responses")
+    around = (surface, alone, settings.rounds)
+    run = Run(
+        seed=seed,
+        gamma=gamma,
+        responses=responses,
+        grids=grids,
+        surface=surface,
+        alone=alone,
+        shapley=_shapley(game, gamma, responses, alone, settings.rounds),
+        externality=_externality(game, gamma, grids[-1].contributions, around),
+        by_surface=_externality(game, gamma, surface.contributions, around),
+    )
+    steps.reach("histories")
+    return run
+
+
+def _shapley(game: CoalitionGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int) -> Curve:
+    schedule = found.schedule(rounds)
+    values = np.array([game.shapley(used).values for used in schedule])
+    return _curve(game, gamma, schedule, values - gamma * schedule, alone)
+
+
+def _externality(
+    game: CoalitionGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, StandingAlone, int]
+) -> Curve:
+    """Contributions stay; payments are at the prices of the fitted surface."""
+    surface, alone, rounds = around
+    federation = surface.surface.federation(costs=gamma, caps=game.available)
+    payments = price_payments(federation, contributions)
+    utilities = game.accuracies(contributions) - gamma * contributions + payments
+    schedule = np.tile(np.rint(contributions).astype(np.int64), (rounds, 1))
+    return _curve(game, gamma, schedule, np.tile(utilities, (rounds, 1)), alone)
+
+
+def _curve(
+    game: CoalitionGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
+) -> Curve:
+    return Curve(
+        schedule=schedule,
+        accuracies=game.history(schedule).accuracies,
+        utilities=utilities,
+        leaving=leaving(game, gamma, schedule, utilities, alone),
+    )
+
+
+class _Steps:
+    """How far the runs are, in models: every part has its share, however many of them were known before."""
+
+    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+        grid = len(range(0, 201, settings.grid_step)) ** N_AGENTS
+        part = {
+            "alone": ALONE,
+            "grid": grid,
+            "surface": SURFACE,
+            "responses": 19 * settings.rounds,
+            "histories": HISTORIES,
+        }
+        self._shares = list(part.items()) * (len(GAMMAS) * len(settings.seeds))
+        self._total = sum(share for _, share in self._shares)
+        self._before, self._now, self._progress = 0, 0, progress
+
+    def trained(self, models: int) -> None:
+        """Some models are finished, which cannot take a part beyond its share."""
+        share = self._shares[0][1] if self._shares else 0
+        self._now = min(self._now + models, share)
+        self._tell()
+
+    def reach(self, name: str) -> None:
+        """A part is over."""
+        part, share = self._shares.pop(0)
+        assert part == name
+        self._before, self._now = self._before + share, 0
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._before + self._now, self._total)
