@@ -19,8 +19,8 @@ __all__ = ["paper"]
 
 CLAIM_FAILS, INTERRUPTED = 1, 130
 PARTS = 200  # of a result, on the progress bar
+QUICK = "fig4"
 KEPT = "trained-models"  # a folder in that of the results
-TRAINED = "fig4"
 WORDS = {
     Judgement.CONFIRMED: "[blue]confirmed[/blue]",
     Judgement.CONDITIONAL: "with a condition",
@@ -51,15 +51,16 @@ def paper(
     from fedpact.paper.writing import make_folder, require_matplotlib  # noqa: PLC0415 - only for this command
 
     wanted = chosen(names or [])
-    if any(name.startswith("fig") for name in wanted):
+    if any(name.startswith("fig") or name in ON_REQUEST for name in wanted):
         require_matplotlib()
     make_folder(folder)
-    if quick and not set(wanted) & set(ON_REQUEST):
-        raise InvalidInput(f"--quick is for {', '.join(ON_REQUEST)}; name it, or leave --quick out")
+    if quick and QUICK not in wanted:
+        raise InvalidInput(f"--quick is for {QUICK}; name it, or leave --quick out")
     try:
         results, written = _made(wanted, folder, quick=quick)
     except KeyboardInterrupt:
-        kept = "; models that are trained are kept, the same command goes on from there" if TRAINED in wanted else ""
+        trains = set(wanted) & set(ON_REQUEST)
+        kept = "; models that are trained are kept, the same command goes on from there" if trains else ""
         typer.echo(f"interrupted{kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     surprises = [found for result in results for found in result.findings if not found.as_expected]

@@ -41,8 +41,8 @@ FIRST_RHO = 0.1  # times the middle one of what agents say
 RELAXATION = 1.6
 TUNING = 20  # rounds in which rho is moved
 PATIENCE = 60  # rounds without halving the difference before rho is moved again
-AFRESH = 150  # rounds after which, if they have led nowhere, all is begun again from nothing, without extrapolation
-SETTLING = 1e-3  # of the table: requests that differ less lead somewhere
+AFRESH = 150  # rounds after which, if they have led nowhere, all is begun again, without extrapolation at first
+SETTLING = 1e-2  # of the table: requests that differ less lead somewhere
 MOST = 10.0  # times rho, at once
 IMBALANCE = 3.0
 STIFFEST = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
@@ -84,6 +84,8 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
         state.move(requests)
         if number == AFRESH and not state.is_settling:
             state = replace(_State.at(table, np.zeros(table.size)), plain=True)
+        elif state.plain and state.is_settling and state.moves > TUNING:
+            state.plain, state.best, state.improved = False, np.inf, state.moves
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
         f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}, those of agent "
