@@ -1,0 +1,143 @@
+"""Results of the paper that train models: small versions of them, on the real images."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedpact.paper import fig4, heterogeneous_runs
+from fedpact.paper.fig4 import fig4_result
+from fedpact.paper.heterogeneous import heterogeneous_result
+from fedpact.paper.mnist_runs import GAMMAS, Settings, runs
+from fedpact.paper.result import Result
+from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen
+from fedpact.paper.writing import csv_text, pictures
+
+TINY = Settings(seeds=(0,), rounds=3, grid_step=100)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trained")
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fig4, "QUICK", TINY)
+        return fig4_result(quick=True, folder=folder)
+
+
+def lines(folder: Path) -> int:
+    return sum(len(path.read_text().splitlines()) for path in folder.glob("*.jsonl"))
+
+
+def test_every_statement_is_judged_from_the_numbers(tiny: Result) -> None:
+    assert len(tiny.findings) == len(fig4.FINDINGS)
+    assert all(found.evidence and any(digit in found.evidence for digit in "0123456789") for found in tiny.findings)
+    assert all(found.as_expected for found in tiny.findings)  # of a quick run nothing is known before
+
+
+def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
+    mechanisms = 3
+    assert {len(column) for column in tiny.columns.values()} == {mechanisms * len(GAMMAS) * TINY.rounds}
+    table = {name: np.array(column) for name, column in tiny.columns.items()}
+    samples = sum(table[f"contribution_{agent}"] for agent in range(3))
+    np.testing.assert_allclose(table["welfare"], table["accuracy"] - table["gamma"] * samples, atol=1e-12)
+    first = (table["mechanism"] == "M^Shap") & (table["round"] == 1)
+    np.testing.assert_array_equal(samples[first], 450)  # everybody starts with 150
+    stays = table["leavers"] == 0
+    np.testing.assert_allclose(
+        table["welfare_without_leavers"][stays & (table["round"] == 1)], table["welfare"][stays & (table["round"] == 1)]
+    )
+    leaves = sum((table[f"utility_{agent}"] < table[f"alone_{agent}"]).astype(int) for agent in range(3))
+    np.testing.assert_array_equal(leaves, table["leavers"])
+
+
+def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result) -> None:
+    for run in runs(TINY, folder=folder):
+        from_accuracies = run.externality.utilities[0].sum()
+        assert abs(run.surface.payments.sum()) <= 1e-12
+        welfare = run.grids[-1].welfare
+        assert from_accuracies == pytest.approx(welfare, abs=1e-9)
+
+
+def test_nothing_is_trained_again(folder: Path, tiny: Result) -> None:
+    before = lines(folder)
+    seen: list[tuple[int, int]] = []
+    runs(TINY, folder=folder, progress=lambda done, of: seen.append((done, of)))
+    assert lines(folder) == before
+    assert seen[-1][0] == seen[-1][1]
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_picture_and_table(tiny: Result) -> None:
+    drawn = pictures(tiny)
+    assert drawn["png"].startswith(b"\x89PNG") and len(drawn["png"]) > 20_000
+    assert csv_text(tiny).count("\n") == 1 + len(tiny.columns["round"])
+    assert "a quick run" in tiny.text
+
+
+def test_results_that_train_are_not_among_all() -> None:
+    assert set(ON_REQUEST) <= set(RESULTS)
+    assert not set(chosen([ALL])) & set(ON_REQUEST)
+    assert chosen(["fig4", ALL])[-1] != "fig4" and "fig4" in chosen(["fig4", ALL])
+
+
+def test_quick_is_for_fig4_only(run) -> None:
+    result = run("paper", "table1", "--quick")
+    assert result.code == 2
+    assert "--quick is for fig4" in result.err
+
+
+def test_a_small_study_of_unequal_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heterogeneous_runs, "LEVELS", (0.1, 1.0))
+    monkeypatch.setattr(heterogeneous_runs, "RANDOM", 6)
+    monkeypatch.setattr(heterogeneous_runs, "COSTS", (0.002,))
+    found = heterogeneous_runs.study(folder=tmp_path)
+    for deal in found.deals:
+        assert abs(deal.outcome.payments.sum()) <= 1e-9
+        predicted, realised = deal.gaps
+        np.testing.assert_allclose(predicted, deal.outcome.ir_gaps, atol=0.01)  # whole samples apart
+        apart = (deal.realised - deal.alone_realised) - (deal.predicted - deal.alone_predicted)
+        np.testing.assert_allclose(realised - predicted, apart, atol=1e-12)
+    result = heterogeneous_result(folder=tmp_path)
+    assert len(result.columns["agent"]) == 10
+    assert pictures(result)["png"].startswith(b"\x89PNG")
+    assert "Where the power law does not fit" in result.text
+
+
+def interrupted(command: list[str], folder: Path, when: Callable[[], bool]) -> int:
+    """Start, interrupt as soon as something is true, and wait."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 300.0
+        while not when() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert "the same command goes on from there" in said
+        return process.wait(timeout=120)
+
+
+@pytest.mark.slow
+def test_fig4_interrupted_goes_on_and_comes_to_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedpact", "paper", "fig4", "--quick", "-o", "results"]
+    kept = tmp_path / "results" / "trained-models"
+    code = interrupted(command, tmp_path, lambda: kept.exists() and lines(kept) > 100)
+    assert code == 130
+    before = lines(kept)
+    assert before > 100
+    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    whole = subprocess.run([*command[:-1], "anew"], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert whole.returncode == 0
+    assert (tmp_path / "results" / "fig4.csv").read_bytes() == (tmp_path / "anew" / "fig4.csv").read_bytes()
+    assert lines(kept) == lines(tmp_path / "anew" / "trained-models")
