@@ -5,13 +5,15 @@ BIN := $(VENV)/bin
 # The peers have an environment of their own.
 BENCH_VENV ?= .venv-bench
 BENCH_BIN := $(BENCH_VENV)/bin
+TORCH_VENV ?= .venv-torch
+TORCH_BIN := $(TORCH_VENV)/bin
 OUT ?= out
 # One BLAS thread: small matrices lose by more.
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow test-peers check format lint types docs bench clean
+.PHONY: help demo test test-slow test-peers check format lint types docs bench bench-training clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
@@ -19,6 +21,7 @@ help:
 	@echo "make test-slow  run the slow tests too"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
 	@echo "make bench      benchmarks against peers; NAME=shapley runs one"
+	@echo "make bench-training  training models against PyTorch"
 	@echo "make test-peers run the tests that need the peers"
 	@echo "make docs       build the documentation in docs/_build/html"
 	@echo "make format     reformat the code"
@@ -79,6 +82,16 @@ test-peers: $(BENCH_VENV)/.peers
 # `make bench NAME=shapley` runs one benchmark, NAME="shapley batch" two.
 bench: test-peers
 	$(BENCH_BIN)/python -m benchmarks $(NAME)
+
+# PyTorch is large: only this benchmark installs it.
+$(TORCH_VENV)/.peers: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv --clear $(TORCH_VENV)
+	@echo "installing fedpact and PyTorch into $(TORCH_VENV)"
+	@$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plot,train]" torch
+	@touch $@
+
+bench-training: $(TORCH_VENV)/.peers
+	$(TORCH_BIN)/python -m benchmarks training
 
 clean:
 	rm -rf $(VENV) .venv-* build dist $(OUT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

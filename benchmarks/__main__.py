@@ -15,7 +15,7 @@ from benchmarks.figures import Figure
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
 USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "batch"]
-ON_REQUEST = ["thousand"]  # minutes each: run by name only
+ON_REQUEST = ["thousand", "training"]  # minutes each, or with peers of their own: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     try:
         missed = measure(chosen.names or USUAL)
     except ImportError as error:
-        parser.error(f"{error}; `make bench` makes an environment with the peers")
+        parser.error(f"{error}; `make bench` and `make bench-training` make environments with the peers")
     sys.exit(1 if missed else 0)
 
 

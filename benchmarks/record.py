@@ -15,7 +15,7 @@ from benchmarks.figures import Curve, Figure
 
 FOLDER = Path(__file__).parent / "results"
 KEPT = FOLDER / "results.json"
-LIBRARIES = ("fedpact", "numpy", "scipy", "numba", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel")
+LIBRARIES = ("fedpact", "numpy", "scipy", "numba", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel", "jax", "torch")
 
 
 def keep(name: str, measured: list[Figure | Curve], order: list[str]) -> None:

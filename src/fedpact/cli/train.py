@@ -1,0 +1,315 @@
+"""`fedpact train`: train under a deal, and see what was promised beside what came of it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import numpy as np
+import typer
+from click.core import ParameterSource
+from rich.markup import escape
+
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    ScenarioArgument,
+    console,
+    print_json,
+    progress,
+    read_scenario,
+)
+from fedpact.cli.per_agent import per_agent
+from fedpact.cli.recomputing import recomputed
+from fedpact.cli.training_tables import show_repetition, show_run
+from fedpact.errors import InvalidInput
+from fedpact.examples import EXAMPLES
+from fedpact.federation import Federation
+from fedpact.files import DECODERS, located, read_text
+from fedpact.mechanisms import MECHANISMS, mechanism_named
+from fedpact.negotiation.transcript import read_transcript
+from fedpact.records import TRANSCRIPT, read_deal
+from fedpact.scenario import Scenario
+from fedpact.training.agreements import Agreement, agreement_of
+from fedpact.training.data import SOURCES
+from fedpact.training.folders import RunFolder, run_record
+from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
+from fedpact.training.partitions import Dirichlet, Even, Partition
+from fedpact.training.plans import PARTITIONS, Plan
+from fedpact.training.repeating import compare_runs
+from fedpact.training.runs import Run, checked_range
+from fedpact.training.settings import Training
+
+__all__ = ["train"]
+
+DIFFERS, INTERRUPTED = 1, 130
+FOLDER = Path("run")
+ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
+ALPHA, CLIP = 2.0, 1.0
+EACH = "A number for all, one per agent with commas, or NAME=NUMBER; may be repeated."
+# What may stand beside --repeat, which takes all the rest from the run's settings.
+WITH_REPEAT = {"repeat", "output", "resume", "as_json"}
+
+
+def train(
+    context: typer.Context,
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    deal: Annotated[
+        Path | None,
+        typer.Argument(help="A deal of `fedpact solve --json`, or a transcript; solved anew if not given."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}; externality if not given."),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
+    samples: Annotated[
+        list[str] | None,
+        typer.Option("--samples", help=f"Images each agent holds, tests included; 400 if not given. {EACH}"),
+    ] = None,
+    test_share: Annotated[
+        float, typer.Option("--test-share", help="The part of its images an agent is tested on.")
+    ] = TEST_SHARE,
+    partition: Annotated[
+        str, typer.Option("--partition", help="Everybody's mix of classes: even, or drawn (dirichlet).")
+    ] = "even",
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="With dirichlet: the smaller, the more the mixes differ.")
+    ] = ALPHA,
+    every_class: Annotated[
+        bool, typer.Option("--every-class/--no-every-class", help="With dirichlet: whether nobody may lack a class.")
+    ] = True,
+    label_noise: Annotated[
+        list[str] | None, typer.Option("--label-noise", help=f"The share of training labels that is wrong. {EACH}")
+    ] = None,
+    pixel_noise: Annotated[
+        list[str] | None, typer.Option("--pixel-noise", help=f"Standard deviation of noise on pixels of 0 to 1. {EACH}")
+    ] = None,
+    private: Annotated[
+        list[str] | None,
+        typer.Option("--private", help=f"Private updates: noise on each weight, in units of --clip. {EACH}"),
+    ] = None,
+    clip: Annotated[float, typer.Option("--clip", help="Longest update of those with --private.")] = CLIP,
+    local_epochs: Annotated[
+        int, typer.Option("--local-epochs", help="How often an agent goes through its samples in a round.", min=1)
+    ] = 1,
+    learning_rate: Annotated[float, typer.Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
+    floor: Annotated[
+        list[str] | None, typer.Option("--floor", help=f"Accuracy that is worth nothing, 0 if not given. {EACH}")
+    ] = None,
+    ceiling: Annotated[
+        list[str] | None,
+        typer.Option("--ceiling", help=f"Accuracy that is worth an agent's value, 1 if not given. {EACH}"),
+    ] = None,
+    data: Annotated[
+        str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")
+    ] = "embedded",
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same accuracies.", min=0)] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run's folder; `run` if not given.", metavar="FOLDER")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in that folder.")] = False,
+    repeat: Annotated[
+        Path | None,
+        typer.Option("--repeat", help="Train again what is in this folder, and compare.", metavar="FOLDER"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train under a deal: accuracies, and what was promised beside what came of it.
+
+    Everybody contributes what it agreed to; beside the common model each agent trains alone. The folder holds all
+    rounds, the result, a picture, and what is needed to repeat the run.
+    """
+    if repeat is not None:
+        _check_alone(context)
+        _repeat(repeat, output, resume=resume, as_json=as_json)
+        return
+    folder = RunFolder(output or FOLDER)
+    folder.check(resume=resume)
+    chosen = read_scenario(scenario)
+    names = chosen.federation.agent_names
+    low, high = (
+        per_agent(option, given or [], names, otherwise)
+        for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
+    )
+    low, high = checked_range(low, high, chosen.federation)
+    plan = Plan(
+        scenario=chosen,
+        agreement=_agreement(chosen.federation, deal, name),
+        data=_known("--data", data, tuple(SOURCES)),
+        samples=per_agent("--samples", samples or [], names, SAMPLES),
+        test_share=test_share,
+        partition=_partition(partition, alpha, every_class=every_class),
+        noise=_noise(names, label_noise or [], pixel_noise or [], private or [], clip),
+        training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
+        seed=seed,
+        floors=low,
+        ceilings=high,
+    )
+    run = _train(plan, folder, _origin(scenario, deal))
+    _tell(run, chosen, folder, as_json=as_json)
+
+
+# From words to a plan
+
+
+def _agreement(federation: Federation, path: Path | None, name: str | None) -> Agreement:
+    """The deal of a file, or the one a mechanism makes."""
+    if path is None:
+        return agreement_of(mechanism_named(name or "externality").solve(federation), federation)
+    if path.suffix.lower() == TRANSCRIPT:
+        found = recomputed(read_transcript(path))
+        if found.failed:
+            raise InvalidInput(
+                f"{path} states another deal than its exchanges come to; `fedpact check {path}` shows the difference"
+            )
+    stated, contributions, payments = read_deal(path, federation.agent_names)
+    if name is not None and name != stated:
+        raise InvalidInput(f"{path} is a deal by the rules of {stated}; leave out --mechanism {name}")
+    federation.checked_contributions(contributions)
+    excluded = _excluded(path)
+    if stated in MECHANISMS and not MECHANISMS[stated].federated:
+        excluded = set(federation.agent_names)
+    there = [place for place, agent in enumerate(federation.agent_names) if agent not in excluded]
+    if not there:
+        return Agreement.alone(federation, federation.checked_contributions(contributions), mechanism=stated)
+    return Agreement.among(
+        federation,
+        [federation.agent_names[place] for place in there],
+        [contributions[place] for place in there],
+        [payments[place] for place in there],
+        mechanism=stated,
+    )
+
+
+def _excluded(path: Path) -> set[str]:
+    """Those whom a negotiation went on without."""
+    if path.suffix.lower() == TRANSCRIPT:
+        record: Any = read_transcript(path).deal
+    else:
+        record = DECODERS[".json"](read_text(path))
+    listed = record.get("excluded") or {}
+    return set(listed) if isinstance(listed, dict) else set()
+
+
+def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:
+    if _known("--partition", kind, tuple(PARTITIONS)) == "even":
+        return Even()
+    return Dirichlet(alpha, every_class=every_class)
+
+
+def _noise(
+    names: tuple[str, ...], labels: list[str], pixels: list[str], private: list[str], clip: float
+) -> list[Noise]:
+    """The kinds of noise somebody has; updates of those who said nothing of privacy are left as they are."""
+    found: list[Noise] = []
+    if labels:
+        shares = per_agent("--label-noise", labels, names, 0.0)
+        with located("--label-noise"):
+            found.append(LabelNoise(shares))
+    if pixels:
+        deviations = per_agent("--pixel-noise", pixels, names, 0.0)
+        with located("--pixel-noise"):
+            found.append(PixelNoise(deviations))
+    if private:
+        multipliers = per_agent("--private", private, names, np.nan)
+        open_ones = np.isnan(multipliers)
+        with located("--private"):
+            found.append(PrivateUpdates(np.where(open_ones, np.inf, clip), np.where(open_ones, 0.0, multipliers)))
+    return found
+
+
+def _known(option: str, given: str, allowed: tuple[str, ...]) -> str:
+    if given not in allowed:
+        raise InvalidInput(f"{option} must be one of {', '.join(allowed)}, got {given!r}")
+    return given
+
+
+def _origin(scenario: str, deal: Path | None) -> dict[str, Any]:
+    """Where a plan came from, for people: the words of the command and the texts of its files."""
+    built_in = scenario in EXAMPLES
+    return {
+        "command": shlex.join(["fedpact", *sys.argv[1:]]).encode("utf-8", "replace").decode(),
+        "source": {
+            "scenario": scenario,
+            "scenario_text": None if built_in else read_text(Path(scenario)),
+            "deal": None if deal is None else str(deal),
+        },
+    }
+
+
+# Training
+
+
+def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
+    """The run with a progress bar; an interrupt says what is kept."""
+    try:
+        with progress(2 + plan.scenario.federation.n_agents) as begin:
+            begin("reading images")
+            with located(f"--data {plan.data}") if plan.data != "embedded" else nullcontext():
+                plan.images  # noqa: B018 - read before anything is written
+            plan.check()
+            folder.begin(plan, origin)
+            return folder.train(plan, progress=begin)
+    except KeyboardInterrupt:
+        _interrupted(folder)
+
+
+def _interrupted(folder: RunFolder) -> NoReturn:
+    done = folder.kept
+    what = (
+        f"; {done} model{'' if done == 1 else 's'} kept in {folder.path}, --resume goes on from there" if done else ""
+    )
+    typer.echo(f"interrupted{what}", err=True)
+    raise typer.Exit(INTERRUPTED) from None
+
+
+def _tell(run: Run, scenario: Scenario, folder: RunFolder, *, as_json: bool) -> None:
+    files = [str(folder.path / name) for name in folder.files]
+    if as_json:
+        print_json(run_record(run) | {"files": files})
+        return
+    show_run(run, scenario)
+    console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+
+
+# Repeating
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Nothing may be said beside --repeat that the settings say."""
+    for parameter in context.command.params:
+        given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        if given and parameter.name not in WITH_REPEAT:
+            raise InvalidInput(
+                f"--repeat takes everything from the settings of the run; leave out {parameter.opts[0]}, "
+                f"or train anew without --repeat"
+            )
+
+
+def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> None:
+    """Train what the settings of a folder say, and tell whether the accuracies are the same."""
+    before = RunFolder(path)
+    plan = before.plan()
+    if not before.finished:
+        raise InvalidInput(f"{path}: this run is not finished; the command that began it goes on with --resume")
+    folder = None if output is None else RunFolder(output)
+    if folder is not None:
+        folder.check(resume=resume)
+    origin = {key: part for key, part in before.settings().items() if key in ("command", "source")}
+    if folder is not None:
+        run = _train(plan, folder, origin)
+    else:
+        with progress(2 + plan.scenario.federation.n_agents) as begin:
+            begin("reading images")
+            run = plan.run(progress=begin)
+    found = compare_runs(before, plan, run)
+    if as_json:
+        print_json(run_record(run) | {"repetition": found.record()})
+    else:
+        show_repetition(found)
+    if not found.same:
+        raise typer.Exit(DIFFERS)

@@ -1,0 +1,29 @@
+"""Federated training of many small models: what accuracy does each agent get from whose data?
+
+`Experiment` deals images to agents and trains the paper's network by federated averaging for any contribution profile,
+as fast as the cores allow. It needs JAX: `pip install "fedpact[train]"`.
+"""
+
+from fedpact.training.data import Images, mnist
+from fedpact.training.experiment import Experiment, Histories
+from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
+from fedpact.training.partitions import Dirichlet, Even, Partition
+from fedpact.training.runs import Run, train_under
+from fedpact.training.settings import Training
+
+__all__ = [
+    "Dirichlet",
+    "Even",
+    "Experiment",
+    "Histories",
+    "Images",
+    "LabelNoise",
+    "Noise",
+    "Partition",
+    "PixelNoise",
+    "PrivateUpdates",
+    "Run",
+    "Training",
+    "mnist",
+    "train_under",
+]

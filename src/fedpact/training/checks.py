@@ -1,0 +1,75 @@
+"""What an experiment accepts: names, samples per agent, and tables of contributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.arrays import checked_numbers, first_where
+from fedpact.errors import InvalidInput
+from fedpact.files import shown
+
+__all__ = ["IntArray", "checked_counts", "checked_names", "checked_samples", "frozen_counts"]
+
+IntArray = NDArray[np.int64]
+
+
+def frozen_counts(numbers: ArrayLike) -> IntArray:
+    """A read-only copy as whole numbers."""
+    counts = np.array(numbers, dtype=np.int64)
+    counts.setflags(write=False)
+    return counts
+
+
+def checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
+    """One name per agent, all different; "agent 0", "agent 1", ... if none are given."""
+    if given is None:
+        return tuple(f"agent {agent}" for agent in range(n_agents))
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
+        raise InvalidInput(f"names must be non-empty strings, one per agent, got {shown(given)}")
+    names = tuple(given)
+    if len(names) != n_agents:
+        raise InvalidInput(f"names must have one entry per agent: {n_agents} agents, {len(names)} names given")
+    for agent, name in enumerate(names):
+        if name in names[:agent]:
+            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
+    return names
+
+
+def checked_samples(given: Any, names: Sequence[str]) -> IntArray:
+    """Images each agent holds."""
+    numbers = checked_numbers(
+        "samples",
+        given,
+        lambda x: (x >= 1) & (x == np.rint(x)) & np.isfinite(x),
+        "a whole number of at least 1",
+        names=names,
+    )
+    return frozen_counts(np.broadcast_to(numbers, len(names)))
+
+
+def checked_counts(label: str, row: str, given: ArrayLike, available: IntArray, names: Sequence[str]) -> IntArray:
+    """A table of contributions with a row per `row` and a column per agent, none beyond what the agent has."""
+    rule = f"{label} must be whole numbers with a row per {row} and a column per agent ({len(names)})"
+    try:
+        numbers = np.asarray(given)
+    except ValueError as error:
+        raise InvalidInput(f"{rule}, got rows of different lengths") from error
+    if numbers.dtype.kind not in "iuf":
+        raise InvalidInput(f"{rule}, got {numbers.dtype}; a coalition is `members * experiment.available`")
+    if numbers.ndim != 2 or numbers.shape[1] != len(names):
+        raise InvalidInput(f"{rule}, got shape {numbers.shape}")
+    uncountable = ~np.isfinite(numbers) | (numbers != np.rint(numbers)) | (numbers < 0)
+    for wrong, must in ((uncountable, "be a whole number of at least 0"), (numbers > available, "be at most {}")):
+        place = first_where(wrong.ravel())
+        if place is not None:
+            at, agent = divmod(place, len(names))
+            raise InvalidInput(
+                f"{label}[{at}, {agent}] must {must.format(available[agent])}, got {numbers[at, agent]:g}: "
+                f'agent "{names[agent]}" has {available[agent]} training samples'
+            )
+    return numbers.astype(np.int64)

@@ -1,0 +1,166 @@
+"""Models trained side by side: what an experiment holds, handed to the compiled program, one model a thread.
+
+A model is trained by one call that knows nothing of others, so what it comes to does not depend on them. JAX lets go of
+Python's lock while it works, so plain threads use all the cores.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.arrays import FloatArray, first_where
+from fedpact.errors import MissingExtra, NotConverged
+from fedpact.threads import thread_count
+from fedpact.training.checks import IntArray
+from fedpact.training.fedavg import Agents, Descent, Privacy, trained
+from fedpact.training.holdings import Holdings
+from fedpact.training.network import initial_weights
+from fedpact.training.processor import processor
+from fedpact.training.settings import Training
+from fedpact.training.streams import Stream, generator
+
+try:
+    import jax
+except ImportError as error:
+    raise MissingExtra("Training", "train") from error
+
+__all__ = ["Engine"]
+
+COMPILING = threading.Lock()
+
+
+class Engine:
+    """Trains models on what agents hold.
+
+    Parameters
+    ----------
+    holdings
+        One per agent, noise included.
+    n_classes, training, seed
+        The network's outputs, how it is trained, and everything random.
+    privacy
+        Strengths of `PrivateUpdates` per agent, or None.
+    """
+
+    def __init__(
+        self,
+        holdings: Sequence[Holdings],
+        n_classes: int,
+        training: Training,
+        seed: int,
+        privacy: dict[str, FloatArray] | None,
+    ) -> None:
+        self._device = processor()
+        self._training, self._seed = training, seed
+        self._held = np.array([len(own.labels) for own in holdings])
+        self._test_sizes = np.array([len(own.test_labels) for own in holdings])
+        weights = initial_weights(
+            (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
+        )
+        # The weights of a pixel that is blank in all samples have no gradient: they stay as they are unless there is
+        # noise on them.
+        live = np.any([own.pixels.any(axis=0) for own in holdings], axis=0) | (privacy is not None)
+        self._longest = -(-int(self._held.max()) // training.batch_size) * training.batch_size
+        self._fixed = self._put(
+            (
+                ((weights[0][0][live], weights[0][1]), *weights[1:]),
+                self._agents(holdings, live, weights[0][0]),
+                Descent(
+                    rate=np.float32(training.learning_rate),
+                    momentum=np.float32(training.momentum),
+                    batch_size=training.batch_size,
+                ),
+                None if privacy is None else _privacy(privacy, seed),
+            )
+        )
+        self._orders: list[NDArray[np.int32]] = []
+
+    def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
+        """Train a model for every profile; as each is finished, its place and all agents' accuracies."""
+        rounds = self._training.rounds
+        orders = self._put(self._shuffles(rounds))
+        tested = np.arange(rounds) == rounds - 1
+        self._compile(orders, tested)
+
+        def train(profile: IntArray) -> FloatArray:
+            right, _ = self._run(orders, np.tile(profile, (rounds, 1)), tested)
+            return right[-1] / self._test_sizes
+
+        pool = ThreadPoolExecutor(thread_count())
+        try:
+            places = {pool.submit(train, profile): place for place, profile in enumerate(profiles)}
+            for future in as_completed(places):
+                yield places[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def history(self, schedule: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Accuracies and mean losses of all agents after every round of one model."""
+        orders = self._put(self._shuffles(len(schedule)))
+        right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_))
+        return right / self._test_sizes, loss / self._test_sizes
+
+    def _run(self, orders: Any, schedule: IntArray, tested: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        used, asked = self._put((schedule.astype(np.int32), tested))
+        with jax.threefry_partitionable(True):  # whatever the caller's setting
+            found = trained(*self._fixed, orders=orders, schedule=used, tested=asked)
+        right, loss = (np.asarray(each, dtype=np.float64) for each in found)
+        lost = first_where(~np.isfinite(loss.sum(axis=1)))
+        if lost is not None:
+            raise NotConverged(
+                f"training has gone astray by round {lost + 1}, with {schedule[lost].tolist()} samples: the loss is "
+                f"not finite; use a smaller learning_rate or, if there is any, less noise"
+            )
+        return right, loss
+
+    def _compile(self, orders: Any, tested: NDArray[np.bool_]) -> None:
+        """Train nobody for as many rounds, so that threads do not each compile the program."""
+        with COMPILING:
+            self._run(orders, np.zeros((len(tested), len(self._held)), dtype=np.int64), np.zeros_like(tested))
+
+    def _shuffles(self, rounds: int) -> NDArray[np.int32]:
+        """(rounds, local epochs, all samples and padding) orders of every agent's samples, the same for all models."""
+        for number in range(len(self._orders), rounds):
+            rng = generator(self._seed, Stream.SHUFFLES, number)
+            ordered = [
+                rng.permuted(np.tile(np.arange(held, dtype=np.int32), (self._training.local_epochs, 1)), axis=1)
+                for held in self._held
+            ]
+            padding = np.zeros((self._training.local_epochs, self._longest), dtype=np.int32)
+            self._orders.append(np.concatenate([*ordered, padding], axis=1))
+        return np.stack(self._orders[:rounds])
+
+    def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
+        test_pixels = np.concatenate([own.test_pixels for own in holdings])
+        owners = np.repeat(np.arange(len(holdings), dtype=np.int32), self._test_sizes)
+        return Agents(
+            pixels=np.concatenate([own.pixels[:, live] for own in holdings]),
+            labels=np.concatenate([own.labels for own in holdings]),
+            starts=(self._held.cumsum() - self._held).astype(np.int32),
+            held=self._held.astype(np.int32),
+            test_pixels=test_pixels[:, live],
+            test_fixed=test_pixels[:, ~live] @ matrix[~live],
+            test_labels=np.concatenate([own.test_labels for own in holdings]),
+            test_owners=owners,
+            longest=self._longest,
+        )
+
+    def _put(self, given: Any) -> Any:
+        return jax.device_put(given, self._device)
+
+
+def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:
+    clip, multiplier = strengths["clip"], strengths["multiplier"]
+    noisy = multiplier > 0
+    word = int(generator(seed, Stream.PRIVACY).integers(2**31))
+    return Privacy(
+        clip=clip.astype(np.float32),
+        deviation=np.where(noisy, np.where(noisy, clip, 0.0) * multiplier, 0.0).astype(np.float32),
+        key=jax.random.key(word, impl="threefry2x32"),
+    )

@@ -1,0 +1,201 @@
+"""Federated averaging, compiled: one call trains one model.
+
+Every round, every member with samples starts from the common model and takes its local epochs of stochastic gradient
+descent with momentum (McMahan and others, 2017): v <- momentum v + gradient, weights <- weights - rate v. The momentum
+starts at zero in every round and never leaves the member. The models are then averaged with the samples used as
+weights. A member with zero samples is not in the round; a round without any leaves the model as it is.
+
+The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
+one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
+weight zero. Shuffling is common to all profiles: the same samples come in the same order, whoever else is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedpact.errors import MissingExtra
+from fedpact.training.network import Weights, losses
+
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.flatten_util import ravel_pytree
+except ImportError as error:
+    raise MissingExtra("Training", "train") from error
+
+__all__ = ["Agents", "Descent", "Privacy", "trained"]
+
+# Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
+# depend on how many cores there are.
+ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
+SHORTEST = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["rate", "momentum"], meta_fields=["batch_size"])
+@dataclass(frozen=True, kw_only=True)
+class Descent:
+    """Stochastic gradient descent."""
+
+    rate: Any
+    momentum: Any
+    batch_size: int
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["pixels", "labels", "starts", "held", "test_pixels", "test_labels", "test_fixed", "test_owners"],
+    meta_fields=["longest"],
+)
+@dataclass(frozen=True, kw_only=True)
+class Agents:
+    """What all agents hold, one after the other: agent i's samples are `held[i]` rows from row `starts[i]`.
+
+    `longest` is the largest of `held`, up to a whole number of minibatches. `test_fixed` is what pixels that are left
+    out of training add to the first layer for every test image.
+    """
+
+    pixels: Any
+    labels: Any
+    starts: Any
+    held: Any
+    test_pixels: Any
+    test_labels: Any
+    test_fixed: Any
+    test_owners: Any
+    longest: int
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["clip", "deviation", "key"], meta_fields=[])
+@dataclass(frozen=True, kw_only=True)
+class Privacy:
+    """Per agent: the longest update, the noise added to its entries, and where that comes from."""
+
+    clip: Any
+    deviation: Any
+    key: Any
+
+
+@partial(jax.jit, compiler_options=ONE_CORE)
+def trained(
+    weights: Weights,
+    agents: Agents,
+    descent: Descent,
+    privacy: Privacy | None,
+    *,
+    orders: jax.Array,
+    schedule: jax.Array,
+    tested: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Train one model, and test it after the rounds that are to be tested.
+
+    Parameters
+    ----------
+    weights, agents, descent, privacy
+        Where to start, what from, and how.
+    orders
+        (rounds, local epochs, all samples and padding) for every agent's rows an order of its samples.
+    schedule
+        (rounds, n_agents) samples used.
+    tested
+        (rounds,) true where the model is tested; elsewhere the answers are zeros.
+
+    Returns
+    -------
+    tuple
+        Per round and agent: test images it gets right, and the sum of the losses of all of them.
+    """
+
+    def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
+        number, order, used, test = given
+        after = _averaged(current, agents, descent, privacy, (number, order, used))
+        n_agents = schedule.shape[1]
+        nothing = (jnp.zeros(n_agents, jnp.int32), jnp.zeros(n_agents, jnp.float32))
+        return after, lax.cond(test, lambda: _tested(after, agents, n_agents), lambda: nothing)
+
+    numbers = jnp.arange(len(schedule), dtype=jnp.int32)
+    return lax.scan(one_round, weights, (numbers, orders, schedule, tested))[1]
+
+
+def _averaged(
+    weights: Weights, agents: Agents, descent: Descent, privacy: Privacy | None, given: tuple[jax.Array, ...]
+) -> Weights:
+    """The model after one round."""
+    number, orders, used = given
+    total = jnp.maximum(used.sum(), 1).astype(jnp.float32)
+
+    def add_member(sum_so_far: Weights, agent: jax.Array) -> tuple[Weights, None]:
+        def add() -> Weights:
+            update = _difference(
+                _local(weights, agents, descent, orders=orders, agent=agent, used=used[agent]), weights
+            )
+            if privacy is not None:
+                update = _made_private(update, privacy, number, agent)
+            share = used[agent].astype(jnp.float32) / total
+            return jax.tree.map(lambda sofar, own: sofar + share * own, sum_so_far, update)
+
+        return lax.cond(used[agent] > 0, add, lambda: sum_so_far), None
+
+    members = jnp.arange(used.shape[0], dtype=jnp.int32)
+    return lax.scan(add_member, weights, members)[0]
+
+
+def _local(
+    weights: Weights, agents: Agents, descent: Descent, *, orders: jax.Array, agent: jax.Array, used: jax.Array
+) -> Weights:
+    """One member's model after its local epochs on its first `used` samples."""
+    size, start = descent.batch_size, agents.starts[agent]
+    places = jnp.arange(agents.longest, dtype=jnp.int32)
+
+    def epoch(state: tuple[Weights, Weights], order: jax.Array) -> tuple[tuple[Weights, Weights], None]:
+        own = lax.dynamic_slice(order, (start,), (agents.longest,)).astype(jnp.int32)
+        among = (own < used) & (places < agents.held[agent])
+        rows = start + own[jnp.nonzero(among, size=agents.longest, fill_value=0)[0]]
+
+        def step(number: jax.Array, state: tuple[Weights, Weights]) -> tuple[Weights, Weights]:
+            batch = lax.dynamic_slice(rows, (number * size,), (size,))
+            real = (number * size + places[:size] < used).astype(jnp.float32)
+            return _step(state, agents.pixels[batch], agents.labels[batch], real, descent)
+
+        return lax.fori_loop(0, (used + size - 1) // size, step, state), None
+
+    still = jax.tree.map(jnp.zeros_like, weights)
+    return lax.scan(epoch, (weights, still), orders)[0][0]
+
+
+def _step(
+    state: tuple[Weights, Weights], pixels: jax.Array, labels: jax.Array, real: jax.Array, descent: Descent
+) -> tuple[Weights, Weights]:
+    """One step of gradient descent on the mean loss over the real places of a minibatch."""
+    weights, velocity = state
+
+    def mean_loss(weights: Weights) -> jax.Array:
+        return (losses(weights, pixels, labels)[0] * real).sum() / real.sum()
+
+    gradient = jax.grad(mean_loss)(weights)
+    velocity = jax.tree.map(lambda old, new: descent.momentum * old + new, velocity, gradient)
+    return jax.tree.map(lambda old, new: old - descent.rate * new, weights, velocity), velocity
+
+
+def _difference(after: Weights, before: Weights) -> Weights:
+    return jax.tree.map(lambda new, old: new - old, after, before)
+
+
+def _made_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:
+    """The update clipped, with noise."""
+    flat, shaped = ravel_pytree(update)
+    scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), SHORTEST))
+    key = jax.random.fold_in(jax.random.fold_in(privacy.key, number), agent)
+    return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
+
+
+def _tested(weights: Weights, agents: Agents, n_agents: int) -> tuple[jax.Array, jax.Array]:
+    """Right answers and losses on every agent's test images."""
+    loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
+    counts = jnp.zeros(n_agents, jnp.int32).at[agents.test_owners].add(right.astype(jnp.int32))
+    return counts, jnp.zeros(n_agents, jnp.float32).at[agents.test_owners].add(loss)

@@ -1,0 +1,154 @@
+"""What spoils an agent's contribution: wrong labels, noisy pixels, updates made private.
+
+Noise spoils what an agent contributes. Test sets stay as they are, labels and pixels, so that accuracies measure what
+the others' data is worth on clean images. Every strength is a number or one per agent. A stronger noise spoils the same
+samples and more: two strengths are compared on common random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
+from fedpact.errors import InvalidInput
+from fedpact.files import shown
+
+__all__ = [
+    "LabelNoise",
+    "Noise",
+    "PixelNoise",
+    "PrivateUpdates",
+    "Strengths",
+    "checked_noise",
+    "spoiled_labels",
+    "spoiled_pixels",
+]
+
+
+class Noise:
+    """A kind of noise; its fields are its strengths."""
+
+    def per_agent(self, names: Sequence[str]) -> dict[str, FloatArray]:
+        """Every strength with one number per agent; errors name the agent."""
+        strengths = {}
+        for field in fields(self):  # type: ignore[arg-type]
+            given = getattr(self, field.name)
+            checked = checked_numbers(self._label(field.name), given, np.isreal, "a number", names=names)
+            strengths[field.name] = np.broadcast_to(checked, len(names))
+        return strengths
+
+    def _label(self, name: str) -> str:
+        return f"{type(self).__name__}.{name}"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise(Noise):
+    """A share of an agent's training labels is replaced by other classes, each as likely as the next.
+
+    Parameters
+    ----------
+    share
+        From 0 to 1; that part of the labels, rounded, is wrong.
+    """
+
+    share: Any
+
+    def __post_init__(self) -> None:
+        rule = "a share from 0 to 1"
+        checked = checked_numbers(self._label("share"), self.share, lambda x: (x >= 0) & (x <= 1), rule)
+        object.__setattr__(self, "share", checked)
+
+
+@dataclass(frozen=True, eq=False)
+class PixelNoise(Noise):
+    """Gaussian noise on every pixel of an agent's training images, which are then clipped to 0 to 1.
+
+    Parameters
+    ----------
+    deviation
+        Standard deviation, at least zero; pixels lie between 0 and 1.
+    """
+
+    deviation: Any
+
+    def __post_init__(self) -> None:
+        checked = checked_numbers(self._label("deviation"), self.deviation, non_negative, NON_NEGATIVE)
+        object.__setattr__(self, "deviation", checked)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateUpdates(Noise):
+    """Each update is clipped and noise is added before it leaves the agent, as in differentially private averaging.
+
+    An update is what one round of local training adds to the model, all weights as one vector. It is shortened to norm
+    `clip` if it is longer, then Gaussian noise of standard deviation `multiplier * clip` is added to every entry. What
+    privacy this gives over all rounds is for an accountant to say, such as those of Opacus or dp-accounting.
+
+    Parameters
+    ----------
+    clip
+        Longest update, positive; infinity leaves updates as they are and allows no noise.
+    multiplier
+        Noise in units of `clip`, at least zero.
+    """
+
+    clip: Any
+    multiplier: Any = 0.0
+
+    def __post_init__(self) -> None:
+        clip = checked_numbers(self._label("clip"), self.clip, lambda x: x > 0, "positive")
+        multiplier = checked_numbers(self._label("multiplier"), self.multiplier, non_negative, NON_NEGATIVE)
+        if clip.ndim and multiplier.ndim and clip.size != multiplier.size:
+            raise InvalidInput(
+                f"{self._label('clip')} and {self._label('multiplier')} must have one number per agent each: "
+                f"{clip.size} and {multiplier.size} given"
+            )
+        boundless = first_where(np.atleast_1d(np.isinf(clip) & (multiplier > 0)))
+        if boundless is not None:
+            raise InvalidInput(
+                f"{self._label('clip')} must be finite where there is noise, got inf for entry {boundless}: "
+                f"noise is measured in units of it"
+            )
+        object.__setattr__(self, "clip", clip)
+        object.__setattr__(self, "multiplier", multiplier)
+
+
+Strengths = dict[type[Noise], dict[str, FloatArray]]
+
+KINDS = (LabelNoise, PixelNoise, PrivateUpdates)
+
+
+def checked_noise(given: Any, names: Sequence[str]) -> Strengths:
+    """Strengths per agent of every kind of noise given; each kind at most once."""
+    listed = [given] if isinstance(given, Noise) else given
+    if not isinstance(listed, Sequence) or not all(isinstance(noise, KINDS) for noise in listed):
+        raise InvalidInput(f"noise must be a list of LabelNoise, PixelNoise and PrivateUpdates, got {shown(given)}")
+    strengths: Strengths = {}
+    for noise in listed:
+        if type(noise) in strengths:
+            raise InvalidInput(f"noise names {type(noise).__name__} twice; give it once, with one number per agent")
+        strengths[type(noise)] = noise.per_agent(names)
+    return strengths
+
+
+def spoiled_labels(
+    labels: NDArray[np.int32], share: float, n_classes: int, rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """Labels of which a share is wrong; a larger share changes the same ones, to the same classes, and more."""
+    order = rng.permutation(len(labels))
+    shifts = rng.integers(1, n_classes, len(labels))
+    wrong = order[: round(share * len(labels))]
+    spoiled = labels.copy()
+    spoiled[wrong] = (labels[wrong] + shifts[wrong]) % n_classes
+    return spoiled
+
+
+def spoiled_pixels(pixels: NDArray[np.float32], deviation: float, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Pixels with Gaussian noise, clipped to 0 to 1."""
+    noise = rng.standard_normal(pixels.shape, dtype=np.float32)
+    return np.clip(pixels + np.float32(deviation) * noise, 0.0, 1.0)

@@ -1,0 +1,57 @@
+"""Running `fedpact train` quickly, and looking at what it left; the fixtures are taken over by name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edges.command_line import Result
+from fedpact.training import Experiment, Images, plans
+from fedpact.training.data import mnist
+
+FILES = ["alone.csv", "learning.png", "result.json", "rounds.csv", "settings.json"]
+# Few and small, always of the same shape: JAX compiles once.
+QUICK = ("paper-w2", "--rounds", 3, "--samples", 60)
+
+
+@pytest.fixture(scope="session")
+def digits(request: pytest.FixtureRequest) -> Images:
+    """MNIST, kept between runs with what else pytest keeps."""
+    assert request.config.cache is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(request.config.cache.mkdir("fedpact-images")))
+        return mnist()
+
+
+@pytest.fixture
+def train(run, digits: Images, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`fedpact train` with embedded images that are read once for all tests."""
+    monkeypatch.setattr(plans, "mnist", lambda source: digits if source == "embedded" else mnist(source))
+    return lambda *arguments: run("train", *arguments)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The samples of every model that is trained, as it is."""
+    seen: list[list[int]] = []
+    true_way = Experiment.history
+
+    def told(self: Experiment, schedule: np.ndarray):
+        seen.append(np.asarray(schedule)[0].tolist())
+        return true_way(self, schedule)
+
+    monkeypatch.setattr(Experiment, "history", told)
+    return seen
+
+
+def held(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

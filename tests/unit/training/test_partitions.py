@@ -1,0 +1,140 @@
+"""Who holds which images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedpact.errors import InvalidInput
+from fedpact.training import Dirichlet, Even, Partition
+from fedpact.training.partitions import Share, deal, rounded
+
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10, dtype=np.int32), 500))
+
+
+def dealt(
+    sizes: Any, partition: Partition, *, test_share: float = 0.2, seed: int = 0, labels: Any = LABELS
+) -> list[Share]:
+    names = [f"agent {agent}" for agent in range(len(sizes))]
+    rng = np.random.default_rng(seed)
+    return deal(labels, np.array(sizes), partition, test_share=test_share, rng=rng, names=names)
+
+
+def mix(places: Any) -> np.ndarray:
+    return np.bincount(LABELS[places], minlength=10)
+
+
+def test_the_papers_agents() -> None:
+    for share in dealt([400, 400, 400], Even()):
+        assert mix(share.train).tolist() == [32] * 10
+        assert mix(share.test).tolist() == [8] * 10
+
+
+@given(
+    st.lists(st.integers(10, 80), min_size=1, max_size=6),
+    st.sampled_from([Even(), Dirichlet(0.5, every_class=False)]),
+    st.floats(0.1, 0.9),
+    st.integers(0, 50),
+)
+@settings(max_examples=60, deadline=None)
+def test_nobody_shares_an_image(sizes: list[int], partition: Partition, test_share: float, seed: int) -> None:
+    shares = dealt(sizes, partition, test_share=test_share, seed=seed)
+    places = np.concatenate([part for share in shares for part in (share.train, share.test)])
+    assert len(np.unique(places)) == len(places) == sum(sizes)
+    assert [len(share.train) + len(share.test) for share in shares] == sizes
+    for share in shares:
+        held = mix(share.train) + mix(share.test)
+        assert (np.abs(mix(share.test) - test_share * held) < 1).all()
+
+
+@given(st.integers(1, 320), st.integers(0, 20))
+@settings(max_examples=60, deadline=None)
+def test_every_beginning_of_an_even_agent_is_even(used: int, seed: int) -> None:
+    (share,) = dealt([400], Even(), seed=seed)
+    assert np.ptp(mix(share.train[:used])) <= 1
+
+
+@given(st.integers(1, 320), st.integers(0, 20))
+@settings(max_examples=60, deadline=None)
+def test_every_beginning_has_the_agents_mix(used: int, seed: int) -> None:
+    (share,) = dealt([400], Dirichlet(2.0, every_class=False), seed=seed)
+    whole = mix(share.train)
+    # Each class is at most half an image from its due, and the end of the beginning is shared by ten.
+    assert np.abs(mix(share.train[:used]) - used * whole / whole.sum()).max() < 5
+
+
+def test_ten_samples_are_of_ten_classes() -> None:
+    for share in dealt([400] * 3, Even()):
+        assert mix(share.train[:10]).tolist() == [1] * 10
+
+
+def test_even_agents_differ_by_one_at_most() -> None:
+    shares = dealt([13, 17, 24], Even())
+    counts = np.array([mix(share.train) + mix(share.test) for share in shares])
+    assert (np.ptp(counts, axis=1) <= 1).all()
+    assert np.ptp(counts.sum(axis=0)) <= 1  # what is left over goes round
+
+
+def test_a_small_alpha_skews_and_a_large_one_does_not() -> None:
+    def skew(alpha: float) -> float:
+        shares = [dealt([300], Dirichlet(alpha, every_class=False), seed=seed)[0] for seed in range(20)]
+        return float(np.mean([mix(share.train).max() / len(share.train) for share in shares]))
+
+    assert skew(0.2) > 0.4
+    assert skew(1000.0) < 0.13
+
+
+def test_the_seed_decides() -> None:
+    once, again, other = (dealt([50, 50], Even(), seed=seed) for seed in (1, 1, 2))
+    for first, second, third in zip(once, again, other, strict=True):
+        np.testing.assert_array_equal(first.train, second.train)
+        np.testing.assert_array_equal(first.test, second.test)
+        assert (first.train != third.train).any()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "partition", "test_share", "message"),
+    [
+        ([2000, 4000], Even(), 0.2, "samples must not exceed the 5,000 images there are, got 6,000 over all agents"),
+        ([40, 9], Even(), 0.2, r'samples must be at least 10, one image a class, got 9 \(agent "agent 1"\)'),
+        ([40], Even(), 0.01, 'agent "agent 0" holds 40 images, of which a test_share of 0.01 is 0; it needs'),
+        ([40], Even(), 0.99, 'agent "agent 0" holds 40 images, of which a test_share of 0.99 is 40; it needs'),
+        ([300], Dirichlet(0.1), 0.2, r"would hold no image of class \d with alpha = 0.1; use a larger alpha"),
+        ([2000] * 2, Dirichlet(0.3, every_class=False), 0.2, r"images of class \d, there are 500; .*a larger alpha"),
+        ([1], Dirichlet(1.0, every_class=False), 0.2, 'agent "agent 0" holds 1 images'),
+    ],
+)
+def test_what_cannot_be_dealt(sizes: Any, partition: Partition, test_share: float, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        dealt(sizes, partition, test_share=test_share)
+
+
+def test_a_class_that_runs_out_is_named() -> None:
+    labels = np.repeat(np.arange(2, dtype=np.int32), [5, 100])
+    with pytest.raises(InvalidInput, match="would hold 10 images of class 0, there are 5; ask for fewer samples or"):
+        dealt([20], Even(), labels=labels)
+
+
+def test_labels_may_leave_classes_out() -> None:
+    labels = np.repeat(np.array([1, 7], dtype=np.int32), 30)
+    (share,) = dealt([40], Even(), labels=labels)
+    assert np.bincount(labels[share.train]).tolist() == [0, 16, 0, 0, 0, 0, 0, 16]
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan, np.inf, "much", None, [1.0, 2.0]])
+def test_concentrations_that_are_none(alpha: Any) -> None:
+    with pytest.raises(InvalidInput, match="alpha must be"):
+        Dirichlet(alpha)
+
+
+@given(st.lists(st.floats(0, 50), min_size=1, max_size=8))
+def test_rounding_moves_nothing_by_one(amounts: list[float]) -> None:
+    given_amounts = np.array(amounts)
+    total = round(given_amounts.sum())
+    whole = rounded(given_amounts, total, np.random.default_rng(0))
+    assert whole.sum() == total
+    assert (np.abs(whole - given_amounts) < 1 + 1e-9).all()
