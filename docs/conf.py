@@ -33,7 +33,7 @@ are the attribute names of the Python objects, plus `mechanism` and `agents`.
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a claim fails (`check`) |
+| 1 | a claim fails (`check`, `paper --check`), or a run comes out otherwise (`train --repeat`) |
 | 2 | bad input |
 | 3 | not converged |
 | 130 | interrupted |

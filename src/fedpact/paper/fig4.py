@@ -23,7 +23,6 @@ Measure = Callable[[Curve], FloatArray]
 TAIL = 10  # rounds at the end, over which figures are averaged
 SIMILAR = 0.05  # of the larger: two curves converge to similar values
 SLIGHTLY = 0.15  # of the smaller
-LITTLE = 0.15  # of welfare: two standard errors of three accuracies on 80 images each
 TEXT = """\
 Three agents hold 400 MNIST images each, evenly distributed over the classes, 80 of them for testing. They train the
 paper's network (784-128-64-10) by federated averaging: {rounds} rounds of one local epoch, SGD with learning rate 0.05
@@ -188,7 +187,7 @@ def _everybody_stays(found: Sequence[Run]) -> Finding:
         "At the low cost all agents are individually rational and take part under both mechanisms.",
         judge(ends["M^E"] == 0 and ends["M^Shap"] == 0, partly=min(ends["M^E"], ends["M^Shap"]) == 0),
         f"At the last round, over all seeds: {text}.",
-        expected=Judgement.CONFIRMED,
+        expected=Judgement.CONDITIONAL,
     )
 
 
@@ -203,7 +202,7 @@ def _alike_at_low_cost(found: Sequence[Run]) -> Finding:
         f"M^E and M^Shap: accuracy {number(accuracy[0], '.3f')} and {number(accuracy[1], '.3f')} "
         f"({100 * apart[0]:.1f} % apart), welfare {number(welfare[0], '.3f')} and {number(welfare[1], '.3f')} "
         f"({100 * apart[1]:.1f} % apart).",
-        expected=Judgement.CONFIRMED,
+        expected=Judgement.CONDITIONAL,
     )
 
 
@@ -220,7 +219,7 @@ def _some_leave(found: Sequence[Run]) -> Finding:
         f"{sum(one.shape[1] for one in leaves)} agents are at the last one (seeds: last round with a leaver "
         f"{', '.join(map(str, when)) or 'none'}). From 150 samples each, which cost more than they bring, agents come "
         f"down by at most 10 a round.",
-        expected=Judgement.CONDITIONAL,
+        expected=Judgement.CONFIRMED,
     )
 
 
@@ -234,7 +233,7 @@ def _more_accurate(found: Sequence[Run]) -> Finding:
         judge(bool((by_seed[1] > by_seed[0]).all()) and more <= SLIGHTLY * by_seed[0].mean(), partly=more > 0),
         f"M^Shap {_shown(by_seed[1])}, M^E {_shown(by_seed[0])}; samples "
         f"{_shown(samples[1], '.0f')} and {_shown(samples[0], '.0f')}.",
-        expected=Judgement.CONFIRMED,
+        expected=Judgement.CONDITIONAL,
     )
 
 
@@ -247,7 +246,7 @@ def _more_welfare(found: Sequence[Run]) -> Finding:
         judge(bool((by_seed[0] > by_seed[1]).all()), partly=bool(by_seed[0].mean() > by_seed[1].mean())),
         f"M^E {_shown(by_seed[0])}, M^Shap {_shown(by_seed[1])}; higher in {int((by_seed[0] > by_seed[1]).sum())} of "
         f"{by_seed[0].size} seeds. By surface: {_shown(surface)}.",
-        expected=Judgement.CONFIRMED,
+        expected=Judgement.CONDITIONAL,
     )
 
 
@@ -307,20 +306,24 @@ def _less_data(found: Sequence[Run]) -> Finding:
         "M^E reaches higher welfare with less data in all.",
         judge(all(less) and all(higher), partly=any(a and b for a, b in zip(less, higher, strict=True))),
         f"{'; '.join(texts)}.",
-        expected=Judgement.CONFIRMED,
+        expected=Judgement.CONDITIONAL,
     )
 
 
 def _few_trainings(found: Sequence[Run]) -> Finding:
     grid = [run.grid_trainings for run in found]
     surface = [run.surface.trained for run in found]
-    apart = [float(run.by_surface.welfare[-TAIL:].mean() - run.externality.welfare[-TAIL:].mean()) for run in found]
+    by_grid, by_surface = (
+        np.array([CURVES[name](run).welfare[-TAIL:].mean() for run in found]) for name in ("M^E", "M^E by surface")
+    )
+    less = float(1.0 - by_surface.mean() / by_grid.mean())
     return finding(
         f"{WHERE}; beyond the paper",
         "A fitted payoff surface finds as much welfare as the grid from far fewer models.",
-        judge(min(apart) >= -LITTLE and max(surface) < min(grid) / 5, partly=float(np.mean(apart)) > -LITTLE),
+        judge(less <= SIMILAR and max(surface) < min(grid) / 5, partly=less <= 2 * SIMILAR),
         f"The grid takes {span(grid, '.0f')} models, the surface {span(surface, '.0f')}; welfare realised by the "
-        f"surface less that by the grid: {numbers(apart)}, on average {number(float(np.mean(apart)))}.",
+        f"surface less that by the grid: {numbers((by_surface - by_grid).tolist())}, on average {100 * less:.1f} % of "
+        f"it. The grid's choice is the best of its models on the very images that it is tested on.",
         expected=Judgement.CONFIRMED,
     )
 
