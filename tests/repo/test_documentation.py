@@ -14,11 +14,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MADE = {"_build", "_generated"}
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.parts))]
-BLOCK = re.compile(r"^```(sh|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|sh slow|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
     return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+SLOW = [(page, text) for page in PAGES for kind, text in blocks(page) if kind == "sh slow"]
 
 
 def run_commands(script, folder):
@@ -52,3 +55,9 @@ def test_blocks_do_what_they_show(page, tmp_path, monkeypatch):
         elif printed is not None:
             assert printed == text
             printed = None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "script"), SLOW, ids=[f"{page.stem} {text.strip()[:30]}" for page, text in SLOW])
+def test_commands_that_take_minutes_run(page, script, tmp_path):
+    run_commands(script, tmp_path)
