@@ -5,8 +5,9 @@ shuffled pile per class; a share of each agent's images, taken class by class, i
 on its own mix of classes; the others are put in an order in which every beginning holds the classes in the agent's
 proportions as nearly as whole numbers can. An agent that contributes s samples contributes the first s.
 
-The partitioners of flwr-datasets take Hugging Face datasets only and do not let the caller set how much each agent
-holds, so the two kinds needed here are written out.
+The partitioners of flwr-datasets take Hugging Face datasets only, and where a class runs out the one that takes sizes
+(`InnerDirichletPartitioner`) goes on with other proportions. Here a share is what was drawn or an error, so the two
+kinds needed are written out.
 """
 
 from __future__ import annotations
