@@ -11,6 +11,7 @@ from fedpact.comparison import Comparison, Recommendation, compare
 from fedpact.costs import Cost, Linear, Quadratic
 from fedpact.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
 from fedpact.federation import Federation
+from fedpact.fitting import Fit, Observations, Outlook, fit, suggest
 from fedpact.mechanisms import (
     ExternalityMechanism,
     Mechanism,
@@ -28,7 +29,7 @@ from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
 from fedpact.population import Population
 from fedpact.programs.optimum import SocialOptimum, social_optimum
 from fedpact.properties import Assumption, Certificate, Claim, Verdict
-from fedpact.scenario import Money, Scenario, load_scenario, save_scenario
+from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.settlement import Settlement, Transfer, settle
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
 from fedpact.sweeps import Sweep, sweep
@@ -50,6 +51,7 @@ __all__ = [
     "ExternalityMechanism",
     "Federation",
     "FedpactError",
+    "Fit",
     "InvalidInput",
     "Linear",
     "Log",
@@ -60,7 +62,9 @@ __all__ = [
     "MissingExtra",
     "Money",
     "NotConverged",
+    "Observations",
     "Outcome",
+    "Outlook",
     "OutsideDomain",
     "Payoff",
     "Population",
@@ -76,10 +80,12 @@ __all__ = [
     "Standalone",
     "Sweep",
     "Transfer",
+    "Uncertainty",
     "Verdict",
     "Voluntary",
     "best_response_dynamics",
     "compare",
+    "fit",
     "load_scenario",
     "negotiate",
     "personal_prices",
@@ -91,6 +97,7 @@ __all__ = [
     "social_optimum",
     "solve_batch",
     "stable_federation",
+    "suggest",
     "sweep",
     "thread_count",
 ]

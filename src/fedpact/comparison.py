@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from fedpact.errors import InvalidInput, NotConverged
 from fedpact.federation import Federation
+from fedpact.fitting.outlook import Outlook, outlooks
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.registry import MECHANISMS
 from fedpact.outcome import Outcome
 from fedpact.participation import StableFederation, stable_federation
+from fedpact.scenario import Uncertainty
 
 __all__ = ["BASELINES", "Comparison", "Recommendation", "compare"]
 
@@ -46,12 +48,15 @@ class Comparison:
         By name, solved or not.
     unsolved
         Mechanisms without an outcome, and why.
+    uncertainty
+        What each mechanism may make of the federation while its numbers are uncertain; empty if they are not.
     """
 
     federation: Federation
     outcomes: Sequence[Outcome]
     mechanisms: Mapping[str, Mechanism]
     unsolved: Mapping[str, str]
+    uncertainty: Mapping[str, Outlook] = field(default_factory=dict)
 
     def __getitem__(self, mechanism: str) -> Outcome:
         for outcome in self.outcomes:
@@ -155,11 +160,15 @@ def compare(
     mechanisms: Sequence[Mechanism] | None = None,
     *,
     progress: Callable[[str], None] | None = None,
+    uncertainty: Uncertainty | None = None,
+    draws: int | None = None,
+    rng: Any = 0,
 ) -> Comparison:
     """Solve a federation under several mechanisms; all of fedpact's by default.
 
     A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises. `progress` is
-    told the title of each mechanism before it is solved.
+    told the title of each mechanism before it is solved. With `uncertainty`, which a fitted scenario carries, every
+    mechanism is also solved on `draws` of the federation (see `fedpact.fitting.outlook.outlooks`).
 
     Examples
     --------
@@ -186,7 +195,26 @@ def compare(
         outcomes=tuple(outcomes),
         mechanisms={mechanism.name: mechanism for mechanism in chosen},
         unsolved=unsolved,
+        uncertainty=_outlooks(
+            federation, uncertainty, [each for each in chosen if each.name not in unsolved], draws, rng
+        ),
     )
+
+
+def _outlooks(
+    federation: Federation, uncertainty: Uncertainty | None, solved: Sequence[Mechanism], draws: int | None, rng: Any
+) -> Mapping[str, Outlook]:
+    """The outlook under each mechanism; a baseline that can be solved on no draw is left out."""
+    found: dict[str, Outlook] = {}
+    if uncertainty is None:
+        return found
+    for mechanism in solved:
+        try:
+            found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
+        except NotConverged:
+            if mechanism.name not in BASELINES:
+                raise
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:

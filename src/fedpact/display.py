@@ -21,6 +21,7 @@ from fedpact.properties.certify import tolerance
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison
     from fedpact.federation import Federation
+    from fedpact.fitting import Outlook
     from fedpact.participation import StableFederation
     from fedpact.sweeps import Sweep
 
@@ -45,6 +46,7 @@ MOST_JUDGED = 100
 MOST_WEIGHTS = 10
 MOST_NAMED, LONGEST_LIST = 3, 60  # leavers, and the letters of their names together
 DIGITS = 4
+LIKELY = 0.05  # probabilities of leaving below this are not shown
 # Entries below this part of the largest in their column are rounding: they are written 0.
 NEGLIGIBLE = 1e-9
 
@@ -150,6 +152,8 @@ def comparison_html(comparison: Comparison) -> str:
             leaving(outcome).removesuffix(" would leave").removesuffix(" federates") for outcome in outcomes
         ],
     }
+    if comparison.uncertainty:
+        columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
     if n_agents <= MOST_JUDGED:
         columns["lowest ratio"] = number_texts(np.array([outcome.reciprocity for outcome in outcomes]))
         claims = list(outcomes[0].certificates) if outcomes else []
@@ -159,6 +163,17 @@ def comparison_html(comparison: Comparison) -> str:
     if n_agents <= MOST_ROWS and comparison.recommendation is not None:
         parts.append(escape(comparison.recommendation.reason))
     return _block(f"<b>{_counted(len(outcomes), 'mechanism')}</b>, {_counted(n_agents, 'agent')}", *parts)
+
+
+def _chances(outlook: Outlook | None) -> str:
+    """The members most likely to leave, with their probabilities."""
+    if outlook is None:
+        return ""
+    order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MOST_NAMED]
+    likely = [agent for agent in order if outlook.leave_probabilities[agent] >= LIKELY]
+    return (
+        ", ".join(f"{outlook.agents[agent]} {outlook.leave_probabilities[agent]:.0%}" for agent in likely) or "nobody"
+    )
 
 
 def federation_html(federation: Federation) -> str:

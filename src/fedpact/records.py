@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from fedpact.comparison import Comparison
 from fedpact.errors import InvalidInput
 from fedpact.files import DECODERS, located, read_text, shown
+from fedpact.fitting import Fit, Outlook, Suggestion
 from fedpact.negotiation import Deal
 from fedpact.negotiation.transcript import read_transcript
 from fedpact.outcome import PER_AGENT, Outcome
@@ -29,8 +31,10 @@ __all__ = [
     "comparison_record",
     "deal_record",
     "departures_record",
+    "fit_record",
     "jsonable",
     "outcome_record",
+    "outlook_record",
     "read_deal",
     "stated_numbers",
     "sweep_record",
@@ -116,6 +120,25 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
             "recommendation": recommended and {"mechanism": recommended.mechanism, "reason": recommended.reason},
         }
     )
+    if comparison.uncertainty:
+        plain["uncertainty"] = {name: outlook_record(outlook) for name, outlook in comparison.uncertainty.items()}
+    return plain
+
+
+def outlook_record(outlook: Outlook) -> dict[str, Any]:
+    """What a mechanism may make of an uncertain federation: intervals, and who would leave how probably."""
+    fields = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
+    plain: dict[str, Any] = jsonable(
+        {
+            "draws": outlook.n_draws,
+            "unsolved_draws": outlook.n_unsolved,
+            "level": outlook.level,
+            "intervals": {name: outlook.interval(name) for name in fields},
+            "leave_probabilities": outlook.leave_probabilities,
+            "assurance": outlook.assurance,
+            "keeping_endowments": outlook.keeping_endowments,
+        }
+    )
     return plain
 
 
@@ -131,6 +154,35 @@ def departures_record(settled: StableFederation) -> dict[str, Any]:
             "departures": [
                 {"leavers": departure.leavers, "endowments": departure.endowments, "agents": departure.outcome.agents}
                 for departure in settled.departures
+            ],
+        }
+    )
+    return plain
+
+
+def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float = 0.9) -> dict[str, Any]:
+    """A fit as plain data; intervals are [lower, upper], in the shape of what they belong to."""
+    plain: dict[str, Any] = jsonable(
+        {
+            "agents": fit.names,
+            "family": fit.family,
+            "signs": fit.signs,
+            "beta": fit.beta,
+            "weights": fit.weights,
+            "floors": fit.floors,
+            "ceilings": fit.ceilings,
+            "values": fit.values,
+            "training_noise": fit.training_noise,
+            "level": level,
+            "intervals": fit.intervals(level),
+            "standard_errors": fit.standard_errors,
+            "quality": asdict(fit.quality),
+            "indistinguishable": fit.indistinguishable,
+            "outliers": [asdict(outlier) for outlier in fit.outliers],
+            "notes": fit.notes,
+            "suggestions": [
+                {"contributions": each.contributions, "reason": each.reason, "settles": each.settles}
+                for each in suggestions
             ],
         }
     )

@@ -35,7 +35,7 @@ LAYERS = [
     ["measured", "flower"],
     ["plots"],
     ["report"],
-    ["paper"],
+    ["paper", "explorer"],
     ["cli"],
     ["__main__"],
 ]
@@ -44,7 +44,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Pictures, notebooks and pages are methods of what they show; they are imported when asked for, and may look back.
 ON_REQUEST = {"display", "plots", "report"}
 
-HEAVY = ("jax", "flwr", "matplotlib", "pandas", "streamlit", "cvxpy", "rich", "typer", "hypothesis", "torch")
+HEAVY = ("jax", "flwr", "matplotlib", "pandas", "starlette", "uvicorn", "cvxpy", "rich", "typer", "hypothesis", "torch")
 
 
 def part_of(path: Path) -> str:

@@ -23,6 +23,7 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
+from fedpact.cli.outlooks import show_outlooks
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.errors import NotConverged
@@ -40,11 +41,19 @@ def compare(
         typer.Option("--mechanism", "-m", help="Compare only these; may be given several times.", metavar="NAME"),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", help="How often to draw the numbers of an uncertain scenario.", metavar="N", min=1),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same draws.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is."""
+    """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is.
+
+    Where the scenario says how sure its numbers are, also how sure the deal is.
+    """
     chosen = read_scenario(scenario)
-    compared = _compared(chosen, [mechanism_named(name) for name in mechanisms or MECHANISMS])
+    compared = _compared(chosen, [mechanism_named(name) for name in mechanisms or MECHANISMS], draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -57,10 +66,17 @@ def compare(
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
 
 
-def _compared(scenario: Scenario, rules: list[Mechanism]) -> Comparison:
+def _compared(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
     with progress(2 * len(rules) + 1) as begin:
-        compared = compare_mechanisms(scenario.federation, rules, progress=lambda title: begin(f"solving {title}"))
+        compared = compare_mechanisms(
+            scenario.federation,
+            rules,
+            progress=lambda title: begin(f"solving {title}"),
+            uncertainty=scenario.uncertainty,
+            draws=draws,
+            rng=seed,
+        )
         if not compared.outcomes:
             raise NotConverged("; ".join(compared.unsolved.values()))
         for outcome in compared:
@@ -81,6 +97,7 @@ def _show(scenario: Scenario, compared: Comparison) -> None:
     for print_part in (_contributions, _payments, _mechanisms):
         print_part(compared, units)
         console.print()
+    show_outlooks(compared, units)
     for name, reason in compared.unsolved.items():
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:

@@ -1,5 +1,6 @@
 """Pictures, drawn with matplotlib when they are asked for."""
 
+from fedpact.plots.fits import plot_fit
 from fedpact.plots.negotiations import plot_negotiation
 from fedpact.plots.pictures import (
     AMOUNT,
@@ -32,6 +33,7 @@ __all__ = [
     "new_figure",
     "plot_comparison",
     "plot_federation",
+    "plot_fit",
     "plot_misreports",
     "plot_negotiation",
     "plot_outcome",

@@ -20,6 +20,7 @@ from fedpact.report.sections.gains import gains
 from fedpact.report.sections.method import method
 from fedpact.report.sections.payments import payments
 from fedpact.report.sections.summary import summary
+from fedpact.report.sections.uncertainty import uncertainty
 from fedpact.report.sections.welfare import welfare
 from fedpact.report.view import View
 from fedpact.scenario import Money
@@ -31,6 +32,7 @@ ABOUT_OUTCOMES = {
     "contributions": (contributions, "Contributions"),
     "payments": (payments, "Payments"),
     "gains": (gains, "Gains"),
+    "uncertainty": (uncertainty, "Certainty"),
     "fairness": (fairness, "Fairness"),
     "welfare": (welfare, "Welfare"),
     "certificates": (certificates, "Certificates"),
@@ -63,6 +65,8 @@ def render_report(
     title = scenario_title.strip() or f"A federation of {counted(comparison.federation.n_agents, 'member')}"
     view = View(comparison=comparison, title=title, description=description.strip(), money=money)
     parts = (ABOUT_OUTCOMES if comparison.outcomes else {}) | ALWAYS
+    if not comparison.uncertainty:
+        parts = {ident: part for ident, part in parts.items() if ident != "uncertainty"}
     body = el(
         "body",
         _header(view),

@@ -4,11 +4,14 @@ from fedpact.scenario.model import Money, Scenario
 from fedpact.scenario.reading import load_scenario, parse_scenario
 from fedpact.scenario.schema import schema
 from fedpact.scenario.template import template
+from fedpact.scenario.uncertainty import FederationDraws, Uncertainty
 from fedpact.scenario.writing import save_scenario, scenario_to_dict
 
 __all__ = [
+    "FederationDraws",
     "Money",
     "Scenario",
+    "Uncertainty",
     "load_scenario",
     "parse_scenario",
     "save_scenario",

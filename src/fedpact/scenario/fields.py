@@ -21,6 +21,7 @@ __all__ = [
     "name_list",
     "number",
     "numbers",
+    "rows",
     "table",
     "text",
 ]
@@ -69,6 +70,22 @@ def numbers(label: str, given: Any) -> float | list[float]:
             entry if type(entry) is float else number(f"{label}[{index}]", entry) for index, entry in enumerate(given)
         ]
     return number(label, given, "a number or a list of one number per agent")
+
+
+def rows(label: str, given: Any, *, files: str) -> list[list[float]]:
+    """A matrix: a list of lists of numbers; `files` are the kinds that may hold one instead."""
+    if not isinstance(given, list):
+        raise InvalidInput(f"{label} must be a list of rows, or the name of a {files} file, got {shown(given)}")
+    for place, row in enumerate(given):
+        if not isinstance(row, list):
+            raise InvalidInput(f"{label}[{place}] must be a list of one number per agent, got {shown(row)}")
+    return [
+        [
+            entry if type(entry) is float else number(f"{label}[{place}, {column}]", entry)
+            for column, entry in enumerate(row)
+        ]
+        for place, row in enumerate(given)
+    ]
 
 
 def capacities(label: str, given: Any) -> float | list[float]:

@@ -1,4 +1,4 @@
-"""What a scenario file says: a federation, what to call it, and what a unit of payoff is worth in money."""
+"""What a scenario file says: a federation, words about it, what payoff is worth in money, how sure the numbers are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numbers import Real
 
 from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.scenario.uncertainty import Uncertainty
 
 __all__ = ["Money", "Scenario"]
 
@@ -50,12 +51,15 @@ class Scenario:
         For people; empty if not given.
     money
         Needed only to settle payments in a currency.
+    uncertainty
+        How sure the weights, the values and the payoff's parameter are; None if nothing is known about that.
     """
 
     federation: Federation
     title: str = ""
     description: str = ""
     money: Money | None = None
+    uncertainty: Uncertainty | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.federation, Federation):
@@ -65,6 +69,10 @@ class Scenario:
                 raise InvalidInput(f"{label} must be a text, got {given!r:.80}")
         if not isinstance(self.money, Money | None):
             raise InvalidInput(f'money must be Money("EUR", 1000.0) or the like, or None, got {self.money!r:.80}')
+        if not isinstance(self.uncertainty, Uncertainty | None):
+            raise InvalidInput(f"uncertainty must be an Uncertainty or None, got {self.uncertainty!r:.80}")
+        if self.uncertainty is not None:
+            self.uncertainty.check(self.federation)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):
@@ -73,6 +81,7 @@ class Scenario:
             self.federation == other.federation
             and type(self.federation.costs) is type(other.federation.costs)
             and (self.title, self.description, self.money) == (other.title, other.description, other.money)
+            and self.uncertainty == other.uncertainty
         )
 
     __hash__ = None  # type: ignore[assignment]

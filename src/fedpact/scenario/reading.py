@@ -17,8 +17,9 @@ from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 from fedpact.files import DECODERS, for_suffix, located, read_text, shown
 from fedpact.payoffs import FAMILIES, Payoff
-from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, table, text
+from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, rows, table, text
 from fedpact.scenario.model import Money, Scenario
+from fedpact.scenario.uncertainty_file import uncertainty_of, uncertainty_parts
 from fedpact.scenario.weights_file import read_weights
 
 __all__ = ["KEYS", "load_scenario", "parse_scenario"]
@@ -69,25 +70,15 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
                 raise InvalidInput(f"{key} is missing; add {remedy}")
         parts = {key: read(key, mapping[key]) for key, read in KEYS.items() if key in mapping}
         words = {key: parts.pop(key) for key in ("title", "description", "money") if key in parts}
+        doubts = parts.pop("uncertainty", None)
         parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
-        return Scenario(federation=Federation(**parts), **words)
+        federation = Federation(**parts)
+        uncertainty = None if doubts is None else uncertainty_of(doubts, federation, folder)
+        return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
 def _rows_or_file(label: str, given: Any) -> list[list[float]] | str:
-    if isinstance(given, str):
-        return text(label, given)
-    if not isinstance(given, list):
-        raise InvalidInput(f"{label} must be a list of rows, or the name of a .csv or .npz file, got {shown(given)}")
-    for agent, row in enumerate(given):
-        if not isinstance(row, list):
-            raise InvalidInput(f"{label}[{agent}] must be a list of one number per agent, got {shown(row)}")
-    return [
-        [
-            weight if type(weight) is float else number(f"{label}[{receiver}, {giver}]", weight)
-            for giver, weight in enumerate(row)
-        ]
-        for receiver, row in enumerate(given)
-    ]
+    return text(label, given) if isinstance(given, str) else rows(label, given, files=".csv or .npz")
 
 
 def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Path) -> tuple[Any, list[str] | None]:
@@ -168,6 +159,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "values": numbers,
     "payoff": _payoff,
     "money": _money,
+    "uncertainty": uncertainty_parts,
 }
 
 REQUIRED: Mapping[str, str] = {

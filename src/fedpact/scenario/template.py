@@ -54,6 +54,8 @@ values = 1.0
 family = "power-law"
 beta = 0.02
 
+# A table called uncertainty, which `fedpact fit` writes from measured accuracies, says how sure the numbers above are.
+
 # Needed only to settle payments in money: how much money one unit of payoff is worth. Remove the # to use it.
 # [money]
 # currency = "EUR"

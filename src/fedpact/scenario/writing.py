@@ -17,6 +17,7 @@ from fedpact.payoffs import FAMILIES, Payoff
 from fedpact.scenario.fields import INFINITY_TEXTS
 from fedpact.scenario.layout import json_text, toml_text
 from fedpact.scenario.model import Scenario
+from fedpact.scenario.uncertainty_file import factor_bytes, uncertainty_document
 from fedpact.scenario.weights_file import npz_bytes
 
 __all__ = ["save_scenario", "scenario_to_dict"]
@@ -25,7 +26,8 @@ __all__ = ["save_scenario", "scenario_to_dict"]
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     """Write a scenario to a `.toml` or `.json` file, replacing it whole or not at all.
 
-    Sparse weights go to a file beside it, named `<stem>.weights.npz`.
+    Sparse weights go to a file beside it, named `<stem>.weights.npz`, and so do the correlations of many uncertain
+    numbers, in `<stem>.correlations.npz`.
     """
     path = Path(path)
     with located(str(path)):
@@ -34,11 +36,17 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
         contents = {}
         if scenario.federation.is_sparse:
             contents[beside] = npz_bytes(scenario.federation.weights)
-        contents[path] = _encoded(layout(_document(scenario, weights_file=beside.name)))
+        together = path.with_name(f"{path.stem}.correlations.npz")
+        if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
+            contents[together] = factor_bytes(scenario.uncertainty)
+        document = _document(scenario, weights_file=beside.name, correlations_file=together.name)
+        contents[path] = _encoded(layout(document))
         replace_files(contents)
 
 
-def scenario_to_dict(scenario: Scenario, *, weights_file: str | None = None) -> dict[str, Any]:
+def scenario_to_dict(
+    scenario: Scenario, *, weights_file: str | None = None, correlations_file: str | None = None
+) -> dict[str, Any]:
     """Plain data for `parse_scenario` or `json.dumps`: the keys of a scenario file, infinite caps spelled "inf".
 
     Parameters
@@ -47,11 +55,13 @@ def scenario_to_dict(scenario: Scenario, *, weights_file: str | None = None) -> 
         What to write down.
     weights_file
         What to call the file that holds the weights if they are sparse; plain data has no place for them.
+    correlations_file
+        What to call the file that holds the correlations of many uncertain numbers.
     """
-    return _without_infinity(_document(scenario, weights_file=weights_file))
+    return _without_infinity(_document(scenario, weights_file=weights_file, correlations_file=correlations_file))
 
 
-def _document(scenario: Scenario, *, weights_file: str | None) -> dict[str, Any]:
+def _document(scenario: Scenario, *, weights_file: str | None, correlations_file: str | None) -> dict[str, Any]:
     federation = scenario.federation
     if federation.is_sparse and weights_file is None:
         raise InvalidInput("sparse weights need a file of their own; give weights_file, or use save_scenario")
@@ -65,6 +75,8 @@ def _document(scenario: Scenario, *, weights_file: str | None) -> dict[str, Any]
         "values": _shared(federation.values),
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
+        "uncertainty": scenario.uncertainty
+        and uncertainty_document(scenario.uncertainty, federation, correlations_file=correlations_file),
     }
     return {key: given for key, given in document.items() if given not in ("", None)}
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.report.html import Html, el
 
-__all__ = ["Axis", "bar", "dumbbell"]
+__all__ = ["Axis", "bar", "dumbbell", "whisker"]
 
 BAR_HEIGHT = 16
 DUMBBELL_HEIGHT = 20
@@ -83,6 +83,19 @@ def dumbbell(axis: Axis, share: float, benefit: float, css: str, title: str) -> 
         parts.append(el("circle", cx=f"{axis.at(benefit):g}%", cy=middle, r=DOT, class_=f"bar {css}"))
     if np.isfinite(share):
         parts.append(el("circle", cx=f"{axis.at(share):g}%", cy=middle, r=DOT, class_="ring"))
+    return el("svg", parts, width="100%", height=DUMBBELL_HEIGHT, class_="chart", role="img")
+
+
+def whisker(axis: Axis, ends: ArrayLike, middle: float, css: str, title: str) -> Html:
+    """A line over an interval and a dot at the estimate."""
+    low, high = (float(end) for end in np.asarray(ends))
+    centre = DUMBBELL_HEIGHT / 2
+    parts = [el("title", title), _line(axis.at(0.0), "zero", -REACH, DUMBBELL_HEIGHT + REACH)]
+    if np.isfinite(low) and np.isfinite(high):
+        spans = {"x1": f"{axis.at(low):g}%", "x2": f"{axis.at(high):g}%"}
+        parts.append(el("line", **spans, y1=centre, y2=centre, class_=f"rod {css}"))
+    if np.isfinite(middle):
+        parts.append(el("circle", cx=f"{axis.at(middle):g}%", cy=centre, r=DOT - 1, class_=f"bar {css}"))
     return el("svg", parts, width="100%", height=DUMBBELL_HEIGHT, class_="chart", role="img")
 
 

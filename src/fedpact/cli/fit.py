@@ -1,0 +1,289 @@
+"""`fedpact fit`: from a log of runs to a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from fedpact.arrays import FloatArray
+from fedpact.cli.common import AsJson, console, print_json, progress, quantity, read_scenario, table
+from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.errors import InvalidInput
+from fedpact.files import for_suffix, located
+from fedpact.fitting import Fit, Observations, Suggestion, suggest
+from fedpact.fitting import fit as fit_observations
+from fedpact.fitting.curves import CURVES
+from fedpact.fitting.parameters import CURVE_PARTS
+from fedpact.fitting.runs_file import runs_text
+from fedpact.records import fit_record
+from fedpact.scenario import Money, save_scenario
+
+__all__ = ["fit"]
+
+MOST_LINES = 6
+MOST_SHOWN = 12  # agents up to which the matrix is printed
+LEVEL = 0.9
+# Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
+PLACEHOLDER_COST = 0.1
+STEPS_SHOWN = 40
+
+
+def fit(
+    runs: Annotated[Path, typer.Argument(help="A .csv file with one row per run.", metavar="RUNS.csv")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.", metavar="FILE"),
+    ] = None,
+    family: Annotated[str, typer.Option("--family", help=f"The curve: {', '.join(CURVES)}.")] = "power-law",
+    signs: Annotated[
+        str, typer.Option("--signs", help="Signs of the weights: positive, or any if data may harm.")
+    ] = "positive",
+    sparse: Annotated[bool, typer.Option("--sparse", help="Set to zero what cannot be told from zero.")] = False,
+    shared: Annotated[
+        str,
+        typer.Option(
+            "--shared", help="What all agents' curves have in common, with commas: beta,floor,ceiling; or none."
+        ),
+    ] = ",".join(CURVE_PARTS),
+    floor: Annotated[
+        float | None, typer.Option("--floor", help="Accuracy without data, if known (guessing).", min=0.0)
+    ] = None,
+    ceiling: Annotated[
+        float | None, typer.Option("--ceiling", help="Accuracy with all data, if known.", max=1.0)
+    ] = None,
+    prior: Annotated[
+        float,
+        typer.Option("--prior", help="Pseudo-observations saying that everybody's data is alike; 0 for none.", min=0.0),
+    ] = 1.0,
+    suggestions: Annotated[
+        int | None, typer.Option("--suggest", help="Suggest the next K runs to train.", metavar="K", min=1)
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option("--cost", help="Cost of a sample: a number for all, or NAME=NUMBER; may be repeated."),
+    ] = None,
+    cap: Annotated[
+        list[str] | None,
+        typer.Option("--cap", help="The most an agent can contribute, like --cost; its largest so far if not given."),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option("--like", help="Take costs, caps and money from this scenario.", metavar="SCENARIO"),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Measured against fitted, as .png, .svg or .pdf.", metavar="FILE")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same suggestions.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate weights and accuracy curves from measured accuracies, with intervals.
+
+    RUNS.csv has columns contributions.NAME, accuracy.NAME and, if known, test_size.NAME for every agent.
+    """
+    if plot is not None:
+        check_picture(plot)
+    if output is not None:
+        _check_output(output)
+    observations = Observations.from_csv(runs)
+    terms = _terms(observations, cost, cap, like)
+    with progress(STEPS_SHOWN) as begin:
+        found = fit_observations(
+            observations,
+            family=family,
+            signs=signs,
+            sparse=sparse,
+            shared=_shared(shared),
+            floor=floor,
+            ceiling=ceiling,
+            prior=prior,
+            progress=lambda what: begin(f"fitting: {what}"),
+        )
+        terms = terms.completed(found)
+        wanted: Sequence[Suggestion] = ()
+        if suggestions is not None:
+            wanted = suggest(found, suggestions, costs=terms.costs, caps=terms.caps, rng=seed, progress=begin)
+        if plot is not None:
+            begin("drawing")
+            write_picture(found.plot(), plot)
+    if output is not None:
+        _save(found, terms, output, runs)
+    files = [str(path) for path in (output, plot) if path is not None]
+    if as_json:
+        print_json(fit_record(found, wanted, level=LEVEL) | {"files": files})
+        return
+    _show(found)
+    if wanted:
+        _show_suggestions(found, wanted)
+    if output is not None and terms.placeholder:
+        console.print(
+            f"\nCosts are a placeholder ({terms.costs[0]:.4g} a sample): say --cost, or edit {escape(str(output))}."
+        )
+    if files:
+        console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Terms:
+    """What a log does not say: costs, caps and money; costs of None are still to be chosen."""
+
+    costs: Any
+    caps: FloatArray
+    money: Money | None
+    placeholder: bool = False
+
+    def completed(self, found: Fit) -> _Terms:
+        """With costs such that giving everything costs a tenth of what perfect accuracy is worth."""
+        if self.costs is not None:
+            return self
+        rate = PLACEHOLDER_COST * float(found.values.mean()) / float(np.median(self.caps[self.caps > 0]))
+        costs = np.full(len(found.names), float(f"{rate:.1g}"))
+        return _Terms(costs=costs, caps=self.caps, money=self.money, placeholder=True)
+
+
+def _terms(observations: Observations, cost: list[str] | None, cap: list[str] | None, like: str | None) -> _Terms:
+    names = observations.names
+    largest = observations.contributions.max(axis=0)
+    costs: Any = None
+    caps = np.where(largest > 0, largest, largest.max())
+    money = None
+    if like is not None:
+        scenario = read_scenario(like)
+        known = list(scenario.federation.agent_names)
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise InvalidInput(f'--like {like}: there is no agent "{missing[0]}"; its agents are {", ".join(known)}')
+        order = [known.index(name) for name in names]
+        costs, caps, money = scenario.federation.costs.take(order), scenario.federation.caps[order], scenario.money
+    if cost:
+        start = costs.linear if costs is not None else None
+        costs = _per_agent("--cost", cost, names, start)
+    if cap:
+        caps = _per_agent("--cap", cap, names, caps)
+    return _Terms(costs=costs, caps=caps, money=money)
+
+
+def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray | None) -> FloatArray:
+    """Numbers for all and for single agents, the later ones winning."""
+    numbers = np.full(len(names), np.nan) if otherwise is None else np.array(np.broadcast_to(otherwise, len(names)))
+    for entry in given:
+        name, _, text = entry.rpartition("=")
+        try:
+            number = float(text)
+        except ValueError as error:
+            raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
+        if name and name not in names:
+            raise InvalidInput(f'{option}: there is no agent "{name}"; agents are {", ".join(names)}')
+        lowest_allowed = number > 0 if option == "--cost" else number >= 0
+        if not lowest_allowed:
+            rule = "positive" if option == "--cost" else "at least zero"
+            raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")
+        numbers[[names.index(name)] if name else slice(None)] = number
+    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
+        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
+    return numbers
+
+
+def _shared(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    return () if words == ("none",) else words
+
+
+def _check_output(path: Path) -> None:
+    with located(str(path)):
+        for_suffix(path, {".toml": None, ".json": None})
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+
+
+def _save(found: Fit, terms: _Terms, path: Path, runs: Path) -> None:
+    seen = found.observations
+    words = f"Fitted to {seen.n_measured} accuracies of {seen.n_runs} runs ({runs.name})."
+    if terms.placeholder:
+        words += " The costs are placeholders: they are not in the data."
+    scenario = found.scenario(costs=terms.costs, caps=terms.caps, title=runs.stem, description=words, money=terms.money)
+    save_scenario(scenario, path)
+
+
+def _show(found: Fit) -> None:
+    seen, intervals = found.observations, found.intervals(LEVEL)
+    console.print(
+        f"[bold]Fit[/bold]: {seen.n_agents} agents, {seen.n_measured} accuracies of {seen.n_runs} runs; "
+        f"intervals hold {100 * LEVEL:.0f} %\n"
+    )
+    _show_curves(found)
+    console.print()
+    if seen.n_agents <= MOST_SHOWN:
+        made = table("Weights: how useful the column's data is to the row", "", *map(escape, seen.names))
+        for agent, name in enumerate(seen.names):
+            cells = zip(found.weights[agent], intervals["weights"][agent], strict=True)
+            made.add_row(escape(name), *(f"{weight:.3g}\n{low:.2g} to {high:.2g}" for weight, (low, high) in cells))
+        console.print(made)
+    else:
+        console.print(f"Weights between {seen.n_agents} agents: --json or -o prints all.")
+    console.print()
+    quality = found.quality
+    console.print(
+        f"rms {quality.rms:.4f}, R² {quality.r_squared:.4f}, chi² per degree of freedom "
+        f"{quality.chi_square_per_degree:.2f}, noise of training {found.training_noise:.4f}"
+    )
+    _show_doubts(found)
+
+
+def _show_curves(found: Fit) -> None:
+    intervals = found.intervals(LEVEL)
+    curves = [("beta", np.atleast_1d(found.beta), np.atleast_2d(intervals["beta"]))] if found.beta is not None else []
+    curves += [("floor", found.floors, intervals["floors"]), ("ceiling", found.ceilings, intervals["ceilings"])]
+    alike = all(len(set(numbers.tolist())) == 1 for _, numbers, _ in curves)
+    made = table("Accuracy = floor + (ceiling - floor) g(weighted data)", "agent", *(label for label, _, _ in curves))
+    for agent, name in list(enumerate(["all"] if alike else found.names))[: 2 * MOST_SHOWN]:
+        cells = []
+        for _, numbers, ends in curves:
+            place = min(agent, len(numbers) - 1)
+            cells.append(f"{numbers[place]:.3f} ({ends[place][0]:.3f} to {ends[place][1]:.3f})")
+        made.add_row(escape(name), *cells)
+    console.print(made)
+
+
+def _show_doubts(found: Fit) -> None:
+    for note in found.notes:
+        console.print(f"Note: {escape(note)}.")
+    groups = found.indistinguishable
+    if groups:
+        console.print("The data cannot tell apart, or says nothing of (the prior decides):")
+        for group in groups[:MOST_LINES]:
+            console.print(f"  {escape(group)}")
+        if len(groups) > MOST_LINES:
+            console.print(f"  ... and {len(groups) - MOST_LINES} more; --json prints all")
+    for stray in found.outliers[:MOST_LINES]:
+        console.print(
+            f"Row {stray.row}: the accuracy of {escape(stray.agent)}, {stray.accuracy:.3f}, is far from the expected "
+            f"{stray.expected:.3f}"
+        )
+    if len(found.outliers) > MOST_LINES:
+        console.print(f"... and {len(found.outliers) - MOST_LINES} more accuracies far from what is expected")
+
+
+def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:
+    seen = found.observations
+    made = table("Train next", "run", "contributions", "settles", "why")
+    made.columns[1].justify = made.columns[3].justify = "left"
+    for number, each in enumerate(wanted, start=1):
+        given = [
+            f"{escape(name)} {quantity(float(amount))}"
+            for name, amount in zip(seen.names, each.contributions, strict=True)
+            if amount > 0
+        ]
+        made.add_row(str(number), ", ".join(given), f"{100 * each.settles:.0f} %", escape(each.reason))
+    console.print()
+    console.print(made)
+    sizes = seen.known_test_sizes()
+    typical = None if sizes is None else np.median(sizes, axis=0).tolist()
+    text = runs_text(seen.names, np.array([each.contributions for each in wanted]), test_sizes=typical)
+    console.print("\nTo fill in and add to the file:")
+    typer.echo(text, nl=False)

@@ -1,0 +1,236 @@
+"""What people have: accuracies measured under different contributions.
+
+One observation is one run: what everybody contributed, and the accuracies of some of the agents. Coalition runs, the
+points of a learning curve and the rounds of a log are all of this kind. Runs may repeat, and accuracies may be missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.arrays import FloatArray, frozen
+from fedpact.errors import InvalidInput
+
+__all__ = ["Observations", "counted"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observations:
+    """Runs and what was measured in them; made by `Observations.of` or `Observations.from_csv`.
+
+    Attributes
+    ----------
+    contributions
+        (runs, n): what each agent contributed.
+    accuracies
+        (runs, n): between 0 and 1, NaN where nothing was measured.
+    test_sizes
+        (runs, n): how many test samples stand behind each accuracy; NaN where that is not known.
+    names
+        The agents' names.
+    rows
+        Where each run stands in its source, for messages: the row of a file, or the index.
+    left_out
+        Rows of the source that could not be used, since a contribution was missing.
+    """
+
+    contributions: FloatArray
+    accuracies: FloatArray
+    test_sizes: FloatArray
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+    left_out: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        contributions: ArrayLike,
+        accuracies: ArrayLike,
+        test_sizes: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Observations:
+        """Observations from arrays with a row per run and a column per agent.
+
+        Parameters
+        ----------
+        contributions
+            (runs, n), at least zero. Runs with a NaN are left out.
+        accuracies
+            (runs, n), between 0 and 1; NaN where nothing was measured.
+        test_sizes
+            A number, one per agent, or one per measurement; NaN where it is not known.
+        names
+            One per agent; "agent 0", "agent 1", ... if not given.
+
+        Examples
+        --------
+        >>> seen = Observations.of([[10, 0], [10, 20]], [[0.5, float("nan")], [0.6, 0.7]], test_sizes=1000)
+        >>> seen.n_runs, seen.n_measured
+        (2, 3)
+        """
+        given = _matrix("contributions", contributions)
+        measured = _matrix("accuracies", accuracies)
+        if measured.shape != given.shape:
+            raise InvalidInput(
+                f"accuracies must have the shape of contributions, a row per run and a column per agent: "
+                f"{given.shape} and {measured.shape} given"
+            )
+        sizes = _test_sizes(test_sizes, given.shape)
+        _check(
+            "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
+        )
+        _check_accuracies(measured)
+        _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
+        return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str]) -> Observations:
+        """Observations from a CSV file: one row per run, columns `contributions.NAME`, `accuracy.NAME` and, if known,
+        `test_size.NAME` for every agent. Empty cells and NaN are missing.
+
+        Raises
+        ------
+        InvalidInput
+            If the file cannot be read or breaks a rule; the message names the file, the row and the column.
+        """
+        from fedpact.fitting.runs_file import read_runs  # noqa: PLC0415 - the reader makes observations
+
+        return read_runs(Path(path))
+
+    @classmethod
+    def checked(
+        cls,
+        contributions: FloatArray,
+        accuracies: FloatArray,
+        test_sizes: FloatArray,
+        names: Sequence[str],
+        rows: Sequence[int],
+    ) -> Observations:
+        """Observations from numbers that were checked already; runs without all contributions are left out."""
+        usable = np.asarray(~np.isnan(contributions).any(axis=1))
+        if not usable.any():
+            missing = f"{len(rows)} runs given, each lacks a contribution" if len(rows) else "none given"
+            raise InvalidInput(
+                f"there must be a run whose contributions are all known, {missing}; write 0 for an agent that gave "
+                f"nothing"
+            )
+        _check_everybody_measured(accuracies[usable], contributions[usable], names)
+        return cls(
+            contributions=frozen(contributions[usable]),
+            accuracies=frozen(accuracies[usable]),
+            test_sizes=frozen(test_sizes[usable]),
+            names=tuple(names),
+            rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
+            left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
+        )
+
+    @property
+    def n_agents(self) -> int:
+        """How many agents there are."""
+        return len(self.names)
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs there are."""
+        return int(self.contributions.shape[0])
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """(runs, n): where an accuracy was measured."""
+        return ~np.isnan(self.accuracies)
+
+    @property
+    def n_measured(self) -> int:
+        """How many accuracies were measured."""
+        return int(self.measured.sum())
+
+    def known_test_sizes(self) -> FloatArray | None:
+        """(runs, n) without gaps: an unknown size is taken as the agent's median, else as everybody's.
+
+        None if no size is known.
+        """
+        sizes = np.where(self.measured, self.test_sizes, np.nan)
+        if np.isnan(sizes).all():
+            return None
+        everybody = float(np.nanmedian(sizes))
+        typical = [
+            float(np.median(column[~np.isnan(column)])) if (~np.isnan(column)).any() else everybody
+            for column in sizes.T
+        ]
+        return np.where(np.isnan(sizes), np.array(typical), sizes)
+
+    def __repr__(self) -> str:
+        return (
+            f"Observations({counted(self.n_runs, 'run')}, {counted(self.n_agents, 'agent')}, "
+            f"{self.n_measured} accuracies)"
+        )
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _matrix(label: str, given: ArrayLike) -> FloatArray:
+    try:
+        matrix = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{label} must be a matrix of numbers, a row per run and a column per agent, got {given!r:.80}"
+        ) from error
+    if matrix.ndim != 2 or not matrix.size:
+        raise InvalidInput(f"{label} must be a matrix, a row per run and a column per agent, got shape {matrix.shape}")
+    return matrix
+
+
+def _test_sizes(given: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+    try:
+        return np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"test_sizes must be a number, one per agent, or one per accuracy ({shape[0]} x {shape[1]}), "
+            f"got {given!r:.80}"
+        ) from error
+
+
+def _check(label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str) -> None:
+    for run, agent in np.argwhere(~allowed)[:1]:
+        raise InvalidInput(f"{label}[{run}, {agent}] must be {rule}, got {numbers[run, agent]:g}")
+
+
+def _check_accuracies(accuracies: FloatArray) -> None:
+    above = np.argwhere(accuracies > 1)
+    if above.size:
+        run, agent = above[0]
+        raise InvalidInput(
+            f"accuracies[{run}, {agent}] must lie between 0 and 1, got {accuracies[run, agent]:g}; "
+            f"divide percentages by 100"
+        )
+    _check("accuracies", accuracies, np.isnan(accuracies) | (accuracies >= 0), "between 0 and 1")
+
+
+def _check_everybody_measured(accuracies: FloatArray, contributions: FloatArray, names: Sequence[str]) -> None:
+    for agent, name in enumerate(names):
+        if np.isnan(accuracies[:, agent]).all():
+            raise InvalidInput(
+                f'no accuracy of agent "{name}" was measured, so nothing says what data is worth to it; test the '
+                f"model of at least one run on its data, or leave the agent out"
+            )
+    if not contributions.any():
+        raise InvalidInput("all contributions are zero; a fit needs runs in which somebody contributes")
+
+
+def _names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
+    names: Any = [f"agent {agent}" for agent in range(n_agents)] if given is None else given
+    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise InvalidInput(f"names must be non-empty strings, one per agent, got {given!r:.80}")
+    if len(names) != n_agents or len(set(names)) != n_agents:
+        raise InvalidInput(f"names must be {n_agents} different names, one per column, got {list(names)!r:.80}")
+    return tuple(names)

@@ -1,0 +1,354 @@
+"""What a fit found: estimates, how sure they are, how well they fit, and the federation they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.errors import InvalidInput
+from fedpact.federation import Federation
+from fedpact.fitting.curves import CURVES
+from fedpact.fitting.doubts import indistinguishable
+from fedpact.fitting.observations import Observations, counted
+from fedpact.fitting.parameters import HIGHEST_CURVE, LEAST_RANGE, LOWEST_CURVE
+from fedpact.fitting.spread import Spread
+from fedpact.fitting.stating import stated_uncertainty
+from fedpact.scenario import Money, Scenario, Uncertainty
+
+__all__ = ["Draws", "Fit", "Outlier", "Quality"]
+
+STRAY = 4.0  # standard deviations from which a measurement is an outlier
+FEWEST_DEGREES = 3.0  # below this, Student's t has no finite variance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """How well the curves fit.
+
+    Attributes
+    ----------
+    r_squared
+        The part of the variance between measurements that the fit explains; NaN if they are all alike.
+    chi_square_per_degree
+        Mean squared residual over its variance: near 1 if the noise is as large as it should be. Where the training
+        noise is fitted it makes up for what is missing, so this stays near 1.
+    rms
+        Root mean square of the residuals, in accuracy.
+    degrees
+        Measurements minus the parameters they paid for.
+    """
+
+    r_squared: float
+    chi_square_per_degree: float
+    rms: float
+    degrees: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlier:
+    """A measurement far from the fit: the row of its run, the agent, what was measured and what was expected."""
+
+    row: int
+    agent: str
+    accuracy: float
+    expected: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """Parameters that the data leaves possible: weights (count, n, n); beta, floors and ceilings (count, n)."""
+
+    weights: FloatArray
+    beta: FloatArray
+    floors: FloatArray
+    ceilings: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def values(self) -> FloatArray:
+        """(count, n): ceilings minus floors."""
+        return np.asarray(self.ceilings - self.floors)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """Estimates from observations; made by `fit`.
+
+    The floor is what a model knows without data. It adds the same to every outcome of an agent, so it does not move the
+    deal; the ceiling minus the floor is what a federation calls the agent's value.
+
+    Attributes
+    ----------
+    observations, family, signs
+        What was fitted, and how.
+    training_noise
+        Standard deviation between trainings on the same data, beyond the test set's.
+    degrees, chi_square
+        Measurements minus parameters, and the sum of squared residuals over their variances.
+    residuals, scaled_residuals
+        (runs, n): measured minus fitted, as they are and over their standard deviations; NaN where there is none.
+    spread
+        The Gaussian around the estimates.
+    weight_errors
+        (n, n): standard errors in the coordinates of `fedpact.fitting.spread`.
+    """
+
+    observations: Observations
+    family: str
+    signs: str
+    training_noise: float
+    noise_fitted: bool
+    degrees: float
+    chi_square: float
+    residuals: FloatArray
+    scaled_residuals: FloatArray
+    spread: Spread
+    weight_errors: FloatArray
+    has_test_sizes: bool
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+        return self.observations.names
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """(n, n): how useful the column's data is to the row."""
+        return frozen(self.spread.point.weights)
+
+    @cached_property
+    def beta(self) -> Any:
+        """The power law's exponent: a number, or one per agent if it is not shared; None for other families."""
+        if not CURVES[self.family].has_shape:
+            return None
+        numbers = np.exp(self.spread.point.curves[:, 0])
+        return float(numbers[0]) if self._is_shared(0) else frozen(numbers)
+
+    @cached_property
+    def floors(self) -> FloatArray:
+        """(n,): accuracy without data."""
+        return frozen(self.spread.point.curves[:, 1])
+
+    @cached_property
+    def ceilings(self) -> FloatArray:
+        """(n,): accuracy with all the data in the world."""
+        return frozen(self.spread.point.curves[:, 2])
+
+    @property
+    def values(self) -> FloatArray:
+        """(n,): ceilings minus floors."""
+        return frozen(self.ceilings - self.floors)
+
+    @cached_property
+    def standard_errors(self) -> Mapping[str, Any]:
+        """By name, in the shape of the estimate."""
+        curves = self.spread.curve_errors
+        own = self.spread.point.weights.diagonal()[:, None]
+        sizes = np.hypot(self.weights, own)
+        np.fill_diagonal(sizes, own)
+        errors: dict[str, Any] = {"weights": frozen(self.weight_errors * sizes)}
+        if self.beta is not None:
+            numbers = curves[:, 0] * self.beta
+            errors["beta"] = float(numbers[0]) if self._is_shared(0) else frozen(numbers)
+        errors |= {"floors": frozen(curves[:, 1]), "ceilings": frozen(curves[:, 2])}
+        errors["values"] = frozen(self.spread.log_range_errors * self.values)
+        return errors
+
+    def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
+        """Intervals that hold the truth with probability `level`, by name; the last axis is (lower, upper)."""
+        if not 0 < level < 1:
+            raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
+        width = self.quantile(0.5 + level / 2.0)
+        point, curves = self.spread.point, self.spread.curve_errors
+        found: dict[str, FloatArray] = {}
+        if self.beta is not None:
+            ends = np.exp(_ends(point.curves[:, 0], width * curves[:, 0]))
+            found["beta"] = frozen(ends[0] if self._is_shared(0) else ends)
+        found["weights"] = frozen(self._weight_intervals(width))
+        for place, label in ((1, "floors"), (2, "ceilings")):
+            found[label] = frozen(np.clip(_ends(point.curves[:, place], width * curves[:, place]), 0.0, 1.0))
+        ranges = np.exp(_ends(np.log(self.values), width * self.spread.log_range_errors))
+        found["values"] = frozen(np.minimum(ranges, 1.0))
+        return found
+
+    def quantile(self, probability: float) -> float:
+        """Of the standardised error: Student's t where the noise was estimated from the residuals, else normal."""
+        if self._noise_estimated:
+            return float(student.ppf(probability, max(self.degrees, 1.0)))
+        return float(norm.ppf(probability))
+
+    @cached_property
+    def quality(self) -> Quality:
+        """How well the curves fit."""
+        seen = self.observations.accuracies[self.observations.measured]
+        squares = float(np.nansum(self.residuals**2))
+        spread_of_seen = float(((seen - seen.mean()) ** 2).sum())
+        return Quality(
+            r_squared=1.0 - squares / spread_of_seen if spread_of_seen > 0 else float("nan"),
+            chi_square_per_degree=self.chi_square / self.degrees if self.degrees >= 1 else float("nan"),
+            rms=float(np.sqrt(squares / seen.size)),
+            degrees=float(self.degrees),
+        )
+
+    @cached_property
+    def indistinguishable(self) -> tuple[str, ...]:
+        """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
+        return indistinguishable(self.spread, self.names)
+
+    @cached_property
+    def outliers(self) -> tuple[Outlier, ...]:
+        """Measurements more than four standard deviations from the fit, the farthest first."""
+        sizes = np.nan_to_num(np.abs(self.scaled_residuals))
+        places = np.argwhere(sizes > STRAY)
+        order = np.argsort(-sizes[tuple(places.T)], kind="stable")
+        seen = self.observations
+        return tuple(
+            Outlier(
+                row=seen.rows[run],
+                agent=seen.names[agent],
+                accuracy=float(seen.accuracies[run, agent]),
+                expected=float(seen.accuracies[run, agent] - self.residuals[run, agent]),
+            )
+            for run, agent in places[order]
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know before trusting the numbers, in words."""
+        seen, notes = self.observations, []
+        free = int(self.spread.setting.free_local.sum() + self.spread.setting.free_shared.sum())
+        if (decided := self.spread.prior_traces()) >= 1.0:
+            notes.append(
+                f"{seen.n_measured} accuracies for {free} parameters: about {decided:.0f} of them rest on the prior "
+                f"(everybody's data is alike), not on the data"
+            )
+        if seen.left_out:
+            rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
+            notes.append(f"runs left out since a contribution is missing (write 0 for none): {rows}")
+        if not self.has_test_sizes:
+            notes.append("no test sizes given: all noise is estimated from the residuals")
+        if self.degrees < 1 and self.noise_fitted:
+            notes.append(
+                "too few accuracies to judge the noise of training; only that of the test sets is counted"
+                if self.has_test_sizes
+                else "too few accuracies to judge the noise; a standard deviation of 0.02 was assumed"
+            )
+        return tuple(notes)
+
+    def predict(self, contributions: ArrayLike) -> FloatArray:
+        """Fitted accuracies at contributions (n,) or (runs, n)."""
+        given = np.asarray(contributions, dtype=np.float64)
+        curve, _, _ = CURVES[self.family].evaluate(given @ self.weights.T, self.spread.point.curves[:, 0])
+        return np.asarray(self.floors + self.values * curve)
+
+    def draws(self, count: int = 400, rng: Any = None) -> Draws:
+        """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
+        generator, point, setting = np.random.default_rng(rng), self.spread.point, self.spread.setting
+        n_agents = setting.n_agents
+        noise = generator.standard_normal((count, n_agents * (n_agents + 4) + 3))
+        if self._noise_estimated:
+            degrees = max(self.degrees, FEWEST_DEGREES)
+            noise *= np.sqrt(degrees / generator.chisquare(degrees, (count, 1)))
+        local, shared = self.spread.steps(noise)
+        ratios = point.ratios + local[:, :, 1 : 1 + n_agents]
+        ratios = ratios if setting.signed else np.maximum(ratios, 0.0)
+        curves = point.curves + local[:, :, -3:] + shared[:, None, :]
+        curves = np.where(setting.known, point.curves, np.clip(curves, LOWEST_CURVE, HIGHEST_CURVE))
+        floors = np.minimum(curves[:, :, 1], curves[:, :, 2] - LEAST_RANGE)
+        return Draws(
+            weights=np.exp(point.scales + local[:, :, 0])[:, :, None] * ratios,
+            beta=np.exp(curves[:, :, 0]),
+            floors=floors,
+            ceilings=curves[:, :, 2],
+        )
+
+    def federation(self, *, costs: Any, caps: Any = np.inf, worth: Any = 1.0) -> Federation:
+        """The federation of the estimates.
+
+        Parameters
+        ----------
+        costs, caps
+            As `Federation` takes them; they are not in the data.
+        worth
+            What a unit of accuracy (from 0 to 1) is worth, a number or one per agent.
+        """
+        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
+        curve = CURVES[self.family]
+        shape = self.beta if curve.has_shape else 1.0
+        return Federation(
+            self.weights,
+            costs=costs,
+            caps=caps,
+            payoff=curve.made(shape),
+            names=self.names,
+            values=rates * self.values,
+        )
+
+    def uncertainty(self, *, worth: Any = 1.0) -> Uncertainty:
+        """The uncertainty of that federation, as a scenario carries it."""
+        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
+        degrees = max(self.degrees, FEWEST_DEGREES)
+        wider = float(np.sqrt(degrees / (degrees - 2.0))) if self._noise_estimated else 1.0
+        return stated_uncertainty(self.spread, rates, signs=self.signs, wider=wider)
+
+    def scenario(
+        self,
+        *,
+        costs: Any,
+        caps: Any = np.inf,
+        worth: Any = 1.0,
+        title: str = "",
+        description: str = "",
+        money: Money | None = None,
+    ) -> Scenario:
+        """The federation with its uncertainty, to save with `save_scenario`."""
+        return Scenario(
+            federation=self.federation(costs=costs, caps=caps, worth=worth),
+            title=title,
+            description=description,
+            money=money,
+            uncertainty=self.uncertainty(worth=worth),
+        )
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Measured against fitted, and the curves with their bands, on `figure` or a new one; needs matplotlib."""
+        from fedpact.plots.fits import plot_fit  # noqa: PLC0415 - optional dependency
+
+        return plot_fit(self, figure=figure)
+
+    @property
+    def _noise_estimated(self) -> bool:
+        return self.noise_fitted and self.training_noise > 0
+
+    def _is_shared(self, part: int) -> bool:
+        return bool(self.spread.setting.shared[part])
+
+    def _weight_intervals(self, width: float) -> FloatArray:
+        own = self.weights.diagonal()[:, None]
+        every = np.arange(len(self.names))
+        with np.errstate(over="ignore"):  # what the data says nothing of, without a prior, may be anything
+            ends = own[:, :, None] * np.sinh(_ends(np.arcsinh(self.weights / own), width * self.weight_errors))
+            ends[every, every] = own * np.exp(_ends(np.zeros(len(self.names)), width * self.weight_errors.diagonal()))
+        return ends if self.signs == "any" else np.maximum(ends, 0.0)
+
+    def __repr__(self) -> str:
+        seen = self.observations
+        return (
+            f"Fit({self.family}, {counted(seen.n_agents, 'agent')}, {seen.n_measured} accuracies of "
+            f"{counted(seen.n_runs, 'run')}, "
+            f"rms {self.quality.rms:.3g})"
+        )
+
+
+def _ends(middle: FloatArray, reach: FloatArray) -> FloatArray:
+    return np.stack([middle - reach, middle + reach], axis=-1)

@@ -1,0 +1,181 @@
+"""A CSV file of runs: one row is one run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`.
+
+    contributions.North,contributions.South,accuracy.North,accuracy.South,test_size.North
+    100,0,0.71,,1000
+    100,50,0.78,0.74,1000
+
+Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import InvalidInput
+from fedpact.files import located, read_text, shown
+from fedpact.fitting.observations import Observations
+
+__all__ = ["CONTRIBUTIONS", "read_runs", "runs_text"]
+
+CONTRIBUTIONS, ACCURACY, TEST_SIZE = "contributions", "accuracy", "test_size"
+KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
+RULES = {
+    CONTRIBUTIONS: "a number of samples, at least 0",
+    ACCURACY: "a number between 0 and 1",
+    TEST_SIZE: "a number of samples, at least 1",
+}
+EXPECTED = "contributions.NAME, accuracy.NAME and test_size.NAME"
+
+
+@dataclass(frozen=True)
+class _Column:
+    place: int
+    label: str
+    kind: str
+    name: str
+
+
+def read_runs(path: Path) -> Observations:
+    """The observations in a CSV file."""
+    with located(str(path)):
+        if path.suffix.lower() != ".csv":
+            raise InvalidInput(f"the file's name must end in .csv, got {shown(path.name)}")
+        rows = _cells(read_text(path))
+        head_row, head = next(rows, (0, []))
+        if not head:
+            raise InvalidInput("the file has no rows")
+        columns = _columns(head, head_row)
+        names = [column.name for column in columns if column.kind == CONTRIBUTIONS]
+        numbers, places = _numbers(rows, columns, len(head))
+        if not places:
+            raise InvalidInput("the file has a head but no runs; write one row per run below it")
+        given, accuracies, sizes = (_part(numbers, columns, kind, names) for kind in KINDS)
+        return Observations.checked(given, accuracies, sizes, names, places)
+
+
+def runs_text(
+    names: Sequence[str], contributions: FloatArray, *, test_sizes: Sequence[float] | None = None, head: bool = True
+) -> str:
+    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    kinds = KINDS if test_sizes is not None else KINDS[:2]
+    if head:
+        writer.writerow([f"{kind}.{name}" for kind in kinds for name in names])
+    sizes = [f"{size:.10g}" for size in test_sizes or ()]
+    for run in contributions:
+        writer.writerow([*(f"{given:.10g}" for given in run), *[""] * len(names), *sizes])
+    return out.getvalue()
+
+
+def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, numbered from 1."""
+    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
+    try:
+        for row, cells in enumerate(reader, start=1):
+            if any(map(str.strip, cells)):
+                yield row, cells
+    except csv.Error as error:
+        raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
+
+
+def _columns(head: Sequence[str], row: int) -> list[_Column]:
+    """The columns by what they hold; contributions say who the agents are."""
+    columns = [_column(place, cell.strip(), row) for place, cell in enumerate(head)]
+    seen: set[str] = set()
+    for column in columns:
+        if column.label in seen:
+            raise InvalidInput(f"row {row}, column {shown(column.label)}: the column appears twice; keep one of them")
+        seen.add(column.label)
+    names = [column.name for column in columns if column.kind == CONTRIBUTIONS]
+    if not names:
+        raise InvalidInput(f"row {row}: there is no column contributions.NAME; a head has the columns {EXPECTED}")
+    for column in columns:
+        if column.name not in names:
+            raise InvalidInput(
+                f"row {row}, column {shown(column.label)}: there is no column {CONTRIBUTIONS}.{column.name}; "
+                f"{_nearest(column.name, names, 'agents are')}"
+            )
+    for name in names:
+        if f"{ACCURACY}.{name}" not in seen:
+            raise InvalidInput(
+                f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to agent "
+                f'"{name}"; test the model of at least one run on its data, or leave the agent out'
+            )
+    return columns
+
+
+def _column(place: int, label: str, row: int) -> _Column:
+    kind, _, name = label.partition(".")
+    if kind.strip() not in KINDS or not name.strip():
+        given = "the cell is empty" if not label else "the column is unknown"
+        named = [f"{known}.{name}" if name.strip() else f"{known}.NAME" for known in KINDS]
+        raise InvalidInput(
+            f"row {row}, column {shown(label) if label else place + 1}: {given}; "
+            f"{_nearest(label, named, 'columns are')}"
+        )
+    return _Column(place, label, kind.strip(), name.strip())
+
+
+def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(known)}"
+
+
+def _numbers(
+    rows: Iterable[tuple[int, list[str]]], columns: Sequence[_Column], width: int
+) -> tuple[list[list[float]], list[int]]:
+    numbers, places = [], []
+    for row, cells in rows:
+        if len(cells) != width:
+            raise InvalidInput(f"row {row} must have {width} cells like the head, got {len(cells)}")
+        numbers.append([_number(cell, row, column) for cell, column in zip(cells, columns, strict=True)])
+        places.append(row)
+    return numbers, places
+
+
+def _number(cell: str, row: int, column: _Column) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        if not cell.strip():
+            return math.nan
+        raise _refused(cell, row, column) from None
+    if math.isnan(number):
+        return number
+    lowest = 1.0 if column.kind == TEST_SIZE else 0.0
+    if not lowest <= number < math.inf or (column.kind == ACCURACY and number > 1):
+        raise _refused(cell, row, column)
+    return number
+
+
+def _refused(cell: str, row: int, column: _Column) -> InvalidInput:
+    hint = ""
+    if column.kind == ACCURACY:
+        percent = cell.strip().removesuffix("%")
+        try:
+            hint = "; divide percentages by 100" if 1 < float(percent) <= 100 or percent != cell.strip() else ""
+        except ValueError:
+            hint = ""
+    return InvalidInput(
+        f"row {row}, column {shown(column.label)} must be {RULES[column.kind]}, got {shown(cell)}{hint}"
+    )
+
+
+def _part(numbers: list[list[float]], columns: Sequence[_Column], kind: str, names: Sequence[str]) -> FloatArray:
+    """One kind of column as a matrix, in the order of the names; NaN where there is no such column."""
+    table = np.array(numbers)
+    part = np.full((table.shape[0], len(names)), np.nan)
+    for column in columns:
+        if column.kind == kind:
+            part[:, names.index(column.name)] = table[:, column.place]
+    return part

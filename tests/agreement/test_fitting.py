@@ -1,0 +1,153 @@
+"""Fits against the truth they were simulated from, and against a general least-squares solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+import fedpact as fp
+from unit.fitting.planted import Planted, planted
+
+LEVEL = 0.9
+
+
+def scores(log: Planted, found: fp.Fit) -> dict[str, float]:
+    ends = found.intervals(LEVEL)
+
+    def held(name: str, truth: object) -> float:
+        return float(((ends[name][..., 0] <= truth) & (truth <= ends[name][..., 1])).mean())
+
+    known = log.weights > 0
+    return {
+        "beta covered": held("beta", log.beta),
+        "weights covered": held("weights", log.weights),
+        "floor covered": held("floors", log.floor),
+        "ceiling covered": held("ceilings", log.ceiling),
+        "beta error": abs(found.beta / log.beta - 1.0),
+        "weight error": float(np.median(np.abs(found.weights[known] / log.weights[known] - 1.0))),
+    }
+
+
+def over(seeds: range, options: dict | None = None, **changes) -> dict[str, np.ndarray]:
+    logs = [planted(seed, **changes) for seed in seeds]
+    rows = [scores(log, fp.fit(log.observations, **options or {})) for log in logs]
+    return {key: np.array([row[key] for row in rows]) for key in rows[0]}
+
+
+def test_planted_parameters_are_recovered() -> None:
+    found = over(range(24))
+    assert np.median(found["beta error"]) < 0.05
+    assert np.median(found["weight error"]) < 0.15
+    # 600 weights in correlated groups of 25, and 24 betas: wide enough for five standard errors.
+    assert 0.82 < found["weights covered"].mean() < 0.97
+    assert found["beta covered"].mean() > 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"training_noise": 0.02},
+        {"say_size": False},
+        {"useless": 0.3},
+        {"n_runs": 20},
+        {"floor": 0.0, "ceiling": 1.0, "beta": 0.3},
+    ],
+    ids=["test sets", "training noise", "sizes unknown", "useless data", "few runs", "the paper's curve"],
+)
+def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
+    found = over(range(1000, 1300), **changes)
+    assert 0.85 <= found["weights covered"].mean() <= 0.95
+    # 300 betas: a standard error of 1.7 %, so the bounds of the claim are widened by three.
+    assert found["beta covered"].mean() >= 0.80
+    covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
+    assert 0.85 <= np.mean(covered) <= 0.98
+
+
+@pytest.mark.slow
+def test_beta_and_weights_are_as_close_as_promised() -> None:
+    found = over(range(2000, 2300))
+    assert np.median(found["beta error"]) < 0.05
+    assert np.median(found["weight error"]) < 0.15
+    known = over(range(2000, 2100), {"floor": 0.1, "ceiling": 0.95})
+    assert np.quantile(known["beta error"], 0.95) < 0.05
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_general_solver_finds_the_same(seed: int) -> None:
+    log = planted(seed, n_agents=3, n_runs=40)
+    found = fp.fit(log.observations, prior=0.0, training_noise=0.0)
+    deviations = np.sqrt(found.predict(log.contributions) * (1.0 - found.predict(log.contributions)) / 1000.0)
+
+    def residuals(numbers: np.ndarray) -> np.ndarray:
+        weights, (beta, floor, ceiling) = np.exp(numbers[:9]).reshape(3, 3), numbers[9:]
+        predicted = floor + (ceiling - floor) * (1.0 - (1.0 + log.contributions @ weights.T) ** -beta)
+        return ((log.accuracies - predicted) / deviations).ravel()
+
+    start = np.concatenate([np.full(9, np.log(0.02)), [0.5, 0.05, 0.98]])
+    other = least_squares(residuals, start, x_scale="jac", xtol=1e-12, ftol=1e-12, gtol=1e-12, max_nfev=5000)
+    # The curve's weak prior and the refreshed variances move the estimate by a small part of its standard error.
+    errors = found.standard_errors
+    assert abs(found.beta - other.x[9]) < 0.3 * errors["beta"]
+    assert (np.abs(found.weights - np.exp(other.x[:9]).reshape(3, 3)) < 0.4 * errors["weights"]).all()
+
+
+def test_a_thousand_runs_of_twenty_agents_with_gaps() -> None:
+    log = planted(0, n_agents=20, n_runs=1000, largest=300.0)
+    seen = log.accuracies.copy()
+    seen[np.random.default_rng(1).random(seen.shape) < 0.3] = np.nan
+    found = fp.fit(replace(log, accuracies=seen).observations)
+    assert abs(found.beta / log.beta - 1.0) < 0.1
+    assert np.median(np.abs(found.weights / log.weights - 1.0)) < 0.25
+
+
+@pytest.mark.slow
+def test_ten_thousand_runs_of_fifty_agents() -> None:
+    log = planted(0, n_agents=50, n_runs=10_000, largest=300.0)
+    found = fp.fit(log.observations)
+    result = scores(log, found)
+    assert result["beta error"] < 0.05
+    assert result["weight error"] < 0.15
+    # All weights share the error of beta and the ceiling, so they are covered or missed together.
+    assert result["weights covered"] > 0.8
+
+
+@pytest.mark.slow
+def test_suggested_runs_settle_more_than_random_ones() -> None:
+    """Runs are made up from the truth; what counts is how wide the gains' intervals are afterwards."""
+    ratios = []
+    for seed in range(12):
+        log = planted(seed, n_agents=3, n_runs=9)
+        fitted = fp.fit(log.observations)
+        largest = log.contributions.max(axis=0)
+        rng = np.random.default_rng(seed)
+        chosen = np.array([each.contributions for each in fp.suggest(fitted, 4, costs=0.0005, caps=largest)])
+        chance = rng.uniform(0.0, largest, (4, 3))
+        ratios.append([_width(log, extra, rng) for extra in (chosen, chance)])
+    suggested, random = np.array(ratios).T
+    assert np.exp(np.log(suggested / random).mean()) < 0.95
+
+
+def _width(log: Planted, extra: np.ndarray, rng: np.random.Generator) -> float:
+    true = log.floor + (log.ceiling - log.floor) * (1.0 - (1.0 + extra @ log.weights.T) ** -log.beta)
+    given = np.vstack([log.contributions, extra])
+    seen = np.vstack([log.accuracies, rng.binomial(1000, true) / 1000])
+    found = fp.fit(fp.Observations.of(given, seen, 1000), training_noise=0.0)
+    caps = log.contributions.max(axis=0)
+    compared = fp.compare(
+        found.federation(costs=0.0005, caps=caps),
+        [fp.ExternalityMechanism(), fp.ShapleyMechanism()],
+        uncertainty=found.uncertainty(),
+        draws=200,
+    )
+    return float(
+        sum(
+            np.ptp(outlook.interval(field), axis=1).sum()
+            for outlook in compared.uncertainty.values()
+            for field in ("ir_gaps", "payments")
+        )
+    )

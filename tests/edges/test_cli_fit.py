@@ -1,0 +1,218 @@
+"""`fedpact fit`: what it writes and says, what it refuses, and what `compare` makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import fedpact as fp
+from fedpact.scenario import schema
+from unit.fitting.planted import planted
+
+NAMES = ["North", "South", "East"]
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return planted(2, n_agents=3, n_runs=30).write(tmp_path / "runs.csv", NAMES)
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    return planted(2, n_agents=3, n_runs=5).write(tmp_path / "few.csv", NAMES)
+
+
+# what it says
+
+
+def test_tables_on_the_terminal(run, runs: Path) -> None:
+    result = run("fit", runs)
+    assert result.code == 0
+    assert result.err == ""
+    for words in (
+        "3 agents, 90 accuracies of 30 runs",
+        "beta floor ceiling",
+        "Weights: how useful",
+        "rms 0.0",
+        "R² 0.9",
+    ):
+        assert words in result.words
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_json_has_the_names_of_the_scenario(run, runs: Path) -> None:
+    record = run("fit", runs, "--json").record
+    found = fp.fit(fp.Observations.from_csv(runs))
+    assert record["agents"] == NAMES
+    assert record["beta"] == pytest.approx(found.beta)
+    np.testing.assert_allclose(record["weights"], found.weights)
+    low, high = record["intervals"]["beta"]
+    assert low < record["beta"] < high
+    assert np.array(record["intervals"]["weights"]).shape == (3, 3, 2)
+    assert record["level"] == 0.9
+    assert set(record["quality"]) == {"r_squared", "chi_square_per_degree", "rms", "degrees"}
+    assert record["suggestions"] == []
+    assert record["files"] == []
+
+
+def test_few_runs_say_that_the_prior_decides(run, tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text(
+        "contributions.A,contributions.B,accuracy.A,accuracy.B\n10,20,0.4,0.5\n5,,0.3,0.3\n", encoding="utf-8"
+    )
+    result = run("fit", path)
+    assert result.code == 0
+    for words in (
+        "rest on the prior",
+        "runs left out since a contribution is missing (write 0 for none): 3",
+        "a standard deviation of 0.02 was assumed",
+        "The data cannot tell apart",
+    ):
+        assert words in result.words
+
+
+def test_markup_in_names_is_shown_as_it_is(run, tmp_path: Path) -> None:
+    path = planted(0, n_agents=2, n_runs=10).write(tmp_path / "r.csv", ["[bold]A[/bold]", "B :smile:"])
+    result = run("fit", path, "--suggest", "1")
+    assert result.code == 0
+    assert "[bold]A[/bold]" in result.out
+    assert ":smile:" in result.out
+
+
+# what it writes
+
+
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_the_scenario_loads_validates_and_carries_the_uncertainty(run, runs: Path, tmp_path: Path, suffix: str) -> None:
+    result = run("fit", runs, "-o", f"s.{suffix}", "--cost", "0.0005", "--cap", "North=50")
+    assert result.code == 0
+    assert "placeholder" not in result.out
+    scenario = fp.load_scenario(tmp_path / f"s.{suffix}")
+    assert scenario.federation.agent_names == tuple(NAMES)
+    assert scenario.federation.caps[0] == 50.0
+    assert scenario.federation.caps[1] == pytest.approx(fp.Observations.from_csv(runs).contributions[:, 1].max())
+    assert scenario.uncertainty is not None
+    if suffix == "json":
+        Draft202012Validator(schema()).validate(json.loads((tmp_path / "s.json").read_text(encoding="utf-8")))
+
+
+def test_without_costs_a_placeholder_is_used_and_called_that(run, runs: Path, tmp_path: Path) -> None:
+    result = run("fit", runs, "-o", "s.toml")
+    assert result.code == 0
+    assert "Costs are a placeholder" in result.words
+    assert "placeholders" in fp.load_scenario(tmp_path / "s.toml").description
+
+
+def test_terms_from_another_scenario(run, runs: Path, tmp_path: Path) -> None:
+    order = ["East", "North", "South"]
+    other = fp.Federation(np.eye(3), costs=[0.3, 0.1, 0.2], caps=[3, 1, 2], payoff=fp.PowerLaw(0.1), names=order)
+    fp.save_scenario(fp.Scenario(federation=other, money=fp.Money("EUR", 500.0)), tmp_path / "terms.toml")
+    assert run("fit", runs, "-o", "s.toml", "--like", "terms.toml", "--cap", "South=7").code == 0
+    made = fp.load_scenario(tmp_path / "s.toml")
+    np.testing.assert_array_equal(made.federation.costs.linear, [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(made.federation.caps, [1.0, 7.0, 3.0])
+    assert made.money == fp.Money("EUR", 500.0)
+    assert "there is no agent" in run("fit", runs, "--like", "hospitals").err
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_pictures(run, few: Path, tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("matplotlib")
+    result = run("fit", few, "--plot", f"p.{suffix}")
+    assert result.code == 0
+    assert (tmp_path / f"p.{suffix}").stat().st_size > 1000
+
+
+def test_suggestions_with_rows_to_fill_in(run, few: Path, tmp_path: Path) -> None:
+    result = run("fit", few, "--suggest", "2", "--cost", "0.0005", "--cap", "100")
+    assert result.code == 0
+    assert "Train next" in result.out
+    lines = result.out.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("contributions.North"))
+    assert len(lines[start + 1 : start + 3]) == 2
+    filled = "\n".join(
+        [lines[start], *(line.replace(",,,,", ",0.5,0.5,0.5,") for line in lines[start + 1 : start + 3])]
+    )
+    (tmp_path / "next.csv").write_text(filled + "\n", encoding="utf-8")
+    made = fp.Observations.from_csv(tmp_path / "next.csv")
+    assert made.contributions.max() <= 100.0
+    record = run("fit", few, "--suggest", "2", "--cost", "0.0005", "--cap", "100", "--json").record
+    np.testing.assert_allclose([each["contributions"] for each in record["suggestions"]], made.contributions)
+
+
+def test_the_same_seed_suggests_the_same(run, few: Path) -> None:
+    first, second = (run("fit", few, "--suggest", "2", "--seed", "4", "--json").record for _ in range(2))
+    assert first == second
+
+
+def test_compare_shows_how_sure_the_deal_is(run, few: Path, tmp_path: Path) -> None:
+    assert run("fit", few, "-o", "s.toml", "--cost", "0.0005").code == 0
+    result = run("compare", "s.toml", "-m", "externality", "-m", "shapley", "--draws", "30", "--html", "r.html")
+    assert result.code == 0
+    for words in ("Externality under uncertainty: 90 % intervals from 30 draws", "leaves", "keeps with 95 %"):
+        assert words in result.words
+    assert 'id="uncertainty"' in (tmp_path / "r.html").read_text(encoding="utf-8")
+    record = run("compare", "s.toml", "-m", "externality", "--draws", "30", "--seed", "1", "--json").record
+    entry = record["uncertainty"]["externality"]
+    assert entry["draws"] + entry["unsolved_draws"] == 30
+    assert len(entry["keeping_endowments"]) == 3
+    plain = run("compare", "hospitals", "-m", "externality", "--json").record
+    assert "uncertainty" not in plain
+
+
+# what it refuses
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--signs", "both"], "signs must be one of positive, any, got 'both'"),
+        (["--family", "log"], "family must be one of power-law, exponential, michaelis"),
+        (["--shared", "beta,flor"], "shared must be among beta, floor, ceiling, got 'flor'"),
+        (["-o", "s.yaml"], "s.yaml: the file's name must end in .toml or .json"),
+        (["-o", "no/such/s.toml"], "there is no such folder"),
+        (["--plot", "p.gif"], "a picture's name must end in"),
+        (["--cost", "cheap"], "--cost must be a number or NAME=NUMBER, got 'cheap'"),
+        (["--cost", "0"], "--cost must be positive, got '0'"),
+        (["--cost", "nan"], "--cost must be positive, got 'nan'"),
+        (["--cost", "West=1"], '--cost: there is no agent "West"; agents are North, South, East'),
+        (["--cost", "North=1"], '--cost must say a number for agent "South" too, or one for all'),
+        (["--cap", "-1"], "--cap must be at least zero, got '-1'"),
+    ],
+)
+def test_bad_options_are_told_in_one_line(run, few: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = run("fit", few, *arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert result.out == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"few.csv"}
+
+
+def test_malformed_logs_name_file_row_and_column(run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text("contributions.A,accuracy.A\n1,0.5\n2,93.5\n", encoding="utf-8")
+    result = run("fit", path)
+    assert result.code == 2
+    assert f"{path}: row 3, column 'accuracy.A' must be a number between 0 and 1, got '93.5'" in result.err
+    assert run("fit", tmp_path / "none.csv").code == 2
+
+
+def test_what_cannot_be_written_leaves_what_was_there(run, few: Path, tmp_path: Path, monkeypatch) -> None:
+    assert run("fit", few, "-o", "s.toml").code == 0
+    before = (tmp_path / "s.toml").read_bytes()
+
+    def broken(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", broken)
+    result = run("fit", few, "-o", "s.toml", "--cost", "0.5")
+    assert result.code == 2
+    assert "disk full" in result.err
+    assert (tmp_path / "s.toml").read_bytes() == before
