@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, print_json, read_scenario
-from fedpact.cli.recomputing import RECOMPUTED, Recomputed, check_transcript, recomputed, show_recomputed
+from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
+from fedpact.cli.recomputing import RECOMPUTED, check_transcript, recomputed, show_recomputed
 from fedpact.cli.solve import show_certificates
 from fedpact.errors import InvalidInput
+from fedpact.ledger import is_ledger
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.transcript import read_transcript
 from fedpact.outcome import Outcome
 from fedpact.properties import Claim
-from fedpact.records import TRANSCRIPT, outcome_record, read_deal
+from fedpact.records import TRANSCRIPT, deal_record, outcome_record, read_deal, stated_numbers
 from fedpact.scenario import Scenario
 
 __all__ = ["check"]
@@ -29,8 +33,8 @@ def check(
     deal: Annotated[
         Path | None,
         typer.Argument(
-            help="A deal written by `fedpact solve --json`, or a transcript (.jsonl) of `fedpact negotiate`; solved "
-            "anew if not given."
+            help="A deal written by `fedpact solve --json`, a transcript (.jsonl) of `fedpact negotiate`, or a ledger; "
+            "solved anew if not given."
         ),
     ] = None,
     name: Annotated[
@@ -44,12 +48,14 @@ def check(
 ) -> None:
     """Check a deal against its certificates: by default what its mechanism promises by design.
 
-    A transcript in place of the scenario: is the deal it states the one its exchanges come to?
+    A transcript in place of the scenario: is the deal it states the one its exchanges come to? A ledger: does its
+    chain hold, and everything in it agree?
     """
     if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT:
         if name or claims:
             raise InvalidInput("claims need the scenario: fedpact check SCENARIO TRANSCRIPT")
-        failed = check_transcript(Path(scenario), as_json=as_json)
+        check_file = check_ledger if is_ledger(Path(scenario)) else check_transcript
+        failed = check_file(Path(scenario), as_json=as_json)
     else:
         failed = _check_deal(read_scenario(scenario), deal, name, claims, as_json=as_json)
     if failed:
@@ -60,18 +66,27 @@ def _check_deal(
     scenario: Scenario, deal: Path | None, name: str | None, claims: list[str] | None, *, as_json: bool
 ) -> list[str]:
     """The claims that fail."""
-    negotiation = recomputed(read_transcript(deal)) if deal is not None and deal.suffix.lower() == TRANSCRIPT else None
-    outcome, promised = _negotiated(scenario, negotiation, name) if negotiation else _outcome(scenario, deal, name)
+    recorded = deal is not None and deal.suffix.lower() == TRANSCRIPT
+    ledger = ledger_with_deal(deal) if deal is not None and recorded and is_ledger(deal) else None
+    negotiation = recomputed(read_transcript(deal)) if deal is not None and recorded and not ledger else None
+    said = deal_record(negotiation.deal) if negotiation else ledger.deal if ledger else None
+    if said is not None:
+        outcome, promised = _negotiated(scenario, deal, said, name)
+    else:
+        outcome, promised = _outcome(scenario, deal, name)
     held_to = _claims(claims) if claims else promised
     broken = [claim for claim in held_to if not outcome.certificates[claim].holds]
-    failed = list(dict.fromkeys([*broken, *(negotiation.failed if negotiation else [])]))
+    apart = negotiation.failed if negotiation else ledger.failed if ledger else []
+    failed = list(dict.fromkeys([*broken, *apart]))
     if as_json:
-        checked = [*held_to, *([RECOMPUTED] if negotiation else [])]
+        checked = [*held_to, *([RECOMPUTED] if negotiation else []), *(ledger.findings if ledger else [])]
         print_json(outcome_record(outcome) | {"checked": checked, "failed": failed})
         return failed
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {outcome.mechanism}\n")
     if negotiation:
         show_recomputed(negotiation)
+    if ledger:
+        show_findings(ledger)
     show_certificates(outcome)
     console.print(f"\nHeld to: {', '.join(held_to)}")
     for claim in broken:
@@ -91,18 +106,20 @@ def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[O
     return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
 
 
-def _negotiated(scenario: Scenario, found: Recomputed, name: str | None) -> tuple[Outcome, tuple[Claim, ...]]:
-    """The deal the exchanges come to, among those who were at the table to the end."""
-    deal, names = found.deal, list(scenario.federation.agent_names)
-    if sorted(deal.agents) != sorted(names):
+def _negotiated(
+    scenario: Scenario, path: Path | None, deal: Mapping[str, Any], name: str | None
+) -> tuple[Outcome, tuple[Claim, ...]]:
+    """The deal on record, among those who were at the table to the end."""
+    agents, names = list(deal["agents"]), list(scenario.federation.agent_names)
+    if sorted(agents) != sorted(names):
         raise InvalidInput(
-            f"{found.transcript.path}: agents must be those of the scenario ({', '.join(names)}), "
-            f"got {', '.join(deal.agents)}"
+            f"{path}: agents must be those of the scenario ({', '.join(names)}), got {', '.join(map(str, agents))}"
         )
-    rules = mechanism_named(name or "externality")
-    there = deal.members
-    federation = scenario.federation.take([names.index(deal.agents[place]) for place in there])
-    return rules.outcome_at(federation, deal.contributions[there], deal.payments[there]), tuple(rules.claims)
+    rules = mechanism_named(name or str(deal.get("mechanism") or "externality"))
+    there = [place for place, agent in enumerate(agents) if agent not in (deal.get("excluded") or {})]
+    federation = scenario.federation.take([names.index(agents[place]) for place in there])
+    contributions, payments = (np.array(part)[there] for part in stated_numbers(deal, len(agents)))
+    return rules.outcome_at(federation, contributions, payments), tuple(rules.claims)
 
 
 def _claims(given: list[str]) -> tuple[Claim, ...]:

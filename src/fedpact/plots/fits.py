@@ -88,7 +88,8 @@ def _draw_curve(ax: Any, fit: Fit, agent: int) -> None:
     places = np.linspace(0.0, max(float(reached.max()), 1.0), POINTS)
     middle, errors = fit.spread.curve_bands(agent, places * own)
     reach = fit.quantile(0.5 + LEVEL / 2.0) * errors
-    ax.fill_between(places, middle - reach, middle + reach, color=GOOD, alpha=0.25, linewidth=0)
+    low, high = np.clip(middle - reach, 0.0, 1.0), np.clip(middle + reach, 0.0, 1.0)
+    ax.fill_between(places, low, high, color=GOOD, alpha=0.25, linewidth=0)
     ax.plot(places, middle, color=GOOD, linewidth=1.2)
     step = -(-int(used.sum()) // MOST_DOTS)
     ax.plot(reached[::step], seen.accuracies[used, agent][::step], "o", color=INK, markersize=2.5, alpha=0.6)

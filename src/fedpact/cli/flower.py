@@ -1,0 +1,59 @@
+"""`fedpact flower`: apps, certificates and keys for negotiating, training and settling on Flower."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, print_json, read_scenario
+from fedpact.errors import InvalidInput
+
+__all__ = ["flower"]
+
+flower = typer.Typer(name="flower", help="Run a deal between real nodes, on Flower.", no_args_is_help=True)
+
+
+@flower.command()
+def new(
+    folder: Annotated[Path, typer.Argument(help="The folder to make.", metavar="DIR")],
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
+    ] = DEFAULT_EXAMPLE,
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of training.", min=1)] = 3,
+    samples_per_unit: Annotated[
+        float, typer.Option("--samples-per-unit", help="Samples in a unit of contribution.")
+    ] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Write a ready Flower app for a scenario, and a private file for each of its agents."""
+    from fedpact.flower.new import write_app  # noqa: PLC0415 - optional dependency
+
+    if not 0.0 < samples_per_unit < float("inf"):
+        raise InvalidInput(f"--samples-per-unit must be positive, got {samples_per_unit}")
+    written = write_app(folder, read_scenario(scenario), rounds=rounds, samples_per_unit=samples_per_unit)
+    if as_json:
+        print_json({"path": str(folder), "files": [str(path) for path in written]})
+    else:
+        typer.echo(f"{folder} written; {folder / 'README.md'} says how to run it: flwr run {folder / 'app'} ...")
+
+
+@flower.command()
+def keys(
+    folder: Annotated[Path, typer.Argument(help="The folder to write to.", metavar="DIR")],
+    host: Annotated[
+        str, typer.Option("--host", help="The name or address by which nodes reach the SuperLink.", metavar="HOST")
+    ] = "127.0.0.1",
+    nodes: Annotated[int, typer.Option("--nodes", help="Make keys for so many nodes, for a rehearsal.", min=0)] = 0,
+    days: Annotated[int, typer.Option("--days", help="How long certificates are valid.", min=1, max=3650)] = 365,
+    as_json: AsJson = False,
+) -> None:
+    """Make the SuperLink's certificate, an authority that signs it, and keys for nodes."""
+    from fedpact.flower.keys import write_keys  # noqa: PLC0415 - optional dependency
+
+    written = write_keys(folder, host=host, nodes=nodes, days=days)
+    if as_json:
+        print_json({"path": str(folder), "files": [str(path) for path in written]})
+    else:
+        typer.echo(f"{len(written)} files written to {folder}; those that end in .key are secret")

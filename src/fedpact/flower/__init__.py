@@ -1,0 +1,22 @@
+"""fedpact on Flower: negotiate, train and settle between nodes, from a simulation to several organisations.
+
+* `server_app` and `client_app` make a whole app; `fedpact flower new` writes one.
+* `UnderDeal` puts any strategy under a deal, `keep_deal` and `agreed_samples` go with it on the nodes.
+
+It needs Flower: `pip install "fedpact[flower]"`.
+"""
+
+from fedpact.errors import MissingExtra
+
+try:
+    import flwr  # noqa: F401 - said once here for all modules
+except ImportError as error:
+    raise MissingExtra("Flower support", "flower") from error
+
+from fedpact.flower.learner import Evaluation, Learner
+from fedpact.flower.mods import agreed_samples, keep_deal
+from fedpact.flower.node import client_app
+from fedpact.flower.server import server_app
+from fedpact.flower.strategy import Lost, UnderDeal
+
+__all__ = ["Evaluation", "Learner", "Lost", "UnderDeal", "agreed_samples", "client_app", "keep_deal", "server_app"]

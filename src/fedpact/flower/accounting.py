@@ -1,0 +1,77 @@
+"""From terms and samples used to money and entries of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedpact.errors import InvalidInput
+from fedpact.flower.terms import Terms
+from fedpact.ledger import Ledger
+from fedpact.ledger.audit import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.records import jsonable
+from fedpact.scenario import Money
+from fedpact.settlement import Settlement, settle
+
+__all__ = ["settled", "settlement_entry", "trained_entry", "write_account"]
+
+DECIMALS = 2
+PAYOFF = "payoff"
+PAYOFF_DECIMALS = 9  # of payments that are settled in units of payoff
+
+
+def settled(terms: Terms, money: Money | None, *, decimals: int | None = None) -> Settlement:
+    """The payments agreed, in the smallest unit of money, or of payoff where that is not worth any."""
+    usual = DECIMALS if money else PAYOFF_DECIMALS
+    return settle(
+        terms.payments,
+        names=terms.agents,
+        currency=money.currency if money else PAYOFF,
+        per_payoff=money.per_payoff if money else 1.0,
+        decimals=usual if decimals is None else decimals,
+    )
+
+
+def trained_entry(terms: Terms, samples: Mapping[str, Sequence[int]], **more: Any) -> dict[str, Any]:
+    """What was used, by agent and round, beside what was agreed."""
+    return {
+        "agreed": dict(terms.samples),
+        "samples": {name: list(used) for name, used in samples.items()},
+        "samples_per_unit": terms.samples_per_unit,
+        **jsonable(more),
+    }
+
+
+def settlement_entry(settlement: Settlement, deal: str, **more: Any) -> dict[str, Any]:
+    """Money in whole cents, of the deal whose entry has this hash."""
+    return {
+        "deal": deal,
+        "cents": dict(zip(settlement.names, settlement.cents, strict=True)),
+        "decimals": settlement.decimals,
+        **settlement.ledger(),
+        **jsonable(more),
+    }
+
+
+def write_account(
+    path: Path,
+    terms: Terms,
+    *,
+    samples: Mapping[str, Sequence[int]],
+    short: Mapping[str, str],
+    settlement: Settlement | None,
+    shapley_values: Mapping[str, float] | None,
+) -> None:
+    """A ledger of training under a deal that was made elsewhere; a file that has entries is left as it is."""
+    with Ledger(path) as ledger:
+        if ledger.entries:
+            raise InvalidInput(f"{path} holds the record of another run; name another file")
+        ledger.append("begun", {"agents": list(terms.agents)})
+        agreed = ledger.append(AGREED, {"deal": jsonable({"excluded": {}, **terms.record})})
+        valued = {"shapley_values": shapley_values} if shapley_values is not None else {}
+        ledger.append(TRAINED, trained_entry(terms, samples, **valued))
+        if settlement is None:
+            ledger.append(FAILED, {"phase": "settle", "agents": dict(short), "reason": "not all delivered"})
+        else:
+            ledger.append(SETTLED, settlement_entry(settlement, agreed.hash))

@@ -1,0 +1,147 @@
+"""Certificates for a SuperLink, and keys for nodes to prove who they are.
+
+A certificate authority of our own signs the SuperLink's certificate, so that nodes know whom they talk to. Nodes prove
+themselves with ECDSA keys (P-384): the private key stays with the organisation, the public one is registered at the
+SuperLink. Organisations should make their own; those made here are for a rehearsal.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedpact.errors import InvalidInput
+from fedpact.files import located, replace_files
+
+__all__ = ["write_keys"]
+
+PRIVATE = 0o600
+CLOCKS = timedelta(hours=1)  # by how much clocks may be apart
+Key = ec.EllipticCurvePrivateKey
+
+
+def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> list[Path]:
+    """Write `ca.crt`, `ca.key`, `server.crt`, `server.key` and, per node k, `node-k.key` and `node-k.key.pub`.
+
+    Parameters
+    ----------
+    host
+        The name or address by which nodes reach the SuperLink.
+    nodes
+        How many nodes to make keys for.
+    days
+        How long the certificates are valid.
+    """
+    if not host.strip() or days < 1 or nodes < 0:
+        raise InvalidInput(f"host must be a name or an address and days at least 1, got {host!r} and {days}")
+    authority, server = _new_key(), _new_key()
+    root = _certificate("fedpact rehearsal CA", authority, authority, None, days, host=None)
+    contents = {
+        "ca.crt": root.public_bytes(serialization.Encoding.PEM),
+        "ca.key": _pem(authority),
+        "server.crt": _certificate(host, server, authority, root, days, host=host).public_bytes(
+            serialization.Encoding.PEM
+        ),
+        "server.key": _pem(server),
+    }
+    for place in range(nodes):
+        key = _new_key()
+        contents[f"node-{place}.key"] = _openssh(key)
+        contents[f"node-{place}.key.pub"] = key.public_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
+    with located(str(folder)):
+        _write(folder, contents)
+    return [folder / name for name in contents]
+
+
+def _write(folder: Path, contents: dict[str, bytes]) -> None:
+    there = [name for name in contents if (folder / name).exists()]
+    if there:
+        raise InvalidInput(f"{', '.join(there)} exist already; name another folder: keys are not replaced")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+    before = os.umask(0o077)  # nobody reads a key while it is written
+    try:
+        replace_files({folder / name: content for name, content in contents.items()})
+    finally:
+        os.umask(before)
+    for name in contents:
+        os.chmod(folder / name, PRIVATE if name.endswith(".key") else 0o644)
+
+
+def _new_key() -> Key:
+    return ec.generate_private_key(ec.SECP384R1())
+
+
+def _pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _openssh(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+
+
+def _certificate(
+    name: str, key: Key, authority: Key, root: x509.Certificate | None, days: int, *, host: str | None
+) -> x509.Certificate:
+    """A certificate signed by the authority; of itself if there is no root yet."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(root.subject if root is not None else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCKS)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=root is None, path_length=0 if root is None else None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
+        .add_extension(_usage(signs_certificates=root is None), critical=True)
+    )
+    if host is not None:
+        builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(host)), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    return builder.sign(authority, hashes.SHA384())
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternatives(host: str) -> list[x509.GeneralName]:
+    """The host, and this machine: the coordinator's own processes reach the SuperLink there."""
+    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    try:
+        address: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        try:
+            address = x509.DNSName(host)
+        except ValueError as error:
+            raise InvalidInput(f"host must be a name or an address, got {host!r}") from error
+    return names if address in names else [*names, address]

@@ -1,0 +1,120 @@
+"""The learner an app starts with: the paper's network on a node's share of the embedded MNIST images, in JAX.
+
+Every node derives its own share from the public images, by its place and the run's seed: nothing is sent. Put your own
+`Learner` in its place for data of your own. Everything random is that of `fedpact.training.Experiment` with the same
+seed, so what a run measures can be computed beforehand.
+
+JAX is imported when a model is trained or tested, not before: every message to a deployed node starts a process, and
+most of them only negotiate.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+
+from fedpact.errors import InvalidInput
+from fedpact.files import shown
+from fedpact.flower.learner import Evaluation, Model
+from fedpact.flower.node import own_agent
+from fedpact.training import Experiment, Training, mnist
+from fedpact.training.holdings import Holdings
+from fedpact.training.streams import Stream, generator
+
+__all__ = ["MnistLearner", "first_model"]
+
+PIXELS, CLASSES = 784, 10
+
+
+class MnistLearner:
+    """A node's share of MNIST.
+
+    The run's configuration may set `seed`, `local-epochs`, `learning-rate` and `batch-size`.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._place, self._size = _seat(context)
+        self._seed, self._training = _seed(context), _training(context)
+
+    @property
+    def samples(self) -> int:
+        """Training samples the node holds."""
+        return len(self._own.labels)
+
+    def train(self, model: Model, samples: int, server_round: int) -> Model:
+        """Local epochs of stochastic gradient descent on its first samples."""
+        from fedpact.flower.descent import local_epochs  # noqa: PLC0415 - JAX takes a second to import
+
+        own, orders = self._own, self._orders(server_round)
+        chosen = [order[order < samples] for order in orders]
+        return local_epochs(model, own.pixels, own.labels, chosen, self._training)
+
+    def evaluate(self, model: Model) -> Evaluation:
+        """The share of its test images that the model gets right."""
+        from fedpact.flower.descent import right_answers  # noqa: PLC0415 - JAX takes a second to import
+
+        own = self._own
+        count = len(own.test_labels)
+        right = right_answers(model, own.test_pixels, own.test_labels)
+        return Evaluation(accuracy=right / count, samples=count)
+
+    @cached_property
+    def _experiment(self) -> Experiment:
+        images = mnist()
+        return Experiment(
+            images, n_agents=self._size, samples=len(images) // self._size, training=self._training, seed=self._seed
+        )
+
+    @property
+    def _own(self) -> Holdings:
+        return self._experiment.holdings[self._place]
+
+    def _orders(self, server_round: int) -> Any:
+        """Its shuffled samples, one order an epoch: the numbers of all agents come from one stream."""
+        rng = generator(self._seed, Stream.SHUFFLES, max(server_round - 1, 0))
+        for place, own in enumerate(self._experiment.holdings):
+            everything = np.tile(np.arange(len(own.labels), dtype=np.int32), (self._training.local_epochs, 1))
+            orders = rng.permuted(everything, axis=1)
+            if place == self._place:
+                return orders
+        raise InvalidInput(f"place {self._place} is not among {self._size}")
+
+
+def first_model(context: Context) -> Model:
+    """The network before training."""
+    from fedpact.training.network import initial_weights  # noqa: PLC0415 - JAX takes a second to import
+
+    sizes = (PIXELS, *_training(context).hidden, CLASSES)
+    weights = initial_weights(sizes, generator(_seed(context), Stream.WEIGHTS))
+    return [array for layer in weights for array in layer]
+
+
+def _seat(context: Context) -> tuple[int, int]:
+    """Which share, of how many: the node's partition where it has one, else its place among the agents."""
+    own = context.node_config
+    if "partition-id" in own and "num-partitions" in own:
+        place, size = own["partition-id"], own["num-partitions"]
+        if type(place) is not int or type(size) is not int or not 0 <= place < size:
+            raise InvalidInput(f"partition-id must be from 0 to below num-partitions, got {place!r} of {size!r}")
+        return place, size
+    agent = own_agent(context)
+    return agent.index, int(agent.weights.size)
+
+
+def _seed(context: Context) -> int:
+    seed = context.run_config.get("seed", 0)
+    if type(seed) is not int or seed < 0:
+        raise InvalidInput(f"seed must be a whole number of at least 0, got {shown(seed)}")
+    return seed
+
+
+def _training(context: Context) -> Training:
+    chosen: dict[str, Any] = {
+        name: context.run_config[name.replace("_", "-")]
+        for name in ("local_epochs", "learning_rate", "batch_size")
+        if name.replace("_", "-") in context.run_config
+    }
+    return Training(**chosen)

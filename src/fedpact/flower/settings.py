@@ -1,0 +1,138 @@
+"""How a run is to go, as the configuration of a Flower app says (`[tool.flwr.app.config]` in its pyproject.toml)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedpact.errors import InvalidInput
+from fedpact.files import shown
+from fedpact.negotiation import PROTOCOLS
+from fedpact.scenario import Money
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A run's settings; in the configuration file they are spelt with dashes.
+
+    Attributes
+    ----------
+    record
+        The folder, on the coordinator's machine, of the ledger and everything beside it.
+    num_agents
+        How many agents the federation has.
+    names
+        What the agents are called, by place, as a JSON list; empty if nodes alone say so.
+    title
+        For people.
+    protocol, game
+        How the deal is negotiated, and whether it is settled by the message game.
+    rounds
+        Of training.
+    samples_per_unit
+        Samples in a unit of contribution.
+    currency, per_payoff, decimals
+        Money: what it is called, how much of it a unit of payoff is worth, and its digits after the point.
+    timeout
+        Seconds to wait for nodes to answer.
+    patience
+        Seconds to wait for nodes to connect.
+    """
+
+    record: str
+    num_agents: int
+    names: str = ""
+    title: str = ""
+    protocol: str = "price-discovery"
+    game: bool = True
+    rounds: int = 3
+    samples_per_unit: float = 1.0
+    currency: str = "EUR"
+    per_payoff: float = 1.0
+    decimals: int = 2
+    timeout: float = 120.0
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name, (holds, rule) in RULES.items():
+            given = getattr(self, name)
+            if not holds(given):
+                raise InvalidInput(f"{_spelt(name)} must be {rule}, got {shown(given)}")
+        if self.seats is not None and len(set(self.seats)) != self.num_agents:
+            raise InvalidInput(f"names must be {self.num_agents}, all different, got {shown(list(self.seats))}")
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Settings:
+        """From the configuration of a run; what it does not say stays as usual, and what is not ours is left alone."""
+        for name in ("record", "num_agents"):
+            if _spelt(name) not in config:
+                raise InvalidInput(f"the app's configuration must say {_spelt(name)}; `fedpact flower new` writes it")
+        return cls(**{field.name: config[_spelt(field.name)] for field in fields(cls) if _spelt(field.name) in config})
+
+    @property
+    def seats(self) -> tuple[str, ...] | None:
+        """The agents' names, where they are given."""
+        return tuple(json.loads(self.names)) if self.names.strip() else None
+
+    @property
+    def folder(self) -> Path:
+        """Where the record is kept."""
+        return Path(self.record).expanduser()
+
+    @property
+    def money(self) -> Money:
+        """The exchange rate."""
+        return Money(currency=self.currency, per_payoff=self.per_payoff)
+
+    def header(self) -> dict[str, Any]:
+        """What must not change while a run goes on."""
+        kept = ("title", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
+        return {name: getattr(self, name) for name in (*kept, "currency", "per_payoff", "decimals")}
+
+
+def _spelt(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+
+
+def _names_or_nothing(text: str) -> bool:
+    try:
+        names = json.loads(text) if text.strip() else []
+    except ValueError:
+        return False
+    return isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
+
+
+def _at_least(least: int) -> tuple[Callable[[Any], bool], str]:
+    return lambda given: type(given) is int and given >= least, f"a whole number of at least {least}"
+
+
+def _text(given: Any) -> bool:
+    return isinstance(given, str) and bool(given.strip())
+
+
+POSITIVE: tuple[Callable[[Any], bool], str] = (lambda given: _is_number(given) and given > 0, "a positive number")
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "record": (_text, "a folder"),
+    "num_agents": _at_least(2),
+    "names": (lambda given: isinstance(given, str) and _names_or_nothing(given), "a JSON list of names"),
+    "title": (lambda given: isinstance(given, str), "a text"),
+    "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
+    "game": (lambda given: isinstance(given, bool), "true or false"),
+    "rounds": _at_least(1),
+    "samples_per_unit": POSITIVE,
+    "currency": (_text, 'a text such as "EUR"'),
+    "per_payoff": POSITIVE,
+    "decimals": (lambda given: type(given) is int and 0 <= given <= 9, "a whole number from 0 to 9"),
+    "timeout": POSITIVE,
+    "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
+}

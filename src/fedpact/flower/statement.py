@@ -1,0 +1,200 @@
+"""What a node is asked to sign, and how it checks it before it does.
+
+A statement holds everybody's contributions, and of prices and payments the node's own alone. From its private file the
+node knows its row of weights, its payoff, its cost and its cap, so it can tell whether
+
+* its payment is what its prices come to: p_i = -sum_j l_ij s_j,
+* each price of another's data is what that data is worth to it at the margin: l_ij = a_i' w_ij,
+* at these prices no other contribution of its own would be better for it (complementarity, its cap included),
+* it gets at least the utility that the coordinator names, and at least what it asks for beyond training alone.
+
+The first three make the profile its best one at its prices. What others were told does not matter to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.arrays import FloatArray
+from fedpact.errors import FedpactError
+from fedpact.files import shown
+from fedpact.negotiation.agent import Agent
+from fedpact.programs.scalar import falling_root
+
+__all__ = ["CLAIMS", "Refused", "check_statement", "samples_of", "statement_digest"]
+
+SAME = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
+WHOLE = 1e-9  # of a sample: as much short of a whole number counts as one
+STEEPEST = 1e40  # the slope of a payoff outside its domain, to find the way in
+MOST_DECIMALS = 9
+LEAST_GAIN = "least gain"
+CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
+
+
+class Refused(FedpactError):
+    """Why a node does not sign."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Statement:
+    """The numbers of a statement."""
+
+    contributions: FloatArray
+    prices: FloatArray
+    payment: float
+    utility: float | None
+
+
+def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: float | None = None) -> list[str]:
+    """Check a statement against what the agent knows; the claims that were checked, all of which hold.
+
+    Parameters
+    ----------
+    least_gain
+        What it wants at least beyond the utility of training alone, in units of payoff; None if it does not say.
+
+    Raises
+    ------
+    Refused
+        With the first claim that does not hold.
+    """
+    size = agent.weights.size
+    place = statement.get("place")
+    _require("place", type(place) is int and place == agent.index, f"it is not at place {shown(place)}")
+    names = statement.get("agents")
+    listed = isinstance(names, list) and len(names) == size and names[agent.index] == agent.name
+    _require("place", listed, f"the agents are not {size} with {agent.name!r} at place {agent.index}")
+    given = _read(statement, size)
+    cap = agent.cap * (1.0 + SAME)
+    own = float(given.contributions[agent.index])
+    _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
+    _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
+    _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
+    _require("money", _is_money(statement.get("money")), f"no exchange rate in {shown(statement.get('money'))}")
+    _check_deal(agent, given, least_gain)
+    return [claim for claim in CLAIMS if claim != LEAST_GAIN or least_gain is not None]
+
+
+def samples_of(contribution: float, samples_per_unit: float) -> int:
+    """Whole samples of a contribution; never more than agreed."""
+    return math.floor(contribution * samples_per_unit + WHOLE)
+
+
+def statement_digest(statement: Mapping[str, Any]) -> str:
+    """A number for a statement: what is signed."""
+    return hashlib.sha256(json.dumps(statement, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _check_deal(agent: Agent, given: _Statement, least_gain: float | None) -> None:
+    """Payment, prices, own contribution and utility, in this order."""
+    turnover = float((np.abs(given.prices) * given.contributions).sum())
+    due = -float(given.prices @ given.contributions)
+    close = abs(given.payment - due) <= SAME * turnover
+    _require("payment", close, f"it is {given.payment:.9g}, by its prices {due:.9g}")
+    said = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
+    _require("contributions", "payoff" in said, "its payoff is not defined there")
+    worth, others = np.array(said["prices"]), np.arange(agent.weights.size) != agent.index
+    others &= given.contributions > 0.0  # nothing is paid for what nobody gives
+    off = np.abs(given.prices - worth)[others]
+    highest = float(np.abs(worth).max() + np.abs(given.prices).max())
+    _require("prices", bool((off <= SAME * highest).all()), "they are not what the data is worth to it at the margin")
+    scale = abs(said["payoff"]) + said["cost"] + turnover
+    gain = _own_gain(agent, given)
+    _require("own contribution", gain <= SAME * scale, f"another one would be better for it by {gain:.3g}")
+    utility = said["payoff"] - said["cost"] + given.payment
+    enough = given.utility is None or utility >= given.utility - SAME * scale
+    _require("utility", enough, f"it is {utility:.9g}, less than the {given.utility} named")
+    if least_gain is not None:
+        # How much it falls short stays its own business.
+        _require(LEAST_GAIN, utility - _alone(agent) >= least_gain - SAME * scale, "it asks for more")
+
+
+def _own_gain(agent: Agent, given: _Statement) -> float:
+    """What the best contribution of its own would add at these prices, all else as it is."""
+    own = float(given.contributions[agent.index])
+    around = float(agent.weights @ given.contributions) - float(agent.weights[agent.index]) * own
+    return _best(agent, around, float(given.prices[agent.index])) - _utility(
+        agent, around, float(given.prices[agent.index]), own
+    )
+
+
+def _alone(agent: Agent) -> float:
+    """The utility of training alone."""
+    return _best(agent, 0.0, 0.0)
+
+
+def _best(agent: Agent, around: float, price: float) -> float:
+    """The best utility over its own contribution x, with data from others and a price per sample of its own."""
+    weight = float(agent.weights[agent.index])
+
+    def slope(x: float) -> float:
+        data = around + weight * x
+        if data <= float(np.ravel(agent.payoff.floor)[0]):
+            return STEEPEST
+        worth = agent.value * weight * float(np.ravel(agent.payoff.slope(np.array([data])))[0])
+        return worth - float(np.ravel(agent.cost.slope(np.array([x])))[0]) - price
+
+    return _utility(agent, around, price, falling_root(slope, agent.cap, guess=1.0))
+
+
+def _utility(agent: Agent, around: float, price: float, own: float) -> float:
+    data = np.array([around + float(agent.weights[agent.index]) * own])
+    if not np.isfinite(own) or data[0] <= float(np.ravel(agent.payoff.floor)[0]):
+        return math.inf if own == math.inf else -math.inf
+    payoff = agent.value * float(np.ravel(agent.payoff.value(data))[0])
+    return payoff - float(np.ravel(agent.cost.value(np.array([own])))[0]) - price * own
+
+
+def _read(statement: Mapping[str, Any], size: int) -> _Statement:
+    contributions, prices = (_numbers(statement, key, size) for key in ("contributions", "prices"))
+    utility = statement.get("utility")
+    return _Statement(
+        contributions=contributions,
+        prices=prices,
+        payment=_number(statement, "payment"),
+        utility=None if utility is None else _number(statement, "utility"),
+    )
+
+
+def _given_by_absent(statement: Mapping[str, Any], given: _Statement) -> bool:
+    out = statement.get("excluded") or []
+    return any(
+        amount > 0.0 and name in out for name, amount in zip(statement["agents"], given.contributions, strict=True)
+    )
+
+
+def _is_money(given: Any) -> bool:
+    if not isinstance(given, dict) or not isinstance(given.get("currency"), str):
+        return False
+    rate, decimals = given.get("per_payoff", 0.0), given.get("decimals")
+    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MOST_DECIMALS
+
+
+def _numbers(statement: Mapping[str, Any], key: str, size: int) -> FloatArray:
+    given = statement.get(key)
+    if not isinstance(given, list) or len(given) != size or not all(_is_number(entry) for entry in given):
+        raise Refused(f"{key} must be {size} finite numbers, got {shown(given)}")
+    return np.array(given, dtype=np.float64)
+
+
+def _number(statement: Mapping[str, Any], key: str) -> float:
+    given = statement.get(key)
+    if not _is_number(given):
+        raise Refused(f"{key} must be a finite number, got {shown(given)}")
+    return float(given)  # type: ignore[arg-type]
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 1e300
+
+
+def _require(claim: str, holds: bool, reason: str) -> None:
+    if not holds:
+        raise Refused(f"{claim}: {reason}")

@@ -1,0 +1,365 @@
+"""Any Flower strategy, under a deal: contributions capped, counted, valued and paid for.
+
+`UnderDeal` holds a strategy and passes everything on to a copy of it: it works with all of Flower's strategies and with
+your own. `flwr.serverapp.strategy.Strategy` is an abstract class whose `start` runs the rounds, so `UnderDeal` derives
+from that alone. The caller's strategy, configurations and arrays are never written to.
+
+Which node is which agent the nodes say themselves, by `fedpact.flower.keep_deal`, which also keeps a node from using
+more samples than agreed. What a reply says is checked here again: one that claims more does not count.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedpact.errors import FedpactError, InvalidInput
+from fedpact.flower.accounting import settled, write_account
+from fedpact.flower.terms import Terms
+from fedpact.flower.valuing import CoalitionValues
+from fedpact.flower.wire import RECORD, reason_of
+from fedpact.negotiation import Deal
+from fedpact.outcome import Outcome
+from fedpact.scenario import Money
+from fedpact.settlement import Settlement
+
+__all__ = ["Lost", "UnderDeal"]
+
+logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
+
+WEIGHT = "num-examples"  # what strategies weigh replies by, unless they say otherwise
+
+
+class Lost(FedpactError, RuntimeError):
+    """Members of a deal that no longer keep it; `reasons` says why, by name."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        told = "; ".join(f'"{name}": {reason}' for name, reason in reasons.items())
+        super().__init__(f"members of the deal are lost: {told}")
+        self.reasons = dict(reasons)
+
+
+class UnderDeal(Strategy):
+    """A strategy that trains under a deal.
+
+    Parameters
+    ----------
+    strategy
+        Any Flower strategy; a copy of it is run, to be found at `.strategy`.
+    deal
+        A `Deal`, an `Outcome`, or a file with one: `fedpact solve --json`, a transcript, a ledger.
+    samples_per_unit
+        Samples in a unit of contribution.
+    nodes
+        Names by Flower's numbers of nodes, where they are known; otherwise nodes say them as they reply, for which
+        they need `keep_deal`.
+    ledger
+        The file to keep the record in; None for none.
+    money
+        What a unit of payoff is worth; units of payoff are settled as they are without it.
+    coalition_value
+        What a model is worth, such as its accuracy on a test set of the server's: then every round is also valued for
+        coalitions of its members (`fedpact.flower.valuing`).
+    strict
+        Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
+        it was sent, or numbers that are not finite.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        deal: Deal | Outcome | Mapping[str, Any] | Path | str,
+        *,
+        samples_per_unit: float = 1.0,
+        nodes: Mapping[int, str] | None = None,
+        ledger: Path | str | None = None,
+        money: Money | None = None,
+        coalition_value: Callable[[ArrayRecord], float] | None = None,
+        strict: bool = False,
+    ) -> None:
+        if not isinstance(strategy, Strategy):
+            raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
+        self.strategy = copy.deepcopy(strategy)
+        self.terms = Terms.of(deal, samples_per_unit=samples_per_unit)
+        self.samples: dict[str, list[int]] = {name: [] for name in self.terms.samples}
+        self.settlement: Settlement | None = None
+        self._names: dict[int, str | None] = dict(nodes or {})
+        self._all_known = nodes is not None
+        self._ledger = Path(ledger) if ledger is not None else None
+        self._money, self._strict = money, strict
+        self._values = CoalitionValues(coalition_value, self.terms.agents) if coalition_value is not None else None
+        self._asked: list[int] = []
+        self._ever_asked: set[str] = set()
+        self._before: ArrayRecord | None = None
+        self._check_enough()
+
+    @property
+    def shapley_values(self) -> dict[str, float] | None:
+        """What each agent's updates added to the model's worth, summed over the rounds; None where it is not valued."""
+        return self._values.totals if self._values is not None else None
+
+    # The interface of strategies
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The strategy's messages to those who have agreed to contribute, with the terms."""
+        view = _Members(grid, self._may_train)
+        wanted = self.strategy.configure_train(server_round, _copied(arrays), copy.deepcopy(config), view)
+        messages = [
+            _readdressed(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
+            for message in wanted
+            if self._may_train(message.metadata.dst_node_id)
+        ]
+        self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
+        self._ever_asked |= {self._called(node) for node in self._asked}
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """The strategy's aggregate of the replies that keep to the terms."""
+        kept, broken = self._sorted(replies)
+        for name, samples in self.samples.items():
+            samples.append(kept[name][1] if name in kept else 0)
+        for name, reason in broken.items():
+            logger.warning('round %d: agent "%s" does not count: %s', server_round, name, reason)
+        if broken and self._strict:
+            raise Lost(broken)
+        delivered = {name: message for name, (message, _) in kept.items()}
+        if self._values is not None and delivered and self._before is not None:
+            self._values.add_round(self.strategy, server_round, delivered, self._before)
+        return self.strategy.aggregate_train(server_round, list(delivered.values()))
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The strategy's messages to members of the deal."""
+        view = _Members(grid, self._is_member)
+        return self.strategy.configure_evaluate(server_round, _copied(arrays), copy.deepcopy(config), view)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """The strategy's."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        """The terms, then the strategy's own summary."""
+        for name, samples in self.terms.samples.items():
+            logger.info('under the deal "%s" contributes %d samples', name, samples)
+        self.strategy.summary()
+
+    def start(  # noqa: PLR0917 - as the strategy's
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds as the strategy would, then settle (`settle`)."""
+        if not num_rounds >= 1:
+            raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
+        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        if not self._strict:
+            self.settle()
+        return result
+
+    # The account
+
+    def check_all_asked(self) -> None:
+        """Raise `InvalidInput` if the strategy has left out somebody who agreed to contribute."""
+        left_out = [name for name, agreed in self.terms.samples.items() if agreed and name not in self._ever_asked]
+        if left_out:
+            raise InvalidInput(
+                f"{type(self.strategy).__name__} never asked {', '.join(left_out)} to train; "
+                f"under a deal all members contribute: let it take them all, as with fraction_train=1.0"
+            )
+
+    def short(self) -> dict[str, str]:
+        """Members that never delivered what they agreed to, with reasons."""
+        return {
+            name: f"agreed to {agreed} samples and delivered {max(self.samples[name], default=0)} at most"
+            for name, agreed in self.terms.samples.items()
+            if max(self.samples[name], default=0) < agreed
+        }
+
+    def settle(self) -> Settlement | None:
+        """Payments in cents, and the ledger; None, and no money, where somebody has not delivered."""
+        short = self.short()
+        if short:
+            logger.warning("%s; nothing is settled", "; ".join(f'"{name}" {reason}' for name, reason in short.items()))
+        else:
+            self.settlement = settled(self.terms, self._money)
+        if self._ledger is not None:
+            write_account(
+                self._ledger,
+                self.terms,
+                samples=self.samples,
+                short=short,
+                settlement=self.settlement,
+                shapley_values=self.shapley_values,
+            )
+        return self.settlement
+
+    def _terms_for(self, node: int) -> ConfigRecord:
+        """What everybody agreed to; and to a node that is known, its own share."""
+        everybody = list(self.terms.agents)
+        record = ConfigRecord({"agents": everybody, "agreed": [self.terms.samples.get(name, 0) for name in everybody]})
+        name = self._names.get(node)
+        if name is not None:
+            record["name"], record["samples"] = name, self.terms.samples[name]
+        return record
+
+    def _sorted(self, replies: Iterable[Message]) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
+        """Replies that keep to the terms with their samples, and what is wrong with the others, by name."""
+        kept: dict[str, tuple[Message, int]] = {}
+        broken: dict[str, str] = {}
+        silent = set(self._asked)
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            silent.discard(node)
+            try:
+                name, samples = self._delivered(reply, node)
+                if name in kept:
+                    raise InvalidInput(f'another node is called "{name}" as well')
+                kept[name] = _stripped(reply), samples
+            except InvalidInput as reason:
+                broken[self._called(node)] = str(reason)
+        broken |= {self._called(node): "no reply in time" for node in silent}
+        return kept, broken
+
+    def _delivered(self, reply: Message, node: int) -> tuple[str, int]:
+        """Whose reply it is and how many samples it is made of, checked."""
+        if reply.has_error():
+            raise InvalidInput(reason_of(reply))
+        name = self._name(reply, node)
+        if self._strict:
+            _check_model(reply, self._before)
+        key = getattr(self.strategy, "weighted_by_key", WEIGHT)
+        counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
+        if len(counts) != 1 or not isinstance(counts[0], int | float) or not 0 < counts[0] < float("inf"):
+            raise InvalidInput(f'its reply must say "{key}" once, a positive number')
+        if counts[0] > self.terms.samples[name]:
+            raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.terms.samples[name]}")
+        return name, int(counts[0])
+
+    def _name(self, reply: Message, node: int) -> str:
+        """Whose reply it is: what is known of the node, or else what it says."""
+        record = reply.content.get(RECORD)
+        name = record.get("name") if isinstance(record, ConfigRecord) else None
+        if self._all_known:
+            known = self._names.get(node)
+            if known is None or name not in (None, known):
+                raise InvalidInput(f"it says that it is {name!r:.80}")
+            return known
+        if not isinstance(name, str):
+            raise InvalidInput("it does not say who it is: its ClientApp needs mods=[fedpact.flower.keep_deal]")
+        self._names[node] = name if name in self.terms.samples else None
+        if name not in self.terms.samples:
+            raise InvalidInput(f'"{name}" is not part of the deal')
+        return name
+
+    def _called(self, node: int) -> str:
+        return self._names.get(node) or f"node {node}"
+
+    def _is_member(self, node: int) -> bool:
+        """Whether a node may be part of the deal: it is, or has not yet said who it is."""
+        if node not in self._names:
+            return not self._all_known
+        return self._names[node] in self.terms.samples
+
+    def _may_train(self, node: int) -> bool:
+        name = self._names.get(node)
+        return self._is_member(node) and (name is None or self.terms.samples[name] > 0)
+
+    def _check_enough(self) -> None:
+        """Strategies wait for nodes without end: say so before."""
+        there = sum(samples > 0 for samples in self.terms.samples.values())
+        least = max(int(getattr(self.strategy, key, 0) or 0) for key in ("min_available_nodes", "min_train_nodes"))
+        if there < max(least, 1):
+            raise InvalidInput(
+                f"{there} agents contribute under the deal and the strategy waits for {least} nodes; "
+                f"lower its min_train_nodes and min_available_nodes"
+            )
+
+
+class _Members(Grid):
+    """A grid with some of its nodes."""
+
+    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
+        self._grid, self._includes = grid, includes
+
+    def set_run(self, run: Any) -> None:
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self._grid.run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node for node in self._grid.get_node_ids() if self._includes(node)]
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        return self._grid.send_and_receive(messages, timeout=timeout)
+
+
+def _check_model(reply: Message, sent: ArrayRecord | None) -> None:
+    """A model is averaged only with others of its kind, and one bad number would spoil it for everybody."""
+    records = list(reply.content.array_records.values())
+    if len(records) != 1 or len(reply.content.metric_records) != 1:
+        raise InvalidInput("its reply must hold one record of arrays and one of metrics")
+    if _kinds(records[0]) != _kinds(sent):
+        raise InvalidInput("its model has other arrays than the one it was sent")
+    for name, array in records[0].items():
+        numbers = array.numpy()
+        if numbers.shape != tuple(array.shape) or (numbers.dtype.kind in "fc" and not np.isfinite(numbers).all()):
+            raise InvalidInput(f"its model's array {name!r:.40} holds numbers that are not finite")
+
+
+def _kinds(arrays: ArrayRecord | None) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (array.dtype, tuple(array.shape)) for name, array in arrays.items()} if arrays is not None else {}
+
+
+def _copied(arrays: ArrayRecord) -> ArrayRecord:
+    """Another record of the same arrays, which hold bytes that nobody can write to."""
+    return ArrayRecord(dict(arrays.items()))
+
+
+def _readdressed(message: Message, content: Mapping[str, Any]) -> Message:
+    """The same message with another content."""
+    about = message.metadata
+    return Message(
+        RecordDict(dict(content)), about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id
+    )
+
+
+def _stripped(reply: Message) -> Message:
+    """A reply as the strategy would have received it."""
+    stripped = copy.copy(reply)
+    stripped.content = RecordDict({key: record for key, record in reply.content.items() if key != RECORD})
+    return stripped

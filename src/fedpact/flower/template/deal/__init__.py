@@ -1,0 +1,1 @@
+"""A deal between organisations, on Flower."""

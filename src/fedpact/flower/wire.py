@@ -1,0 +1,103 @@
+"""Questions to nodes and what comes back, as Flower messages.
+
+Questions and answers are plain data, sent as one line of strict JSON in a record of their own: numbers arrive bit for
+bit, and what JSON cannot hold fails on the way out. What a node sends back is never trusted: an error, a record that is
+not there, a text that is no JSON object are told apart here and judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedpact.errors import InvalidInput
+from fedpact.negotiation.lines import decoded, encoded
+
+__all__ = ["RECORD", "answered", "content_of", "digest_of", "exchange", "question", "reason_of", "said_in"]
+
+RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
+TEXT = "json"
+SOONEST, LATEST, SLOWER = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
+LONGEST_TEXT = 1 << 24  # characters of an answer
+LONGEST_REASON = 200
+
+K = TypeVar("K")
+
+
+def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
+    """A message that puts a question to a node; it is not answered once the time is up."""
+    return Message(content_of(content), node, f"query.{action}", ttl=max(timeout, 1.0), group_id=group)
+
+
+def answered(message: Message, content: Mapping[str, Any]) -> Message:
+    """The reply to a question."""
+    return Message(content_of(content), reply_to=message)
+
+
+def content_of(content: Mapping[str, Any]) -> RecordDict:
+    """Plain data as the content of a message."""
+    return RecordDict({RECORD: ConfigRecord({TEXT: encoded(content)})})
+
+
+def said_in(message: Message) -> dict[str, Any]:
+    """The plain data in a message.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, in words that can be shown.
+    """
+    if message.has_error():
+        raise InvalidInput(reason_of(message))
+    record = message.content.get(RECORD)
+    text = record.get(TEXT) if isinstance(record, ConfigRecord) else None
+    if not isinstance(text, str):
+        raise InvalidInput("sends no answer that fedpact can read; is its ClientApp one of fedpact's?")
+    if len(text) > LONGEST_TEXT:
+        raise InvalidInput(f"sends {len(text)} characters, more than {LONGEST_TEXT}")
+    return decoded(text.encode(errors="replace"))
+
+
+def reason_of(message: Message) -> str:
+    """Why a reply is an error, on one line: Flower names the exception first."""
+    told = " ".join((message.error.reason or "").split())
+    return told[:LONGEST_REASON] or f"error {message.error.code} without a reason"
+
+
+def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> dict[K, Message]:
+    """Send messages, and wait for replies until all are there or the time is up.
+
+    Flower's own `send_and_receive` looks for replies every three seconds; a negotiation has many short rounds.
+    """
+    keys = list(messages)
+    pushed = list(grid.push_messages([messages[key] for key in keys])) if keys else []
+    waiting = {number: key for key, number in zip(keys, pushed, strict=False) if number}
+    replies: dict[K, Message] = {}
+    deadline, pause = time.monotonic() + timeout, SOONEST
+    while waiting:
+        for reply in grid.pull_messages(list(waiting)):
+            key = waiting.pop(reply.metadata.reply_to_message_id, None)
+            if key is not None:
+                replies[key] = reply
+        remaining = deadline - time.monotonic()
+        if not waiting or remaining <= 0.0:
+            break
+        time.sleep(min(pause, remaining))
+        pause = min(pause * SLOWER, LATEST)
+    return replies
+
+
+def digest_of(arrays: ArrayRecord | Iterable[np.ndarray]) -> str:
+    """A number for a model: its arrays' kinds, shapes and bytes."""
+    listed = arrays.to_numpy_ndarrays() if isinstance(arrays, ArrayRecord) else list(arrays)
+    digest = hashlib.sha256()
+    for array in listed:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

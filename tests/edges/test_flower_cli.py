@@ -1,0 +1,223 @@
+"""`fedpact flower` and ledgers on the command line."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import fedpact as fp
+from edges.command_line import Result
+from edges.flower_processes import BIN, QUIET
+from fedpact.examples import example
+from fedpact.flower.mnist import MnistLearner, first_model
+from fedpact.flower.server import averaging, conduct
+from fedpact.flower.settings import Settings
+from fedpact.ledger import Ledger, audit
+from fedpact.negotiation.processes import load_agent
+from fedpact.training import Experiment, Training, mnist
+from unit.flower.in_process import Stage
+
+Run = Callable[..., Result]
+
+
+def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
+    result = run("flower", "new", "deal", "hospitals", "--rounds", 4, "--samples-per-unit", 2.5)
+    assert result.code == 0 and "flwr run deal/app" in result.out
+    config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    settings = Settings.of(config)
+    federation = example("hospitals").federation
+    assert settings.seats == federation.agent_names and settings.rounds == 4 and settings.samples_per_unit == 2.5
+    assert (settings.currency, settings.per_payoff) == ("EUR", 1e6)
+    assert settings.folder == tmp_path / "deal" / "record"
+    for place in range(5):
+        private = tmp_path / "deal" / "agents" / f"{place}.json"
+        agent = load_agent(private)
+        assert agent.name == federation.agent_names[place] and agent.index == place
+        np.testing.assert_array_equal(agent.weights, federation.dense_weights()[place])
+        assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    for module in ("client_app", "server_app"):
+        compile((tmp_path / f"deal/app/deal/{module}.py").read_text(), module, "exec")
+
+
+def test_names_of_all_kinds_survive(run: Run, tmp_path: Path) -> None:
+    names = ['St. "Mary"', "Größe\\n", "a,b", "@rounds@", "日本"]
+    federation = fp.Federation(np.eye(5) + 0.1, costs=0.1, payoff=fp.Log(), names=names)
+    fp.save_scenario(fp.Scenario(federation=federation, title='A "title"\\'), tmp_path / "s.json")
+    assert run("flower", "new", "deal", "s.json").code == 0
+    config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+    assert Settings.of(config).seats == tuple(names) and config["title"] == 'A "title"\\'
+
+
+def test_what_is_sent_to_nodes_holds_nothing_private(run: Run, tmp_path: Path) -> None:
+    """Flower packs JSON files too, if it is not told otherwise."""
+    assert run("flower", "new", "deal", "paper-w1").code == 0
+    (tmp_path / "deal/app/private.json").write_text('{"weights": [1, 2, 3]}')
+    subprocess.run(
+        [str(BIN / "flwr"), "build", "--app", "deal/app"],
+        cwd=tmp_path,
+        env={"PATH": str(BIN), "HOME": str(tmp_path), "FLWR_HOME": str(tmp_path / "home"), **QUIET},
+        capture_output=True,
+        check=True,
+    )
+    (bundle,) = tmp_path.glob("*.fab")
+    with zipfile.ZipFile(bundle) as packed:
+        assert sorted(packed.namelist()) == [
+            ".info/CONTENT",
+            "deal/__init__.py",
+            "deal/client_app.py",
+            "deal/server_app.py",
+            "pyproject.toml",
+        ]
+
+
+@pytest.mark.parametrize("there", ["file", "folder"])
+def test_new_does_not_write_over_anything(run: Run, tmp_path: Path, there: str) -> None:
+    if there == "file":
+        (tmp_path / "deal").write_text("mine")
+    else:
+        (tmp_path / "deal").mkdir()
+        (tmp_path / "deal" / "mine").write_text("mine")
+    result = run("flower", "new", "deal")
+    assert result.code == 2 and result.err == "error: deal: this is not an empty folder; name a new one\n"
+    assert len(list(tmp_path.rglob("*"))) == (1 if there == "file" else 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["flower", "new", "deal", "nowhere.toml"], "there is no such file"),
+        (["flower", "new", "deal", "--samples-per-unit", "0"], "--samples-per-unit must be positive"),
+        (["flower", "new", "deal", "--samples-per-unit", "nan"], "--samples-per-unit must be positive"),
+        (["flower", "keys", "k", "--host", " "], "host must be a name"),
+        (["flower", "keys", "k", "--host", "ho st\u00e4"], "host must be a name"),
+    ],
+)
+def test_bad_input(run: Run, arguments: list[str], problem: str) -> None:
+    result = run(*arguments)
+    assert result.code == 2 and problem in result.err and "Traceback" not in result.err
+
+
+def test_without_flower_the_way_out_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['flwr'] = None; sys.argv = ['fedpact', 'flower', 'new', 'deal']\n"
+        "from fedpact.cli import main; main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == 'error: Flower support is not installed: pip install "fedpact[flower]"\n'
+
+
+def test_keys(run: Run, tmp_path: Path) -> None:
+    result = run("flower", "keys", "keys", "--host", "link.example.org", "--nodes", 2, "--json")
+    assert result.code == 0 and len(result.record["files"]) == 8
+    folder = tmp_path / "keys"
+    root, server = (x509.load_pem_x509_certificate((folder / name).read_bytes()) for name in ("ca.crt", "server.crt"))
+    server.verify_directly_issued_by(root)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "link.example.org"]
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == (0o600 if path.suffix == ".key" else 0o644)
+    private = serialization.load_ssh_private_key((folder / "node-1.key").read_bytes(), None)
+    public = serialization.load_ssh_public_key((folder / "node-1.key.pub").read_bytes())
+    assert isinstance(private, ec.EllipticCurvePrivateKey) and private.curve.name == "secp384r1"
+    assert private.public_key() == public
+    again = run("flower", "keys", "keys")
+    assert again.code == 2 and "keys are not replaced" in again.err
+
+
+# Ledgers
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    stage = Stage(example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals"})
+    stage.conduct()
+    return stage.ledger
+
+
+def test_check_shows_a_ledger(run: Run, ledger: Path) -> None:
+    result = run("check", ledger)
+    assert result.code == 0
+    for words in ("The ledger of Five hospitals", "chain holds", "settlement holds", "Every claim that can be checked"):
+        assert words in result.words
+    assert "171624.74" in result.words  # what University is paid
+
+
+def test_check_as_json(run: Run, ledger: Path) -> None:
+    record = run("check", ledger, "--json").record
+    assert record["failed"] == [] and "chain" in record["checked"]
+    assert [entry["kind"] for entry in record["entries"]][-1] == "settled"
+    assert record["head"] == audit(ledger).chain.head
+
+
+def test_check_a_ledger_against_its_scenario(run: Run, ledger: Path) -> None:
+    result = run("check", "hospitals", ledger, "--json")
+    assert result.code == 0
+    assert {"nash", "budget-balance", "chain", "settlement"} <= set(result.record["checked"])
+    other = run("check", "paper-w1", ledger)
+    assert other.code == 2 and "agents must be those of the scenario" in other.err
+
+
+def test_check_finds_a_change(run: Run, ledger: Path) -> None:
+    ledger.write_text(ledger.read_text().replace('"171624.74"', '"171624.75"'))
+    result = run("check", ledger)
+    assert result.code == 1 and "chain is violated" in result.words and "it was changed" in result.words
+    assert run("check", ledger, "--json").record["failed"] == ["chain"]
+    assert run("check", "hospitals", ledger).code == 1
+
+
+def test_check_finds_another_transcript(run: Run, ledger: Path) -> None:
+    transcript = ledger.parent / "negotiation-1.jsonl"
+    transcript.write_text(transcript.read_text() + "\n")
+    result = run("check", ledger)
+    assert result.code == 1 and "negotiation-1.jsonl was changed" in result.words
+    transcript.unlink()
+    result = run("check", ledger)
+    assert result.code == 0 and "recomputed is open: negotiation-1.jsonl is not beside the ledger" in result.words
+
+
+def test_check_shows_a_run_that_failed(run: Run, tmp_path: Path) -> None:
+    stage = Stage(example("hospitals").federation, tmp_path / "stage", node_config={1: {"least-gain": 9.0}})
+    with pytest.raises(fp.InvalidInput):
+        stage.conduct()
+    result = run("check", stage.ledger)
+    assert result.code == 0 and 'The run failed (sign): the deal is not signed: "City": least gain' in result.words
+
+
+def test_check_a_ledger_without_a_deal(run: Run, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "l.jsonl") as ledger:
+        ledger.append("begun", {"title": "[bold]x[/bold]"})
+    result = run("check", "l.jsonl")
+    assert result.code == 0 and "The ledger of [bold]x[/bold]" in result.out
+    assert run("check", "hospitals", "l.jsonl").err == "error: l.jsonl: no deal is in this ledger yet\n"
+    assert run("check", "l.jsonl", "--claim", "nash").code == 2
+
+
+@pytest.mark.slow
+def test_nodes_train_what_the_experiment_predicts(tmp_path: Path) -> None:
+    stage = Stage(example("paper-w2").federation, tmp_path, learner=MnistLearner)
+    stage.run_config = {"samples-per-unit": 10.0, "local-epochs": 2, "seed": 3}
+    grid = stage.grid()
+    context: Any = next(iter(grid.nodes.values())).context
+    conduct(grid, stage.settings(), initial=lambda: first_model(context), strategy=averaging)
+    found = audit(stage.ledger)
+    measured, trained = found.last("measured"), found.last("trained")
+    assert measured is not None and trained is not None
+    experiment = Experiment(mnist(), n_agents=3, samples=1666, seed=3, training=Training(rounds=2, local_epochs=2))
+    expected = experiment.accuracies([list(trained.content["agreed"].values())])[0]
+    accuracies = [entry["accuracy"] for entry in measured.content["accuracies"].values()]
+    np.testing.assert_allclose(accuracies, expected, atol=1.5 / 333)  # one test image either way
+    assert json.dumps(found.deal)

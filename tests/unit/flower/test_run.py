@@ -1,0 +1,419 @@
+"""A whole run between real apps, in one process: negotiate, sign, train, measure, settle, and the record of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp.strategy import FedAvg, FedAvgM, Strategy
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.flower import Lost
+from fedpact.flower.wire import RECORD, answered, said_in
+from fedpact.ledger import audit, read_ledger
+from fedpact.negotiation.transcript import read_transcript
+from strategies import random_federations
+from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage
+
+SAME = 1e-6  # of payoffs and costs: payments agree
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(example("paper-w2").federation, tmp_path)
+
+
+def kinds(stage: Stage) -> list[str]:
+    return [entry.kind for entry in read_ledger(stage.ledger).entries]
+
+
+def last(stage: Stage, kind: str) -> Any:
+    return next(entry.content for entry in reversed(read_ledger(stage.ledger).entries) if entry.kind == kind)
+
+
+def assert_solved(deal: Any, federation: fp.Federation) -> None:
+    """The deal is the one that solving the federation of those at the table comes to."""
+    there = [place for place, name in enumerate(deal["agents"]) if name not in deal["excluded"]]
+    rest = federation.take(there)
+    solved = fp.ExternalityMechanism().solve(rest)
+    size = float(np.abs(solved.payoffs).sum() + solved.costs.sum()) or 1.0
+    np.testing.assert_allclose(np.array(deal["payments"])[there], solved.payments, rtol=0.0, atol=SAME * size)
+    assert rest.welfare(np.array(deal["contributions"])[there]) >= solved.welfare - SAME * size
+
+
+def test_private_spots_of_flower() -> None:
+    """What the in-process Grid and the mod rely on and Flower does not promise; look there when this fails."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    assert {"_task_id", "_run_id", "_node_id"} <= set(vars(TaskIdentity))
+    assert (ErrorCode.CLIENT_APP_RAISED_EXCEPTION, ErrorCode.MOD_FAILED_PRECONDITION) == (RAISED, 6)
+    InProcessGrid({})
+    message = Message(RecordDict(), 1, "train")
+    assert message.metadata.__dict__["_message_id"] == ""
+
+
+def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
+    Pulling.used.clear()
+    stage.conduct()
+    assert kinds(stage) == ["begun", "agreed", "signed", "trained", "measured", "settled"]
+    found = audit(stage.ledger)
+    assert found.failed == [] and all(finding.holds for finding in found.findings.values())
+    assert_solved(found.deal, stage.federation)
+    assert set(Pulling.used) == {(0, 16), (1, 6), (2, 31)} and len(Pulling.used) == 6
+    # Federated averaging by hand: from 0, twice half the way to the weighted mean place.
+    mean = (1 * 6 + 2 * 31) / 53
+    with np.load(stage.ledger.parent / "model-1.npz") as model:
+        np.testing.assert_allclose(model["array-0"], 0.75 * mean, rtol=1e-12)
+    accuracies = last(stage, "measured")["accuracies"]
+    assert accuracies["agent 1"]["accuracy"] == pytest.approx(1.0 / (1.0 + abs(0.75 * mean - 1.0)), rel=1e-12)
+    settled = last(stage, "settled")
+    assert sum(settled["cents"].values()) == 0
+    solved = fp.ExternalityMechanism().solve(stage.federation)
+    np.testing.assert_allclose(list(settled["cents"].values()), 1e8 * solved.payments, atol=1.0)
+    assert settled["confirmed"] == ["agent 0", "agent 1", "agent 2"]
+
+
+def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
+    stage.conduct()
+    direct = fp.negotiate(stage.federation)
+    deal = audit(stage.ledger).deal
+    assert deal is not None
+    assert deal["contributions"] == direct.contributions.tolist()
+    assert deal["payments"] == direct.payments.tolist()
+    assert deal["rounds"] == direct.rounds
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path) -> None:
+    for number, federation in enumerate(random_federations(seed, 6, n_agents=3 + seed % 3)):
+        stage = Stage(federation, tmp_path / str(number), run_config={"samples-per-unit": 1000.0, "rounds": 1})
+        stage.conduct()
+        found = audit(stage.ledger)
+        assert found.failed == []
+        assert_solved(found.deal, federation)
+        assert found.last("settled") is not None
+
+
+def test_nobody_contributes_where_nothing_is_worth_it(tmp_path: Path) -> None:
+    dear = fp.Federation(np.ones((3, 3)), costs=5.0, caps=10.0, payoff=fp.PowerLaw(beta=0.1))
+    stage = Stage(dear, tmp_path)
+    stage.conduct()
+    assert not any(last(stage, "trained")["agreed"].values())
+    assert set(last(stage, "settled")["cents"].values()) == {0}
+    assert audit(stage.ledger).failed == []
+
+
+def test_two_agents_settle_at_personal_prices(tmp_path: Path) -> None:
+    pair = fp.Federation([[1.0, 0.5], [0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    stage = Stage(pair, tmp_path)
+    stage.conduct()
+    deal = audit(stage.ledger).deal
+    assert deal is not None and deal["settled_by"] == "personal prices"
+    assert_solved(deal, pair)
+
+
+def test_caps_follow_the_data_nodes_hold(tmp_path: Path) -> None:
+    class Little(Pulling):
+        samples = 9
+
+    stage = Stage(example("paper-w1").federation, tmp_path, learner=Little)
+    stage.conduct()
+    assert last(stage, "trained")["agreed"] == dict.fromkeys(["agent 0", "agent 1", "agent 2"], 9)
+    capped = fp.Federation(np.ones((3, 3)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(beta=0.02))
+    assert_solved(audit(stage.ledger).deal, capped)
+
+
+def silent(message: Message, honest: Any) -> Message | None:
+    return None
+
+
+def raising(message: Message, honest: Any) -> Message | None:
+    raise_ = Node(app=_broken_app, context=None)  # type: ignore[arg-type]
+    return raise_.handle(message)
+
+
+def _broken_app(message: Message, context: Any) -> Message:
+    raise ZeroDivisionError("an agent's own fault")
+
+
+def nonsense(message: Message, honest: Any) -> Message | None:
+    return Message(RecordDict({RECORD: ConfigRecord({"json": "{not JSON"})}), reply_to=message)
+
+
+def wrong_record(message: Message, honest: Any) -> Message | None:
+    return Message(RecordDict({RECORD: ConfigRecord({"json": 3})}), reply_to=message)
+
+
+def empty(message: Message, honest: Any) -> Message | None:
+    return Message(RecordDict(), reply_to=message)
+
+
+def not_a_number(message: Message, honest: Any) -> Message | None:
+    return Message(RecordDict({RECORD: ConfigRecord({"json": '{"number": 1, "payoff": NaN}'})}), reply_to=message)
+
+
+def only(action: str, fault: Any) -> Any:
+    """A fault in messages of one type; honest elsewhere."""
+
+    def answer(message: Message, honest: Any) -> Message | None:
+        return fault(message, honest) if message.metadata.message_type == action else honest(message)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (silent, "no answer in time"),
+        (raising, "ZeroDivisionError"),
+        (nonsense, "valid JSON"),
+        (wrong_record, "no answer that fedpact can read"),
+        (empty, "no answer that fedpact can read"),
+        (not_a_number, "JSON has no NaN"),
+    ],
+)
+def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path: Path) -> None:
+    federation = next(random_federations(5, 1, n_agents=4, harm=False))
+    stage = Stage(
+        federation, tmp_path, faults={1: only("query.negotiate", fault)}, run_config={"samples-per-unit": 1e3}
+    )
+    stage.conduct()
+    found = audit(stage.ledger)
+    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 1"]
+    assert reason in found.deal["excluded"]["agent 1"]
+    assert_solved(found.deal, federation)
+    assert found.failed == [] and found.last("settled") is not None
+    assert "agent 1" not in last(stage, "trained")["samples"]
+
+
+def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
+    stage = Stage(
+        next(random_federations(5, 1, n_agents=4, harm=False)), tmp_path, run_config={"samples-per-unit": 1e3}
+    )
+    stage.faults[1] = only("query.greet", raising)
+    stage.node_config[2] = {"agent": str(tmp_path / "nowhere.json")}
+    stage.conduct()
+    agreed = last(stage, "agreed")
+    assert set(agreed["deal"]["excluded"]) == {"agent 1", "agent 2"}
+    assert "ZeroDivisionError" in agreed["unseated"][str(FIRST_NODE + 1)]
+    assert "there is no such file" in agreed["unseated"][str(FIRST_NODE + 2)]
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"name": "", "index": 1, "agents": 3}, "gives no name"),
+        ({"name": 7, "index": 1, "agents": 3}, "gives no name"),
+        ({"name": "B", "index": 3, "agents": 3}, "its place is 3"),
+        ({"name": "B", "index": True, "agents": 3}, "its place is True"),
+        ({"name": "B", "index": 1, "agents": 4}, "a row for 4 agents"),
+        ({}, "gives no name"),
+    ],
+)
+def test_greetings_that_cannot_be(said: Any, problem: str, stage: Stage) -> None:
+    stage.faults[1] = only("query.greet", lambda message, honest: answered(message, said))
+    stage.conduct()
+    assert problem in last(stage, "agreed")["unseated"][str(FIRST_NODE + 1)]
+    assert list(last(stage, "agreed")["deal"]["excluded"]) == ["agent 1"]
+
+
+def test_two_nodes_for_one_seat_are_refused(stage: Stage) -> None:
+    stage.node_config[1] = {"agent": str(stage.folder / "agents" / "0.json")}
+    with pytest.raises(fp.InvalidInput, match='nodes 1000 and 1001 are both called "agent 0"'):
+        stage.conduct()
+    assert kinds(stage) == ["begun"]
+
+
+def test_nobody_there(stage: Stage) -> None:
+    with pytest.raises(fp.InvalidInput, match="no node is there to negotiate with: none is connected"):
+        stage.conduct(stage.grid(places=[]))
+
+
+def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
+    stage.faults |= dict.fromkeys(range(3), only("query.negotiate", nonsense))
+    with pytest.raises(fp.NotConverged, match="nobody is left"):
+        stage.conduct()
+    failed = last(stage, "failed")
+    assert failed["phase"] == "agree" and all(f"agent {place}" in failed["reason"] for place in range(3))
+    stage.faults.clear()
+    stage.conduct()
+    assert kinds(stage)[-1] == "settled" and audit(stage.ledger).failed == []
+
+
+@pytest.mark.parametrize("fault", [silent, raising, nonsense])
+@pytest.mark.parametrize("action", ["query.sign", "train"])
+def test_a_member_lost_later_leaves_a_deal_of_the_others(action: str, fault: Any, tmp_path: Path) -> None:
+    federation = next(random_federations(5, 1, n_agents=4, harm=False))
+    stage = Stage(federation, tmp_path, faults={2: only(action, fault)}, run_config={"samples-per-unit": 1e3})
+    stage.conduct()
+    assert last(stage, "failed")["agents"].keys() == {"agent 2"}
+    found = audit(stage.ledger)
+    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 2"]
+    assert_solved(found.deal, federation)
+    assert found.failed == [] and kinds(stage)[-1] == "settled"
+
+
+def other_model(model: list[np.ndarray], **metrics: int) -> Any:
+    """A reply to a message to train that holds another model than it should."""
+
+    def answer(message: Message, honest: Any) -> Message | None:
+        reply = honest(message)
+        reply.content["arrays"] = ArrayRecord(model)
+        reply.content["metrics"] = MetricRecord(metrics or {"num-examples": 1})
+        return reply
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (other_model([np.array([np.nan])]), "other arrays"),
+        (other_model([np.array(np.nan)]), "not finite"),
+        (other_model([np.array(np.inf)]), "not finite"),
+        (other_model([np.zeros((), dtype=np.float32)]), "other arrays"),
+        (other_model([np.zeros(()), np.zeros(())]), "other arrays"),
+        (other_model([]), "other arrays"),
+        (other_model([np.array(1.0)], samples=3), 'must say "num-examples" once'),
+        (other_model([np.array(1.0)], **{"num-examples": 10**9}), "it used 1e"),
+        (other_model([np.array(1.0)], **{"num-examples": -1}), "a positive number"),
+    ],
+)
+def test_models_that_would_spoil_the_others_are_named(fault: Any, reason: str, tmp_path: Path) -> None:
+    federation = next(random_federations(5, 1, n_agents=4, harm=False))
+    stage = Stage(federation, tmp_path, faults={2: only("train", fault)}, run_config={"samples-per-unit": 1e3})
+    stage.conduct()
+    assert reason in last(stage, "failed")["agents"]["agent 2"]
+    found = audit(stage.ledger)
+    assert found.failed == [] and kinds(stage)[-1] == "settled"
+    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 2"]
+
+
+def test_two_of_two_lost_is_a_named_error(tmp_path: Path) -> None:
+    pair = fp.Federation([[1.0, 0.5], [0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    stage = Stage(pair, tmp_path, faults=dict.fromkeys(range(2), only("train", silent)))
+    with pytest.raises(Lost, match='"agent 0": no reply in time'):
+        stage.conduct()
+    assert kinds(stage)[-1] == "failed" and audit(stage.ledger).failed == []
+
+
+def test_a_strategy_that_leaves_members_out_is_refused(stage: Stage) -> None:
+    def one_at_a_time() -> Strategy:
+        return FedAvg(fraction_train=0.4, fraction_evaluate=0.0, min_train_nodes=1, min_available_nodes=1)
+
+    with pytest.raises(fp.InvalidInput, match=r"FedAvg never asked .* to train; .* fraction_train"):
+        stage.conduct(strategy=one_at_a_time, rounds=1)
+    assert kinds(stage)[-1] == "signed"
+    stage.conduct(rounds=1)
+    assert kinds(stage)[-1] == "settled"
+
+
+def test_another_strategy_trains_as_well(stage: Stage) -> None:
+    stage.conduct(strategy=lambda: FedAvgM(fraction_evaluate=0.0, server_momentum=0.9))
+    assert kinds(stage)[-1] == "settled" and audit(stage.ledger).failed == []
+
+
+def test_nobody_agrees_with_itself(stage: Stage) -> None:
+    with pytest.raises(
+        fp.InvalidInput, match='fewer than 2 agents are left at the table: "agent 0": no answer in time'
+    ):
+        stage.conduct(stage.grid(places=[2]))
+    assert kinds(stage) == ["begun", "failed"]
+
+
+def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -> None:
+    stage.faults[0] = lambda message, honest: (
+        None if message.metadata.message_type in ("evaluate", "query.settle") else honest(message)
+    )
+    stage.conduct()
+    assert last(stage, "measured")["accuracies"]["agent 0"] == {"accuracy": None, "reason": "no reply in time"}
+    assert last(stage, "settled")["confirmed"] == ["agent 1", "agent 2"]
+    assert last(stage, "settled")["cents"]["agent 0"] < 0
+
+
+def test_a_refusal_ends_in_the_ledger_and_not_in_money(stage: Stage) -> None:
+    stage.node_config[1] = {"least-gain": 0.5}
+    with pytest.raises(fp.InvalidInput, match='"agent 1" does not sign the deal: least gain'):
+        stage.conduct()
+    assert kinds(stage) == ["begun", "agreed", "failed"]
+    assert last(stage, "failed")["agents"] == {"agent 1": "least gain: it asks for more"}
+
+
+def test_a_gain_that_is_there_is_signed(stage: Stage) -> None:
+    stage.node_config[1] = {"least-gain": 0.03}  # it gains 0.0323
+    stage.conduct()
+    claims = {name: entry["claims"] for name, entry in last(stage, "signed")["signatures"].items()}
+    assert "least gain" in claims["agent 1"] and "least gain" not in claims["agent 0"]
+
+
+def test_a_node_signs_with_its_own_unit_only(stage: Stage) -> None:
+    stage.node_config[1] = {"samples-per-unit": 2.0}
+    with pytest.raises(fp.InvalidInput, match=r"samples_per_unit must be 2, got 1\.0"):
+        stage.conduct()
+
+
+def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
+    stage.conduct()
+    grid = stage.grid()
+    node = next(iter(grid.nodes.values()))
+    signing = next(message for message in _messages(stage, "query.sign"))
+    train = next(iter(_messages(stage, "train")))
+    node.handle(signing)
+    Pulling.used.clear()
+    for asked in (10**6, 16, 3):
+        train.content[RECORD] = ConfigRecord({"agents": ["agent 0"], "agreed": [asked]})
+        reply = node.handle(train)
+        assert reply is not None and reply.has_content()
+    assert Pulling.used == [(0, 16), (0, 16), (0, 3)]
+
+
+def test_a_node_does_not_train_before_it_has_signed(stage: Stage) -> None:
+    train = next(iter(_messages(stage, "train")))
+    reply = next(iter(stage.grid().nodes.values())).handle(train)
+    assert reply is not None and "has not signed any deal" in (reply.error.reason or "")
+
+
+def _messages(stage: Stage, action: str) -> list[Message]:
+    """The messages of a run of its own to the first node."""
+    other = Stage(stage.federation, stage.folder / action)
+    grid = other.grid()
+    other.conduct(grid)
+    return [
+        message
+        for message in grid.seen
+        if message.metadata.message_type == action and message.metadata.dst_node_id == FIRST_NODE
+    ]
+
+
+def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def off_by_two(message: Message, honest: Any) -> Message | None:
+        if message.metadata.message_type == "query.settle":
+            asked = said_in(message)
+            message.content[RECORD] = ConfigRecord({"json": f'{{"statement": "{asked["statement"]}", "cents": 3}}'})
+        return honest(message)
+
+    stage.faults[2] = off_by_two
+    with pytest.raises(fp.InvalidInput, match='"agent 2" disputes it: 3 cents are not the 1309475'):
+        stage.conduct()
+    assert kinds(stage)[-2:] == ["measured", "failed"]
+    stage.faults.clear()
+    stage.conduct()  # the deal stands, and is settled without training anew
+    assert kinds(stage).count("trained") == 1 and kinds(stage)[-1] == "settled"
+
+
+def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
+    """Rows appear up to a factor only, and nobody is told another's prices or payment."""
+    stage.conduct()
+    deal = audit(stage.ledger).deal
+    assert deal is not None
+    for message in _messages(stage, "query.sign"):
+        said = said_in(message)
+        assert said["prices"] == deal["prices"][0] and said["payment"] == deal["payments"][0]
+        assert "payments" not in said and "weights" not in said
+    answers = (stage.ledger.parent / "negotiation-1.jsonl").read_text()
+    assert "weights" not in answers and read_transcript(stage.ledger.parent / "negotiation-1.jsonl").deal is not None

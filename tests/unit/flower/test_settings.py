@@ -1,0 +1,145 @@
+"""The configuration of a run, and messages on the wire."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, Error, Message
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.flower.channel import roll_call
+from fedpact.flower.model_file import read_model, write_model
+from fedpact.flower.settings import Settings
+from fedpact.flower.wire import answered, content_of, digest_of, exchange, question, reason_of, said_in
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
+
+LEAST = {"record": "somewhere", "num-agents": 3}
+
+
+def test_what_is_not_said_stays_as_usual() -> None:
+    settings = Settings.of(LEAST | {"rounds": 7, "something-else": 1})
+    assert (settings.rounds, settings.game, settings.decimals, settings.seats) == (7, True, 2, None)
+    assert settings.folder == Path("somewhere") and settings.money == fp.Money("EUR", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"num-agents": 3}, "must say record"),
+        ({"record": "x"}, "must say num-agents"),
+        (LEAST | {"record": " "}, "record must be a folder"),
+        (LEAST | {"num-agents": 1}, "num-agents must be a whole number of at least 2"),
+        (LEAST | {"num-agents": 3.0}, "num-agents must be a whole number"),
+        (LEAST | {"rounds": True}, "rounds must be a whole number"),
+        (LEAST | {"protocol": "haggling"}, "protocol must be one of price-discovery, admm"),
+        (LEAST | {"game": "yes"}, "game must be true or false"),
+        (LEAST | {"samples-per-unit": 0}, "samples-per-unit must be a positive number"),
+        (LEAST | {"per-payoff": math.inf}, "per-payoff must be a positive number"),
+        (LEAST | {"decimals": 12}, "decimals must be a whole number from 0 to 9"),
+        (LEAST | {"timeout": -1.0}, "timeout must be a positive number"),
+        (LEAST | {"patience": math.nan}, "patience must be a number"),
+        (LEAST | {"names": "A, B, C"}, "names must be a JSON list"),
+        (LEAST | {"names": '["A", "B"]'}, "names must be 3, all different"),
+        (LEAST | {"names": '["A", "B", "B"]'}, "names must be 3, all different"),
+        (LEAST | {"names": '["A", "B", 3]'}, "names must be a JSON list"),
+        (LEAST | {"currency": ""}, "currency must be a text"),
+        (LEAST | {"title": 3}, "title must be a text"),
+    ],
+)
+def test_settings_that_are_refused(config: dict[str, Any], problem: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=problem):
+        Settings.of(config)
+
+
+def test_numbers_arrive_bit_for_bit() -> None:
+    InProcessGrid({})
+    numbers = {"numbers": [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 10**300, 3], "text": "ü\u2028\0"}
+    arrived = said_in(through_protobuf(question(1, "negotiate", numbers, timeout=1.0)))
+    assert arrived == numbers and math.copysign(1.0, arrived["numbers"][3]) == -1.0
+
+
+def test_numbers_that_are_none_never_arrive_as_numbers() -> None:
+    """They become texts, which no check of an answer lets pass."""
+    InProcessGrid({})
+    arrived = said_in(through_protobuf(question(1, "negotiate", {"x": math.nan, "y": -math.inf}, timeout=1.0)))
+    assert arrived == {"x": "nan", "y": "-inf"}
+
+
+def test_errors_are_told_on_one_line() -> None:
+    InProcessGrid({})
+    asked = Message(content_of({}), 1, "query.greet")
+    assert reason_of(Message(Error(2, "<class 'ValueError'>:<'a\n  b'>"), reply_to=asked)) == (
+        "<class 'ValueError'>:<'a b'>"
+    )
+    assert reason_of(Message(Error(5), reply_to=asked)) == "error 5 without a reason"
+    assert len(reason_of(Message(Error(2, "x" * 10_000), reply_to=asked))) == 200
+
+
+def test_an_exchange_ends_when_the_time_is_up(tmp_path: Path) -> None:
+    grid = Stage(example("paper-w1").federation, tmp_path, faults={1: lambda message, honest: None}).grid()
+    asked = {node: question(node, "greet", {}, timeout=0.05) for node in (FIRST_NODE, FIRST_NODE + 1, 77)}
+    assert set(exchange(grid, asked, timeout=0.05)) == {FIRST_NODE}
+    assert exchange(grid, {}, timeout=0.05) == {}
+
+
+def test_replies_to_other_questions_do_not_count(tmp_path: Path) -> None:
+    class Mixing(InProcessGrid):
+        def pull_messages(self, message_ids: Any) -> Any:
+            stray = answered(self.seen[0], {"name": "stray"})
+            stray.metadata.__dict__["_reply_to_message_id"] = "another"
+            return [stray, *super().pull_messages(message_ids)]
+
+    stage = Stage(example("paper-w1").federation, tmp_path)
+    grid = Mixing(stage.grid().nodes)
+    replies = exchange(grid, {0: question(FIRST_NODE, "greet", {}, timeout=1.0)}, timeout=1.0)
+    assert said_in(replies[0])["name"] == "agent 0"
+
+
+def test_messages_that_could_not_be_pushed_have_no_reply(tmp_path: Path) -> None:
+    class Losing(InProcessGrid):
+        def push_messages(self, messages: Any) -> Any:
+            return [None if place == 0 else number for place, number in enumerate(super().push_messages(messages))]
+
+    stage = Stage(example("paper-w1").federation, tmp_path)
+    grid = Losing(stage.grid().nodes)
+    asked = {node: question(node, "greet", {}, timeout=0.05) for node in grid.nodes}
+    assert set(exchange(grid, asked, timeout=0.05)) == {FIRST_NODE + 1, FIRST_NODE + 2}
+
+
+def test_seats_have_names(tmp_path: Path) -> None:
+    stage = Stage(example("paper-w1").federation, tmp_path)
+    names = ["agent 0", "another", "agent 2"]
+    present = roll_call(stage.grid(places=[0, 1]), 3, timeout=0.1, patience=0.0, seats=names)
+    assert present.names == tuple(names) and set(present.nodes) == {0}
+    assert 'place is 1, which is that of "another"' in present.unseated[FIRST_NODE + 1]
+    assert present.node("agent 0") == FIRST_NODE and present.node("agent 2") is None and present.node("x") is None
+    assert "there are agent 0; node 1001 has no seat" in present.told
+
+
+def test_a_free_seat_is_not_called_like_somebody_else(tmp_path: Path) -> None:
+    federation = fp.Federation(np.ones((3, 3)), costs=0.1, payoff=fp.Log(), names=["agent 2", "B", "C"])
+    present = roll_call(Stage(federation, tmp_path).grid(places=[0]), 3, timeout=0.1, patience=0.0)
+    assert present.names == ("agent 2", "agent 1", "agent 2'")
+
+
+def test_models_on_disk(tmp_path: Path) -> None:
+    """Names that NumPy keeps for itself, kinds and shapes of all sorts."""
+    arrays = {
+        "file": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "names": np.array(3.5),
+        "fc.weight": np.zeros((0, 2), dtype=np.int8),
+    }
+    record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+    kept = write_model(tmp_path / "model.npz", record)
+    again = read_model(tmp_path / kept["file"], kept["sha256"])
+    assert list(again) == list(arrays) and digest_of(again) == digest_of(record)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(again[name].numpy(), array)
+    with pytest.raises(fp.InvalidInput, match="was changed"):
+        read_model(tmp_path / kept["file"], "0" * 64)
+    assert digest_of([np.zeros(2)]) != digest_of([np.zeros((2, 1))]) != digest_of([np.zeros(2, dtype=np.float32)])

@@ -1,0 +1,142 @@
+"""What a node signs and what it does not: every number of a sound statement, spoiled on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.flower.statement import Refused, check_statement, samples_of, statement_digest
+from fedpact.mechanisms import personal_prices
+from fedpact.negotiation import Agent
+from strategies import random_federations
+
+
+def statement(federation: fp.Federation, place: int) -> dict[str, Any]:
+    """What the solved deal says to one agent."""
+    solved = fp.ExternalityMechanism().solve(federation)
+    prices = personal_prices(federation, solved.contributions)
+    return {
+        "agents": list(federation.agent_names),
+        "place": place,
+        "contributions": solved.contributions.tolist(),
+        "prices": prices[place].tolist(),
+        "payment": float(-(prices[place] @ solved.contributions)),
+        "utility": float(solved.utilities[place]),
+        "money": {"currency": "EUR", "per_payoff": 1e6, "decimals": 2},
+        "excluded": [],
+    }
+
+
+HOSPITALS = example("hospitals").federation
+AGENT = Agent.of(HOSPITALS, 1)
+SOUND = statement(HOSPITALS, 1)
+
+
+def spoiled(key: str, place: int, factor: float) -> dict[str, Any]:
+    numbers = list(SOUND[key])
+    numbers[place] *= factor
+    return SOUND | {key: numbers}
+
+
+def with_payment(given: dict[str, Any]) -> dict[str, Any]:
+    """Its payment made to fit its prices."""
+    return given | {"payment": -float(np.dot(given["prices"], given["contributions"])), "utility": None}
+
+
+def test_a_sound_statement_is_signed() -> None:
+    assert check_statement(AGENT, SOUND) == [
+        "place",
+        "contributions",
+        "money",
+        "payment",
+        "prices",
+        "own contribution",
+        "utility",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_solved_deals_of_all_kinds_are_signed(seed: int) -> None:
+    """Optima at zero, at a cap and in between, harmful weights among them."""
+    for federation in random_federations(seed, 30):
+        for place in range(federation.n_agents):
+            check_statement(Agent.of(federation, place), statement(federation, place))
+
+
+@pytest.mark.parametrize(
+    ("given", "claim"),
+    [
+        (SOUND | {"place": 2}, "place"),
+        (SOUND | {"place": True}, "place"),
+        (SOUND | {"agents": SOUND["agents"][:-1]}, "place"),
+        (SOUND | {"agents": ["City", "University", "County", "Children's", "Clinic"]}, "place"),
+        (SOUND | {"agents": "City"}, "place"),
+        (SOUND | {"payment": SOUND["payment"] * 1.001}, "payment"),
+        (SOUND | {"payment": SOUND["payment"] - 0.001}, "payment"),
+        (spoiled("prices", 0, 1.01), "payment"),
+        (spoiled("contributions", 0, 0.99), "payment"),
+        (with_payment(spoiled("prices", 0, 1.01)), "prices"),
+        (with_payment(spoiled("prices", 0, 0.9)), "prices"),  # too good is not what was agreed either
+        (with_payment(spoiled("prices", 1, 0.9)), "own contribution"),
+        (with_payment(spoiled("prices", 1, 1.1)), "own contribution"),
+        (with_payment(spoiled("contributions", 1, 0.8)), "prices"),
+        (with_payment(spoiled("contributions", 1, 9.0)), "contributions"),
+        (with_payment(spoiled("contributions", 0, -1.0)), "contributions"),
+        (SOUND | {"utility": SOUND["utility"] + 0.001}, "utility"),
+        (SOUND | {"prices": SOUND["prices"][:-1]}, "prices must be 5 finite numbers"),
+        (SOUND | {"prices": None}, "prices must be 5 finite numbers"),
+        (SOUND | {"contributions": [*SOUND["contributions"][:-1], float("nan")]}, "contributions must be"),
+        (SOUND | {"contributions": [*SOUND["contributions"][:-1], True]}, "contributions must be"),
+        (SOUND | {"payment": "0.1"}, "payment must be a finite number"),
+        (SOUND | {"payment": float("inf")}, "payment must be a finite number"),
+        (SOUND | {"utility": "much"}, "utility must be a finite number"),
+        (SOUND | {"excluded": ["University"]}, "contributions: somebody who is out"),
+        (SOUND | {"money": None}, "money"),
+        (SOUND | {"money": SOUND["money"] | {"per_payoff": 0.0}}, "money"),
+        (SOUND | {"money": SOUND["money"] | {"decimals": True}}, "money"),
+        (SOUND | {"money": SOUND["money"] | {"currency": 3}}, "money"),
+        ({}, "place"),
+    ],
+)
+def test_what_is_not_signed(given: dict[str, Any], claim: str) -> None:
+    with pytest.raises(Refused, match=f"^{claim}"):
+        check_statement(AGENT, given)
+
+
+def test_a_cap_is_a_cap() -> None:
+    capped = replace(AGENT, cap=SOUND["contributions"][1] - 1.0)
+    with pytest.raises(Refused, match="more than its cap"):
+        check_statement(capped, SOUND)
+
+
+def test_a_lure_without_end_is_refused() -> None:
+    """Paid more per sample than one costs, without a cap: no contribution would be the best."""
+    endless = replace(AGENT, cap=np.inf, cost=fp.Linear(np.array([0.001])))
+    lured = with_payment(spoiled("prices", 1, 100.0))
+    with pytest.raises(Refused, match="own contribution"):
+        check_statement(endless, lured)
+
+
+def test_least_gain() -> None:
+    gain = float(fp.ExternalityMechanism().solve(HOSPITALS).ir_gaps[1])
+    assert "least gain" in check_statement(AGENT, SOUND, least_gain=gain - 1e-4)
+    with pytest.raises(Refused, match=r"^least gain: it asks for more$"):
+        check_statement(AGENT, SOUND, least_gain=gain + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("contribution", "unit", "samples"),
+    [(16.9, 1.0, 16), (16.9, 10.0, 169), (0.0, 5.0, 0), (0.999, 1.0, 0), (2.9999999999, 1.0, 3), (3.0, 1.0, 3)],
+)
+def test_samples_are_whole(contribution: float, unit: float, samples: int) -> None:
+    assert samples_of(contribution, unit) == samples
+
+
+def test_digests_tell_statements_apart() -> None:
+    assert statement_digest(SOUND) == statement_digest(dict(reversed(SOUND.items())))
+    assert statement_digest(SOUND) != statement_digest(SOUND | {"payment": 0.0})

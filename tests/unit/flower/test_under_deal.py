@@ -1,0 +1,356 @@
+"""Strategies under a deal: Flower's own, run by real apps in one process."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedMedian,
+    FedProx,
+    FedTrimmedAvg,
+    Strategy,
+)
+
+import fedpact as fp
+from fedpact.examples import example
+from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
+from fedpact.flower.valuing import CoalitionValues
+from fedpact.ledger import audit
+from fedpact.negotiation import Agent
+from fedpact.negotiation.processes import save_agent
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
+
+DEAL = {
+    "mechanism": "externality",
+    "agents": ["A", "B", "C"],
+    "contributions": [10.0, 4.0, 6.5],
+    "payments": [0.3, -0.1, -0.2],
+}
+DATA = {place: np.arange(100.0) * (place + 1) for place in range(4)}
+
+
+def users_app(use: Callable[[Message], int] = agreed_samples, **mods: Any) -> ClientApp:
+    """An app as a user has it, with the two lines that are new: the mod, and the number of samples."""
+    app = ClientApp(mods=mods.get("mods", [keep_deal]))
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        own = DATA[int(context.node_config["partition-id"])][: use(message)]
+        model = message.content["arrays"].to_numpy_ndarrays()[0] + own.mean()
+        content = {"arrays": ArrayRecord([model]), "metrics": MetricRecord({"num-examples": len(own), "loss": 1.0})}
+        return Message(RecordDict(content), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        assert "fedpact" not in message.content
+        metrics = MetricRecord({"num-examples": 5, "accuracy": 0.5})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    return app
+
+
+def grid_of(*configs: dict[str, Any], app: ClientApp | None = None) -> InProcessGrid:
+    nodes = {}
+    for place, config in enumerate(configs):
+        context = Context(
+            run_id=1,
+            node_id=FIRST_NODE + place,
+            node_config={"partition-id": place, "num-partitions": len(configs), **config},
+            state=RecordDict(),
+            run_config={},
+        )
+        nodes[FIRST_NODE + place] = Node(app or users_app(), context)
+    return InProcessGrid(nodes)
+
+
+def three() -> InProcessGrid:
+    return grid_of({}, {}, {})
+
+
+def start(strategy: Strategy, grid: InProcessGrid, rounds: int = 2, **more: Any) -> np.ndarray:
+    result = strategy.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=rounds, timeout=1.0, **more)
+    return result.arrays.to_numpy_ndarrays()[0]
+
+
+def mean(place: int, samples: int) -> float:
+    return float(DATA[place][:samples].mean())
+
+
+def test_contributions_are_capped_counted_and_paid(tmp_path: Path) -> None:
+    under = UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl", money=fp.Money("EUR", 100.0))
+    model = start(under, three())
+    assert under.samples == {"A": [10, 10], "B": [4, 4], "C": [6, 6]}
+    expected = 2 * (10 * mean(0, 10) + 4 * mean(1, 4) + 6 * mean(2, 6)) / 20
+    np.testing.assert_allclose(model, expected, rtol=1e-12)
+    assert under.settlement is not None and under.settlement.cents == (3000, -1000, -2000)
+    found = audit(tmp_path / "ledger.jsonl")
+    assert found.failed == [] and found.last("settled") is not None and found.last("trained") is not None
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        FedAvg(fraction_evaluate=0.0),
+        FedAvgM(server_momentum=0.5),
+        FedAdam(),
+        FedMedian(),
+        FedTrimmedAvg(),
+        FedProx(proximal_mu=0.1),
+        DifferentialPrivacyServerSideFixedClipping(FedAvg(), 0.0, 1e9, 3),
+    ],
+    ids=lambda strategy: type(strategy).__name__,
+)
+def test_every_strategy_comes_to_what_it_would_with_capped_data(strategy: Strategy) -> None:
+    """The same strategy alone, over apps that cap by themselves, makes the same model."""
+    samples = {0: 10, 1: 4, 2: 6}
+
+    def capped(message: Message) -> int:
+        return samples[message.metadata.dst_node_id - FIRST_NODE]
+
+    alone = start(copy.deepcopy(strategy), grid_of({}, {}, {}, app=users_app(capped, mods=[])))
+    under = start(UnderDeal(strategy, DEAL), three())
+    np.testing.assert_allclose(under, alone, rtol=1e-12)
+
+
+def test_nothing_of_the_callers_is_written_to() -> None:
+    strategy = FedAvgM(server_momentum=0.5)
+    before = copy.deepcopy(vars(strategy))
+    train, evaluate = ConfigRecord({"lr": 0.1}), ConfigRecord({"batch": 8})
+    arrays = ArrayRecord([np.zeros(1)])
+    given = copy.deepcopy(DEAL)
+    UnderDeal(strategy, given).start(three(), arrays, 2, 1.0, train, evaluate)
+    assert vars(strategy) == before
+    assert dict(train) == {"lr": 0.1} and dict(evaluate) == {"batch": 8}
+    assert arrays.to_numpy_ndarrays()[0] == 0.0 and given == DEAL
+
+
+def test_configurations_reach_the_nodes() -> None:
+    grid = three()
+    start(UnderDeal(FedAvg(), DEAL), grid, train_config=ConfigRecord({"lr": 0.25}))
+    trains = [message for message in grid.seen if message.metadata.message_type == "train"]
+    assert {message.content["config"]["lr"] for message in trains} == {0.25}
+    assert {message.content["config"]["server-round"] for message in trains} == {1, 2}
+
+
+def test_an_app_that_takes_more_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    grid = three()
+    grid.nodes[FIRST_NODE + 1].app = users_app(lambda message: 50)
+    under = UnderDeal(FedAvg(), DEAL)
+    model = start(under, grid, rounds=1)
+    np.testing.assert_allclose(model, (10 * mean(0, 10) + 6 * mean(2, 6)) / 16, rtol=1e-12)
+    assert under.samples["B"] == [0]
+    assert '"B" agreed to 4 samples, and its app used 50' in caplog.text
+    assert under.settlement is None
+    assert under.short() == {"B": "agreed to 4 samples and delivered 0 at most"}
+
+
+def test_a_node_without_the_mod_cannot_claim_more_either(caplog: pytest.LogCaptureFixture) -> None:
+    grid = three()
+    grid.nodes[FIRST_NODE + 1].app = users_app(lambda message: 50, mods=[])
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
+    start(under, grid, rounds=1)
+    assert under.samples["B"] == [0] and "it used 50 samples and agreed to 4" in caplog.text
+
+
+def test_two_lines_do_where_the_server_knows_its_nodes() -> None:
+    """The strategy is wrapped, the data is cut; the mod can be left out."""
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
+    start(under, grid_of({}, {}, {}, app=users_app(mods=[])))
+    assert under.samples == {"A": [10, 10], "B": [4, 4], "C": [6, 6]} and under.settlement is not None
+
+
+def test_a_node_that_is_known_cannot_call_itself_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    under = UnderDeal(FedAvg(), DEAL, nodes=nodes)
+    start(under, grid_of({}, {"agent-name": "A"}, {}), rounds=1)
+    assert under.samples == {"A": [10], "B": [0], "C": [6]} and "it says that it is 'A'" in caplog.text
+
+
+def test_nodes_that_do_not_say_who_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    grid = grid_of({}, {}, {}, app=users_app(lambda message: 1, mods=[]))
+    under = UnderDeal(FedAvg(), DEAL)
+    under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=1, timeout=1.0)
+    assert "its ClientApp needs mods=[fedpact.flower.keep_deal]" in caplog.text
+    assert under.settlement is None and under.samples == {"A": [0], "B": [0], "C": [0]}
+
+
+def test_names_come_from_the_nodes_configuration(tmp_path: Path) -> None:
+    federation = fp.Federation(np.eye(3), costs=0.1, payoff=fp.Log(), names=["A", "B", "C"])
+    save_agent(Agent.of(federation, 0), tmp_path / "a.json")
+    grid = grid_of({"agent-name": "C"}, {"agent": str(tmp_path / "a.json")}, {"agent-name": "B", "max-samples": 2})
+    under = UnderDeal(FedAvg(), DEAL)
+    start(under, grid, rounds=1)
+    assert under.samples == {"A": [10], "B": [2], "C": [6]}
+    assert under.short() == {"B": "agreed to 4 samples and delivered 2 at most"}
+
+
+def test_strangers_and_doubles_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    grid = grid_of({}, {}, {}, {"agent-name": "D"})
+    grid.nodes[FIRST_NODE + 2].context.node_config["agent-name"] = "A"
+    under = UnderDeal(FedAvg(), DEAL)
+    start(under, grid, rounds=1)
+    assert '"D" is not part of the deal' in caplog.text and 'another node is called "A" as well' in caplog.text
+    assert under.samples == {"A": [10], "B": [4], "C": [0]}
+
+
+def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
+    deal = DEAL | {"contributions": [10.0, 4.0, 0.0], "excluded": {}, "payments": [0.3, -0.1, -0.2]}
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    grid = three()
+    under = UnderDeal(FedAvg(), deal, nodes=nodes)
+    start(under, grid, rounds=1)
+    asked = {(message.metadata.message_type, message.metadata.dst_node_id) for message in grid.seen}
+    assert ("train", FIRST_NODE + 2) not in asked and ("evaluate", FIRST_NODE + 2) in asked
+    assert under.settlement is not None
+    out = DEAL | {"contributions": [10.0, 4.0, 0.0], "payments": [0.1, -0.1, 0.0], "excluded": {"C": "silent"}}
+    grid = three()
+    start(UnderDeal(FedAvg(), out, nodes=nodes), grid, rounds=1)
+    assert FIRST_NODE + 2 not in {message.metadata.dst_node_id for message in grid.seen}
+
+
+def test_a_silent_member_is_noted_or_an_error() -> None:
+    def silent(message: Message, honest: Any) -> Message | None:
+        return None if message.metadata.message_type == "train" else honest(message)
+
+    grid = three()
+    grid.nodes[FIRST_NODE].fault = silent
+    under = UnderDeal(FedAvg(), DEAL)
+    start(under, grid, rounds=1)
+    assert under.samples["A"] == [0] and under.settlement is None
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    with pytest.raises(Lost, match='"A": no reply in time') as lost:
+        start(UnderDeal(FedAvg(), DEAL, nodes=nodes, strict=True), grid, rounds=1)
+    assert lost.value.reasons == {"A": "no reply in time"}
+
+
+def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
+    grid = three()
+    grid.nodes[FIRST_NODE].fault = lambda message, honest: None
+    start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), grid, rounds=1)
+    found = audit(tmp_path / "ledger.jsonl")
+    assert found.chain.entries[-1].kind == "failed"
+    assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == []
+
+
+def test_a_ledger_is_not_written_over(tmp_path: Path) -> None:
+    start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
+    with pytest.raises(fp.InvalidInput, match="record of another run"):
+        start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
+
+
+def test_deals_come_in_many_forms(tmp_path: Path) -> None:
+    federation = example("paper-w2").federation
+    outcome, deal = fp.ExternalityMechanism().solve(federation), fp.negotiate(federation)
+    expected = {"agent 0": 16, "agent 1": 6, "agent 2": 31}
+    assert UnderDeal(FedAvg(), outcome).terms.samples == expected
+    assert UnderDeal(FedAvg(), deal).terms.samples == expected
+    assert UnderDeal(FedAvg(), deal, samples_per_unit=10.0).terms.samples["agent 1"] == 61
+    (tmp_path / "deal.json").write_text(json.dumps(DEAL))
+    assert UnderDeal(FedAvg(), tmp_path / "deal.json").terms.samples == {"A": 10, "B": 4, "C": 6}
+    start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
+    assert UnderDeal(FedAvg(), tmp_path / "ledger.jsonl").terms.samples == {"A": 10, "B": 4, "C": 6}
+
+
+@pytest.mark.parametrize(
+    ("deal", "problem"),
+    [
+        (3, "deal must be a Deal"),
+        ({}, "must name its agents"),
+        (DEAL | {"agents": ["A", "A", "B"]}, "all differently"),
+        (DEAL | {"contributions": [1.0, 2.0]}, "contributions must be a list of 3 numbers"),
+        (DEAL | {"contributions": [1.0, 2.0, float("nan")]}, r"contributions\[2\] must be a finite number"),
+        (DEAL | {"contributions": [1.0, 2.0, -1.0]}, "at least zero"),
+        ("nowhere.json", "no such file"),
+        ("deal.csv", "must end in .json"),
+    ],
+)
+def test_deals_that_are_none(deal: Any, problem: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=problem):
+        UnderDeal(FedAvg(), deal)
+
+
+def test_what_cannot_be_started() -> None:
+    with pytest.raises(fp.InvalidInput, match="strategy must be a flwr"):
+        UnderDeal("FedAvg", DEAL)  # type: ignore[arg-type]
+    with pytest.raises(fp.InvalidInput, match="3 agents contribute under the deal and the strategy waits for 5"):
+        UnderDeal(FedAvg(min_train_nodes=5), DEAL)
+    with pytest.raises(fp.InvalidInput, match="0 agents contribute"):
+        UnderDeal(FedAvg(), DEAL | {"contributions": [0.0, 0.5, 0.0]})
+    with pytest.raises(fp.InvalidInput, match="samples_per_unit must be positive"):
+        UnderDeal(FedAvg(), DEAL, samples_per_unit=0.0)
+    with pytest.raises(fp.InvalidInput, match="num_rounds must be at least 1"):
+        start(UnderDeal(FedAvg(), DEAL), three(), rounds=0)
+
+
+def test_agreed_samples_says_what_is_missing() -> None:
+    three()
+    with pytest.raises(fp.InvalidInput, match="the app needs ClientApp"):
+        agreed_samples(Message(RecordDict(), 1, "train"))
+
+
+# Coalitions
+
+
+def test_updates_are_valued_by_coalitions() -> None:
+    """The worth of a model is its one number: Shapley values by hand over the coalitions of two rounds."""
+    under = UnderDeal(FedAvg(), DEAL, coalition_value=lambda arrays: float(arrays.to_numpy_ndarrays()[0][0]))
+    start(under, three())
+    values = under.shapley_values
+    assert values is not None
+    weights, means = [10, 4, 6], [mean(0, 10), mean(1, 4), mean(2, 6)]
+
+    def worth(coalition: tuple[int, ...]) -> float:
+        total = sum(weights[member] for member in coalition)
+        return sum(weights[member] * means[member] for member in coalition) / total if total else 0.0
+
+    for member, name in enumerate("ABC"):
+        added = [
+            worth((*order[: order.index(member)], member)) - worth(order[: order.index(member)])
+            for order in permutations(range(3))
+        ]
+        assert values[name] == pytest.approx(2 * sum(added) / 6, rel=1e-9)  # both rounds add the same
+
+
+def test_valuing_does_not_change_what_is_trained() -> None:
+    strategy = FedAvgM(server_momentum=0.5)
+    plain = start(UnderDeal(strategy, DEAL), three())
+    valued = start(UnderDeal(strategy, DEAL, coalition_value=lambda arrays: 1.0), three())
+    np.testing.assert_array_equal(plain, valued)
+
+
+def test_values_of_many_members_are_sampled() -> None:
+    names = [f"{place}" for place in range(10)]
+    values = CoalitionValues(lambda arrays: float(arrays.to_numpy_ndarrays()[0].sum()), names)
+    grid_of({})
+    asked = Message(RecordDict({"arrays": ArrayRecord([np.zeros(1)])}), 1, "train")
+    replies = {
+        name: Message(
+            RecordDict({"a": ArrayRecord([np.full(1, float(place))]), "m": MetricRecord({"num-examples": 1})}),
+            reply_to=asked,
+        )
+        for place, name in enumerate(names)
+    }
+    values.add_round(FedAvg(), 1, replies, ArrayRecord([np.zeros(1)]))
+    assert sum(values.totals.values()) == pytest.approx(4.5)
+    assert values.totals["9"] > values.totals["0"]
+
+
+def test_worth_must_be_a_number() -> None:
+    under = UnderDeal(FedAvg(), DEAL, coalition_value=lambda arrays: float("nan"))
+    with pytest.raises(fp.InvalidInput, match="coalition_value must return a finite number"):
+        start(under, three())
