@@ -44,7 +44,21 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Pictures, notebooks and pages are methods of what they show; they are imported when asked for, and may look back.
 ON_REQUEST = {"display", "plots", "report"}
 
-HEAVY = ("jax", "flwr", "matplotlib", "pandas", "starlette", "uvicorn", "cvxpy", "rich", "typer", "hypothesis", "torch")
+HEAVY = (
+    "jax",
+    "flwr",
+    "scipy.stats",
+    "scipy.optimize",
+    "matplotlib",
+    "pandas",
+    "starlette",
+    "uvicorn",
+    "cvxpy",
+    "rich",
+    "typer",
+    "hypothesis",
+    "torch",
+)
 
 
 def part_of(path: Path) -> str:

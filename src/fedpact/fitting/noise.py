@@ -9,7 +9,6 @@ size is known, all noise is estimated that way.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from fedpact.arrays import FloatArray
 
@@ -46,6 +45,8 @@ def training_variance(residuals: FloatArray, sampling: FloatArray, degrees: floa
     least = 1e-12
     if not (residuals != 0).any() or excess(least) <= 0:
         return 0.0
+    from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
+
     return float(brentq(excess, least, HIGHEST * residuals.size, xtol=1e-12, rtol=1e-6))
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
 from fedpact.errors import InvalidInput
@@ -184,8 +183,8 @@ class Fit:
     def quantile(self, probability: float) -> float:
         """Of the standardised error: Student's t where the noise was estimated from the residuals, else normal."""
         if self._noise_estimated:
-            return float(student.ppf(probability, max(self.degrees, 1.0)))
-        return float(norm.ppf(probability))
+            return float(stdtrit(max(self.degrees, 1.0), probability))
+        return float(ndtri(probability))
 
     @cached_property
     def quality(self) -> Quality:
