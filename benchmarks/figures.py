@@ -23,8 +23,8 @@ class Figure:
     def met(self) -> bool | None:
         """Whether the limit is met; None without one."""
         if self.at_least is not None:
-            return self.ratio >= self.at_least
-        return None if self.at_most is None else self.ratio <= self.at_most
+            return bool(self.ratio >= self.at_least)
+        return None if self.at_most is None else bool(self.ratio <= self.at_most)
 
     @property
     def limit(self) -> str:
