@@ -48,8 +48,10 @@ def _help_of(*command: str) -> str:
 def _generate() -> None:
     GENERATED.mkdir(exist_ok=True)
     pages = [CLI_HEAD]
-    for name in get_command(command_line).commands:
+    for name, command in get_command(command_line).commands.items():
         pages.append(f"\n## fedpact {name}\n\n```text\n{_help_of(name)}\n```\n")
+        for part in getattr(command, "commands", ()):
+            pages.append(f"\n### fedpact {name} {part}\n\n```text\n{_help_of(name, part)}\n```\n")
     (GENERATED / "cli.md").write_text("".join(pages), encoding="utf-8")
     (GENERATED / "template.toml").write_text(template(3), encoding="utf-8")
     (GENERATED / "schema.json").write_text(json.dumps(schema(), indent=2), encoding="utf-8")
