@@ -13,12 +13,14 @@ export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow test-peers check format lint types docs bench bench-training clean
+.PHONY: help demo test test-slow test-browser test-deploy test-peers check format lint types docs bench bench-training clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too"
+	@echo "make test-browser  run the explorer in Chromium"
+	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
 	@echo "make bench      benchmarks against peers; NAME=shapley runs one"
 	@echo "make bench-training  training models against PyTorch"
@@ -44,10 +46,22 @@ demo: $(VENV)/.core
 	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not slow"
+	$(BIN)/python -m pytest -n 2 -q -m "not slow and not browser"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 -q -m "not deploy and not browser"
+
+# Playwright is large, and brings no browser: Chromium is the system's.
+$(VENV)/.browser: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	@touch $@
+
+test-browser: $(VENV)/.browser
+	$(BIN)/python -m pytest -q tests/edges/test_explorer.py -m browser
+
+# A SuperLink and SuperNodes as processes: they want the machine to themselves.
+test-deploy: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m deploy tests/edges
 
 check: $(VENV)/.dev lint types test docs
 

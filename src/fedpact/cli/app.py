@@ -16,7 +16,21 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli import check, compare, negotiate, new, paper, settle, shapley, solve, sweep
+from fedpact.cli import (
+    check,
+    compare,
+    explore,
+    fit,
+    flower,
+    negotiate,
+    new,
+    paper,
+    settle,
+    shapley,
+    solve,
+    sweep,
+    train,
+)
 from fedpact.cli.compiling import announce_compilation
 from fedpact.errors import FedpactError, NotConverged
 from fedpact.threads import checked_setting
@@ -40,11 +54,15 @@ for command in (
     shapley.shapley,
     settle.settle,
     negotiate.negotiate,
+    fit.fit,
     new.new,
     sweep.sweep,
+    explore.explore,
+    train.train,
     paper.paper,
 ):
     app.command()(command)
+app.add_typer(flower.flower)
 
 
 def _version(wanted: bool) -> None:

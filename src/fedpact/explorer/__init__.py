@@ -1,0 +1,1 @@
+"""The explorer: a page in the browser on which a federation is edited and its deal moves along."""

@@ -1,0 +1,154 @@
+"""The web application: the page, its files, and its questions. It answers this machine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fedpact.errors import FedpactError
+from fedpact.explorer.answers import Answers, started
+from fedpact.explorer.desk import Cancelled
+from fedpact.explorer.files import Content
+from fedpact.explorer.views.page import page
+from fedpact.scenario import Scenario
+
+__all__ = ["HOSTS", "make_app"]
+
+HOSTS = ("127.0.0.1", "localhost")
+LARGEST = 8_000_000  # bytes of a question
+STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# The browser itself refuses whatever would come from, or go to, anywhere else.
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def make_app(scenario: Scenario, *, source: str, answers: Answers | None = None) -> Starlette:
+    """The application that begins with a scenario; `source` is what to call it."""
+    answers = answers or Answers()
+    draft, notes = started(scenario)
+    shell = page(draft, token=secrets.token_hex(8), notes=notes, source=source)
+
+    async def home(request: Request) -> Response:
+        return HTMLResponse(shell, headers=HEADERS)
+
+    routes = [Route("/", home), Route("/static/{name}", _static)]
+    for name in ("example", "upload", "form", "deal", "range", "whatif", "leaving", "talks", "file", "map_file"):
+        routes.append(Route(f"/ask/{name}", _asked(getattr(answers, name)), methods=["POST"]))
+    for name in ("map", "curves"):
+        routes.append(Route(f"/ask/{name}", _streamed(getattr(answers, name)), methods=["POST"]))
+    return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))])
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    kind = STATIC.get(name.rpartition(".")[2])
+    folder = files("fedpact.report") if name == "report.css" else files("fedpact.explorer") / "static"
+    file = folder / ("style.css" if name == "report.css" else name)
+    if kind is None or "/" in name or not file.is_file():
+        return Response("there is no such file", status_code=404, headers=HEADERS)
+    return Response(file.read_bytes(), media_type=kind, headers=HEADERS)
+
+
+def _asked(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
+    """A route that hands a question on, with everything refused on purpose as a message."""
+
+    async def route(request: Request) -> Response:
+        question = await _question(request)
+        if isinstance(question, Response):
+            return question
+        try:
+            found = await run_in_threadpool(answer, question)
+        except FedpactError as error:
+            return _refused(str(error), 422)
+        if isinstance(found, Content):
+            return Response(found.data, media_type=found.kind, headers=HEADERS)
+        return JSONResponse(found, headers=HEADERS)
+
+    return route
+
+
+def _streamed(answer: Callable[[Any, Callable[[int, int], None]], Any]) -> Callable[[Request], Any]:
+    """A route for what takes long: lines of progress, then the answer; closing the connection stops the work."""
+
+    async def route(request: Request) -> Response:
+        question = await _question(request)
+        if isinstance(question, Response):
+            return question
+        return StreamingResponse(_lines(answer, question), media_type="application/x-ndjson", headers=HEADERS)
+
+    return route
+
+
+async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], question: Any) -> AsyncIterator[str]:
+    loop, stop = asyncio.get_running_loop(), threading.Event()
+    told: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def tell(line: dict[str, Any] | None) -> None:
+        if not stop.is_set():
+            with suppress(RuntimeError):  # the explorer has ended in this very moment
+                loop.call_soon_threadsafe(told.put_nowait, line)
+
+    def progress(done: int, total: int) -> None:
+        if stop.is_set():
+            raise Cancelled
+        tell({"done": done, "total": total})
+
+    def work() -> None:
+        try:
+            tell(answer(question, progress))
+        except Cancelled:
+            return
+        except FedpactError as error:
+            tell({"error": str(error)})
+        finally:
+            tell(None)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while (line := await told.get()) is not None:
+            yield json.dumps(line, allow_nan=False) + "\n"
+    finally:
+        stop.set()
+
+
+async def _question(request: Request) -> Any:
+    """The plain data of a question, or the answer that refuses it; other sites' pages may not ask."""
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).hostname not in HOSTS:
+        return _refused("questions come from the explorer's own page", 403)
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            return _refused(f"a question has up to {LARGEST:,} bytes", 413)
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        question = None
+    return question if isinstance(question, dict) else _refused("a question must be a JSON object", 400)
+
+
+def _refused(message: str, status: int) -> Response:
+    return JSONResponse({"error": message}, status_code=status, headers=HEADERS)

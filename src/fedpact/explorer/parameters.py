@@ -1,0 +1,178 @@
+"""What can be varied: one number of the federation, or the same number of all members at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.arrays import FloatArray, frozen
+from fedpact.errors import InvalidInput
+from fedpact.explorer.draft import number_text
+from fedpact.explorer.reading import typed_number
+from fedpact.federation import Federation
+from fedpact.files import shown
+from fedpact.sweeps.axes import Axis
+
+__all__ = ["KINDS", "Parameter", "kinds_of", "points_between", "typed_range"]
+
+KINDS: Mapping[str, str] = {
+    "weights": "Weight",
+    "costs": "Cost",
+    "quadratic": "Rising cost",
+    "caps": "Cap",
+    "values": "Value",
+}
+# Axes of sweeps call the quadratic cost by another name than its field on the page.
+LABELS = {"quadratic": "costs.quadratic"}
+WIDE = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
+NEARLY = 0.1
+AROUND = 1.0  # weights vary this much to both sides at least
+DIGITS = 3  # of the distance between points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A kind of number and whose it is.
+
+    Attributes
+    ----------
+    kind
+        A key of `KINDS`, or a parameter of the payoff family.
+    receiver, giver
+        Of a weight; None for everybody.
+    agent
+        Of anything else; None for everybody.
+    """
+
+    kind: str
+    receiver: int | None = None
+    giver: int | None = None
+    agent: int | None = None
+
+    @classmethod
+    def of_record(cls, record: Any, federation: Federation) -> Parameter:
+        """The parameter a page names, checked against the federation."""
+        if not isinstance(record, Mapping):
+            raise InvalidInput(f"a parameter must be an object with a kind, got {shown(record)}")
+        known = kinds_of(federation)
+        kind = record.get("kind")
+        if kind not in known:
+            raise InvalidInput(f"there is no parameter {shown(kind)} to vary; there are {', '.join(known)}")
+        keys = ("receiver", "giver") if kind == "weights" else ("agent",)
+        places = {key: _place(key, record.get(key), federation.n_agents) for key in keys}
+        return cls(kind=str(kind), **places)
+
+    def words(self, federation: Federation) -> str:
+        """The parameter as people read it."""
+        names = federation.agent_names
+        if self.kind == "weights":
+            giver = "others’" if self.giver is None else f"{names[self.giver]}’s"
+            receiver = "everybody else" if self.receiver is None else names[self.receiver]
+            return f"usefulness of {giver} data to {receiver}"
+        whose = "everybody" if self.agent is None else names[self.agent]
+        return f"{KINDS.get(self.kind, self.kind).lower()} of {whose}"
+
+    def places(self, federation: Federation) -> tuple[np.ndarray, ...]:
+        """Where in the federation: rows and columns of the weights, or agents."""
+        everybody = np.arange(federation.n_agents)
+        if self.kind != "weights":
+            return (everybody if self.agent is None else np.array([self.agent]),)
+        if self.receiver is not None and self.giver is not None:
+            return np.array([self.receiver]), np.array([self.giver])
+        chosen = ~np.eye(federation.n_agents, dtype=bool)
+        if self.receiver is not None:
+            chosen &= (everybody == self.receiver)[:, None]
+        if self.giver is not None:
+            chosen &= (everybody == self.giver)[None, :]
+        if not chosen.any():
+            raise InvalidInput("there are no weights between members to vary: there is only one member")
+        return np.nonzero(chosen)
+
+    def axis(self, federation: Federation, points: FloatArray) -> Axis:
+        """The parameter over some values, for a sweep."""
+        names = federation.agent_names
+        who = {None: "*"} | dict(enumerate(names))
+        label = LABELS.get(self.kind, self.kind)
+        if self.kind == "weights":
+            label += f"[{who[self.receiver]},{who[self.giver]}]"
+        elif self.agent is not None:
+            label += f"[{who[self.agent]}]"
+        return Axis(label=label, field=self.kind, places=self.places(federation), points=frozen(points))
+
+    def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
+        """The fields of the page that hold it."""
+        if self.kind not in KINDS:
+            if not own_curves and self.agent is None:
+                return [f"payoff.{self.kind}"]
+            return [f"payoff.{self.kind}[{agent}]" for agent in self.places(federation)[0]]
+        return [f"{self.kind}[{','.join(map(str, place))}]" for place in zip(*self.places(federation), strict=True)]
+
+    def now(self, federation: Federation) -> float:
+        """Its value; the mean where it is several numbers."""
+        costs = federation.costs
+        arrays = {
+            "weights": federation.dense_weights(),
+            "costs": costs.linear,
+            "quadratic": costs.quadratic,
+            "caps": federation.caps,
+            "values": federation.values,
+        } | {
+            label: np.broadcast_to(numbers, federation.n_agents)
+            for label, numbers in federation.payoff.parameters.items()
+        }
+        return float(np.mean(arrays[self.kind][self.places(federation)]))
+
+    def usual_range(self, federation: Federation) -> tuple[float, float]:
+        """A range worth looking at around its value."""
+        now = self.now(federation)
+        if self.kind == "weights":
+            own = self.receiver is not None and self.receiver == self.giver
+            around = max(AROUND, abs(now))
+            return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
+        if not np.isfinite(now) or now == 0:
+            return 0.0, 100.0 if self.kind == "caps" else 0.001
+        return (0.0 if self.kind in ("caps", "quadratic") else _short(NEARLY * now)), _short(WIDE * now)
+
+
+def kinds_of(federation: Federation) -> Sequence[str]:
+    """What of a federation can be varied."""
+    kinds = [*KINDS, *federation.payoff.parameters]
+    return kinds if federation.n_agents > 1 else kinds[1:]
+
+
+def typed_range(record: Mapping[str, Any]) -> tuple[float, float]:
+    """The two ends of a range as they were typed; an error begins with the end's name."""
+    ends = []
+    for end in ("low", "high"):
+        try:
+            ends.append(typed_number(str(record.get(end, ""))))
+        except InvalidInput as error:
+            raise InvalidInput(f"{end} {error}") from error
+    if not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise InvalidInput(f"high must be above {ends[0]:g}, where the range begins, and finite, got {ends[1]:g}")
+    return ends[0], ends[1]
+
+
+def points_between(low: float, high: float, count: int) -> FloatArray:
+    """`count` values from low to high, with no more digits than tell them apart."""
+    points = np.linspace(low, high, count)
+    step = (high - low) / max(count - 1, 1)
+    inner = np.round(points, int(np.clip(DIGITS - 1 - np.floor(np.log10(step)), 0, 300)))
+    inner[[0, -1]] = low, high
+    return inner if (np.diff(inner) > 0).all() else points
+
+
+def _place(key: str, given: Any, count: int) -> int | None:
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < count:
+        raise InvalidInput(f"{key} must be a member from 0 to {count - 1}, or nobody in particular, got {shown(given)}")
+    return given
+
+
+def _short(number: float) -> float:
+    """A number of few digits, as an end of a range."""
+    return float(number_text(float(f"{number:.3g}")))

@@ -1,0 +1,104 @@
+"""The explorer on a port of this machine, until it is interrupted."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import active_children
+
+from fedpact.errors import FedpactError, InvalidInput, MissingExtra
+from fedpact.explorer.answers import Answers, started
+from fedpact.scenario import Scenario
+
+__all__ = ["ADDRESS", "USUAL_PORT", "listening", "serve"]
+
+ADDRESS = "127.0.0.1"
+USUAL_PORT = 8517
+PATIENCE = 1  # seconds for open connections when the explorer ends
+
+
+def listening(port: int | None) -> socket.socket:
+    """A socket on this machine alone: on the port asked for, or on the usual one, or on any if that is taken."""
+    for wanted in [USUAL_PORT, 0] if port is None else [port]:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((ADDRESS, wanted))
+            made.listen()
+            return made
+        except OSError as error:
+            made.close()
+            if port is not None or error.errno != errno.EADDRINUSE:
+                raise InvalidInput(f"port {wanted} cannot be used: {error.strerror}; choose another one") from error
+    raise InvalidInput("there is no free port on this machine")
+
+
+def serve(
+    scenario: Scenario,
+    *,
+    source: str,
+    port: int | None = None,
+    open_browser: bool = True,
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve the explorer until it is interrupted.
+
+    Parameters
+    ----------
+    scenario, source
+        What to begin with, and what to call it.
+    port
+        8517 or, if that is taken, any free one, unless one is named.
+    open_browser
+        Whether to open the page in the user's browser.
+    ready
+        Called with the page's address once it can be reached.
+
+    Raises
+    ------
+    MissingExtra
+        If the web server is not installed.
+    InvalidInput
+        If the port is taken, or the federation is too large to edit.
+    """
+    try:
+        import uvicorn  # noqa: PLC0415 - optional dependency
+
+        from fedpact.explorer.app import make_app  # noqa: PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtra("The explorer", "explore") from error
+    answers = Answers()
+    app = make_app(scenario, source=source, answers=answers)
+    with listening(port) as made:
+        url = f"http://{ADDRESS}:{made.getsockname()[1]}/"
+        threading.Thread(target=_prepare, args=(answers, scenario), daemon=True).start()
+        ready(url)
+        if open_browser:
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=PATIENCE,
+        )
+        others = set(active_children())
+        try:
+            with suppress(KeyboardInterrupt):  # the usual end
+                uvicorn.Server(config).run(sockets=[made])
+        finally:
+            for worker in set(active_children()) - others:  # of a map that nobody will see
+                worker.terminate()
+
+
+def _prepare(answers: Answers, scenario: Scenario) -> None:
+    """Work out the first deal while the browser starts."""
+    draft, _ = started(scenario)
+    with suppress(FedpactError):
+        answers.deal({"draft": draft.record()})

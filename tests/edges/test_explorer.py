@@ -1,0 +1,426 @@
+"""The explorer in a real browser, and `fedpact explore` where it cannot start."""
+
+from __future__ import annotations
+
+import csv
+import re
+import socket
+import tomllib
+
+import httpx
+import numpy as np
+import pytest
+
+import fedpact as fp
+from edges.browser import OPTIONS, chromium, explorer
+from fedpact.examples import example, hospitals
+from fedpact.explorer.draft import draft_of
+from fedpact.explorer.reading import typed_number
+
+PATIENCE = 30_000  # milliseconds; a busy machine is no failure
+REFUSED = "status of 422"  # what browsers say of a refusal, which the page explains
+FEDERATION = hospitals().federation
+
+
+def test_a_scenario_that_is_not_there_is_named(run):
+    result = run("explore", "nowhere", "--no-browser")
+    assert result.code == 2 and "no built-in federation" in result.err
+
+
+def test_a_federation_too_large_to_edit_is_refused(run, tmp_path):
+    crowd = fp.Federation(np.eye(31), costs=0.01, payoff=fp.Log())
+    fp.save_scenario(fp.Scenario(federation=crowd), tmp_path / "crowd.toml")
+    result = run("explore", "crowd.toml", "--no-browser")
+    assert result.code == 2 and "up to 30 members" in result.err and "fedpact compare" in result.err
+
+
+def test_a_taken_port_is_refused(run):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = run("explore", "--no-browser", "--port", taken.getsockname()[1])
+    assert result.code == 2 and "choose another one" in result.err
+
+
+def test_without_the_extra_it_says_what_to_install(run, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    result = run("explore", "--no-browser")
+    assert result.code == 2 and 'pip install "fedpact[explore]"' in result.err
+
+
+def test_it_ends_quietly_when_interrupted(tmp_path):
+    import urllib.request
+
+    with explorer(tmp_path, "paper-w1") as url:
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url, timeout=20) as response:
+            assert b"agent 0" in response.read()
+
+
+@pytest.mark.slow
+def test_it_ends_at_once_in_the_middle_of_a_long_map(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.0, 1.0, (10, 10)).round(2)
+    np.fill_diagonal(weights, 1.0)
+    ten = fp.Scenario(federation=fp.Federation(weights, costs=0.01, caps=100.0, payoff=fp.PowerLaw(0.3)))
+    fp.save_scenario(ten, tmp_path / "ten.toml")
+    question = {
+        "draft": draft_of(ten).record(),
+        "up": {"parameter": {"kind": "weights", "receiver": 0, "giver": 1}, "low": "0", "high": "1"},
+        "right": {"parameter": {"kind": "costs", "agent": 1}, "low": "0.005", "high": "0.02"},
+        "metric": "welfare",
+        "mechanism": "shapley",
+        "count": 30,
+    }
+    with (
+        explorer(tmp_path, "ten.toml") as url,
+        httpx.stream("POST", f"{url}ask/map", json=question, timeout=120) as response,
+    ):
+        lines = response.iter_lines()
+        assert '"done": 0' in next(lines)
+        assert '"done": 10,' in next(lines)
+
+
+# In the browser
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    with explorer(tmp_path_factory.mktemp("explorer"), "hospitals") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason='pip install "fedpact[browser]"')
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page on a laptop, up to date; whatever it asks for elsewhere, or complains of, fails the test."""
+    complaints = []
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
+    context.on("request", lambda request: request.url.startswith((address, "blob:")) or complaints.append(request.url))
+    made = context.new_page()
+    made.set_default_timeout(PATIENCE)
+    made.on("console", lambda said: said.type == "error" and REFUSED not in said.text and complaints.append(said.text))
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.goto(address)
+    settled(made)
+    yield made
+    context.close()
+    assert complaints == []
+
+
+def settled(page):
+    page.wait_for_selector("#x-status[data-kind=done]")
+
+
+def field(page, name):
+    return page.locator(f'[data-field="{name}"]')
+
+
+def shown(page, place):
+    return page.locator(place).inner_text().replace("\N{NO-BREAK SPACE}", " ")
+
+
+def headline(federation):
+    """The welfare on the first card of the deal, in euros."""
+    best = fp.compare(federation)
+    return f"{1e6 * best.after_departures[best.recommendation.mechanism].welfare:,.0f}"
+
+
+def varied(**weights):
+    changed = np.array(FEDERATION.weights)
+    for place, weight in weights.items():
+        receiver, giver = map(int, place.removeprefix("w"))
+        changed[receiver, giver] = weight
+    return fp.Federation(
+        changed,
+        costs=FEDERATION.costs,
+        caps=FEDERATION.caps,
+        payoff=FEDERATION.payoff,
+        names=FEDERATION.names,
+    )
+
+
+@pytest.mark.browser
+def test_it_loads_with_the_deal_of_the_library(page):
+    assert headline(FEDERATION) in shown(page, "#summary")
+    assert fp.compare(FEDERATION).recommendation.reason in shown(page, "#summary")
+    for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates"):
+        assert page.locator(f"#{part}").is_visible()
+    assert page.locator("#payments .ribbon").count() > 0
+    assert page.locator("#x-curve path").count() == 1
+
+
+@pytest.mark.browser
+def test_an_edited_weight_changes_the_numbers_to_the_librarys(page):
+    before = headline(FEDERATION)
+    field(page, "weights[0,1]").fill("-0.4")
+    after = headline(varied(w01=-0.4))
+    assert after != before
+    page.wait_for_function("text => document.querySelector('#summary').innerText.includes(text)", arg=after)
+    assert "harm" in field(page, "weights[0,1]").get_attribute("class")
+    gaps = fp.ExternalityMechanism().solve(varied(w01=-0.4)).ir_gaps
+    told = page.locator("#gains .panel").first.locator("tbody td.num").all_inner_texts()
+    numbers = [typed_number(re.match(r"[+−\d,]+", text)[0].replace(",", "")) for text in told]
+    np.testing.assert_allclose(numbers, 1e6 * gaps, atol=0.51)
+
+
+@pytest.mark.browser
+def test_an_error_is_explained_in_place_and_mended(page):
+    before = shown(page, "#summary")
+    cell = field(page, "weights[0,1]")
+    cell.fill("0,9")
+    page.wait_for_selector("#x-errors-weights li")
+    assert shown(page, "#x-errors-weights") == (
+        "City to University must be a number, got “0,9”; write the decimal point as a dot"
+    )
+    field(page, "caps[2]").fill("-5")
+    page.wait_for_selector("#x-errors-members li")
+    assert "Cap of County must be at least zero, got -5" in shown(page, "#x-errors-members")
+    assert cell.input_value() == "0,9" and cell.get_attribute("aria-invalid") == "true"
+    assert "2 fields are not right yet" in shown(page, "#x-status")
+    assert shown(page, "#summary") == before  # the last deal stays
+    page.locator("#x-errors-weights button").click()
+    assert cell.evaluate("each => each === document.activeElement")
+    cell.fill("0.9")
+    field(page, "caps[2]").fill("60")
+    settled(page)
+    assert page.locator("#x-form [aria-invalid]").count() == 0
+    assert headline(varied(w01=0.9)) in shown(page, "#summary")
+
+
+@pytest.mark.browser
+def test_what_was_typed_survives_a_reload_and_can_be_undone(page):
+    field(page, "names[0]").fill("Universität & Söhne")
+    field(page, "caps[0]").fill("nonsense")
+    page.wait_for_selector("#x-errors-members li")
+    page.reload()
+    page.wait_for_selector("#x-errors-members li")
+    assert field(page, "caps[0]").input_value() == "nonsense"
+    assert field(page, "names[0]").input_value() == "Universität & Söhne"
+    page.locator('[data-field="caps[0]"]').click()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("7")
+    settled(page)
+    page.click("#x-undo")
+    page.wait_for_selector("#x-errors-members li")
+    assert field(page, "caps[0]").input_value() == "nonsense"
+
+
+@pytest.mark.browser
+def test_members_come_and_go(page):
+    page.click("#x-add")
+    page.wait_for_selector('[data-field="names[5]"]')
+    settled(page)
+    page.wait_for_function("() => document.querySelector('#gains').innerText.includes('Member 6')")
+    page.click('[data-remove="0"]')
+    page.wait_for_function("() => !document.querySelector('#gains').innerText.includes('University')")
+    assert field(page, "names[0]").input_value() == "City"
+    assert field(page, "weights[0,1]").input_value() == "0.49"
+    page.click("#x-undo")
+    page.wait_for_function("() => document.querySelector('#gains').innerText.includes('University')")
+
+
+@pytest.mark.browser
+def test_federations_are_loaded_and_refused_files_change_nothing(page, tmp_path):
+    page.select_option("#x-example", "paper-w2")
+    page.wait_for_function("() => document.querySelector('#gains')?.innerText.includes('agent 2')")
+    assert field(page, "weights[1,2]").input_value() == "3"
+    broken = tmp_path / "broken.toml"
+    broken.write_text("weights = [[1.0, 2.0]]\ncosts = 1\npayoff = {family = 'log'}\n", encoding="utf-8")
+    page.set_input_files("#x-file", broken)
+    page.wait_for_selector("#x-notes p")
+    assert "broken.toml: weights[0] must have one number per agent" in shown(page, "#x-notes")
+    assert field(page, "weights[1,2]").input_value() == "3"
+    mine = tmp_path / "mine.toml"
+    fp.save_scenario(example("paper-w3"), mine)
+    page.set_input_files("#x-file", mine)
+    page.wait_for_function("() => document.querySelector('[data-field=\"weights[1,0]\"]').value === '-0.2'")
+
+
+@pytest.mark.browser
+def test_a_slider_moves_the_deals_and_its_value_can_be_kept(page):
+    page.click("#x-tab-whatif")
+    page.wait_for_selector("#x-moved .panel")
+    assert shown(page, "#x-slide-value") == "0.54"
+    page.locator("#x-slide").focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("() => document.querySelector('#x-slide-value').textContent === '-0.46'")
+    welfare = fp.ShapleyMechanism().solve(varied(w01=-0.46)).welfare
+    assert f"EUR {1e6 * welfare:,.0f}" in shown(page, "#x-moved .panel:nth-child(2)")
+    assert page.locator("#x-range-curves .marker").first.get_attribute("x1") == "0"
+    page.click("#x-keep")
+    page.wait_for_function("() => document.querySelector('[data-field=\"weights[0,1]\"]').value === '-0.46'")
+    page.click("#x-tab-deal")
+    after = headline(varied(w01=-0.46))
+    page.wait_for_function("text => document.querySelector('#summary').innerText.includes(text)", arg=after)
+    page.click("#x-tab-whatif")
+    page.fill("#x-slide-pick [data-pick=high]", "x")
+    page.wait_for_function("() => document.querySelector('#x-slide-pick .errors').textContent")
+    assert "high must be a number" in shown(page, "#x-slide-pick .errors")
+
+
+@pytest.mark.browser
+def test_a_heat_map_is_drawn_read_and_saved(page, tmp_path):
+    page.click("#x-tab-map")
+    page.wait_for_function("() => document.querySelector('#x-map-right [data-pick=high]').value")
+    page.fill("#x-map-count", "9")
+    page.click("#x-map-draw")
+    page.wait_for_selector("#x-map-view svg")
+    assert page.locator("#x-map-view rect").count() == 81 + 1
+    page.locator("#x-map-view .canvas").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    found = fp.sweep(
+        FEDERATION,
+        ["weights[0,1]=-0.46:1.54:9", "costs[0]=0.00014:0.0042:9"],
+        metrics=["individual-rationality"],
+        mechanisms=["shapley"],
+    )
+    here = typed_number(
+        shown(page, "#x-map-here").rpartition("gain of anybody ")[2].removesuffix(" EUR").replace(",", "")
+    )
+    value = 1e6 * found.metrics["shapley"]["individual-rationality"][1, 1]
+    np.testing.assert_allclose(here, value, rtol=2e-3)  # points are rounded to the digits that tell them apart
+    with page.expect_download() as waiting:
+        page.click("#x-map-csv")
+    waiting.value.save_as(tmp_path / "map.csv")
+    with (tmp_path / "map.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 81
+    field(page, "weights[0,1]").fill("0.5")
+    page.wait_for_selector("#x-map-view.stale")
+    assert "has changed since" in shown(page, "#x-map-told")
+    page.fill("#x-map-up [data-pick=low]", "many")
+    page.click("#x-map-draw")
+    page.wait_for_function("() => document.querySelector('#x-map-up .errors').textContent")
+    assert "low must be a number" in shown(page, "#x-map-up .errors")
+
+
+@pytest.mark.browser
+def test_a_long_map_can_be_stopped(page):
+    page.click("#x-tab-map")
+    page.wait_for_function("() => document.querySelector('#x-map-right [data-pick=high]').value")
+    page.fill("#x-map-count", "101")
+    page.click("#x-map-draw")
+    page.wait_for_function("() => / of 10201 points/.test(document.querySelector('#x-map-told').textContent)")
+    page.click("#x-map-stop")
+    page.wait_for_function("() => document.querySelector('#x-map-told').textContent === 'Stopped.'")
+    assert page.locator("#x-map-draw").is_enabled()
+    field(page, "weights[0,1]").fill("0.5")  # and the desk is free
+    after = headline(varied(w01=0.5))
+    page.wait_for_function("text => document.querySelector('#summary').textContent.includes(text)", arg=after)
+
+
+@pytest.mark.browser
+def test_departures_and_negotiations_are_played(page):
+    page.click("#x-tab-leaving")
+    page.wait_for_selector("#x-leave-view h3")
+    settled_ = fp.stable_federation(FEDERATION, fp.ShapleyMechanism(), leave="worst")
+    for departure in settled_.departures:
+        assert departure.leavers[0] in shown(page, "#x-leave-view h3")
+        page.click("#x-leave-player [data-step='1']")
+    assert "University and City stay" in shown(page, "#x-leave-view h3")
+    assert page.locator("#x-leave-player [data-step='1']").is_disabled()
+    page.click("#x-tab-talks")
+    page.wait_for_selector("#x-talk-view h3")
+    page.click("#x-talk-player [data-play]")
+    page.wait_for_function("() => /Agreed after/.test(document.querySelector('#x-talk-view').innerText)")
+    told = shown(page, "#x-talk-view")
+    for payment in fp.negotiate(FEDERATION).payments:
+        assert f"{abs(1e6 * payment):,.0f}" in told
+
+
+@pytest.mark.browser
+def test_files_are_taken_home(page, tmp_path):
+    field(page, "names[0]").fill("Alma Mater")
+    settled(page)
+    page.click("#x-tab-files")
+    for name in ("report.html", "scenario.toml", "deal.csv", "deal.png"):
+        with page.expect_download() as waiting:
+            page.click(f'[data-file="{name}"]')
+        assert waiting.value.suggested_filename == name
+        waiting.value.save_as(tmp_path / name)
+    assert "Alma Mater" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    saved = tomllib.loads((tmp_path / "scenario.toml").read_text(encoding="utf-8"))
+    assert saved["names"][0] == "Alma Mater"
+    assert fp.load_scenario(tmp_path / "scenario.toml").federation.caps[0] == 120.0
+    field(page, "caps[0]").fill("?")
+    page.wait_for_selector("#x-errors-members li")
+    page.click('[data-file="report.html"]')
+    page.wait_for_selector("#x-notes p")
+    assert "mend those marked" in shown(page, "#x-notes")
+
+
+@pytest.mark.browser
+def test_everything_can_be_reached_with_the_keyboard(page):
+    page.locator("#x-tab-deal").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#x-tab-whatif").get_attribute("aria-selected") == "true"
+    page.keyboard.press("End")
+    assert page.locator("#x-files").is_visible()
+    page.keyboard.press("Home")
+    assert page.locator("#x-deal").is_visible()
+    field(page, "weights[0,1]").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.dataset.field") == "weights[1,1]"
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.dataset.field") == "weights[0,1]"
+    seen = set()
+    page.locator("#x-example").focus()
+    for _ in range(90):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.id || document.activeElement.dataset?.field || ''"))
+    assert {"x-file", "x-tab-deal", "names[0]", "weights[4,4]", "x-add", "x-family", "payoff.beta", "title"} <= seen
+
+
+@pytest.mark.browser
+def test_the_parts_of_the_deal_scroll_and_the_page_stays(page):
+    page.click("#x-deal-view nav a[href='#welfare']")
+    page.wait_for_timeout(200)
+    top = page.evaluate("document.querySelector('#welfare').getBoundingClientRect().top")
+    assert 40 < top < 400
+    assert page.evaluate("document.scrollingElement.scrollTop") == 0
+    assert page.evaluate("document.querySelector('h1').getBoundingClientRect().top") > 0
+
+
+@pytest.mark.browser
+def test_cells_of_a_spreadsheet_are_pasted(page):
+    field(page, "weights[0,1]").focus()
+    page.evaluate(
+        """() => {
+            const data = new DataTransfer();
+            data.setData("text", "0.11\\t0.12\\r\\n1\\t0.22\\r\\n");
+            document.activeElement.dispatchEvent(
+                new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+        }"""
+    )
+    cells = [field(page, f"weights[{row},{column}]").input_value() for row in (0, 1) for column in (1, 2)]
+    assert cells == ["0.11", "0.12", "1", "0.22"]
+    after = headline(varied(w01=0.11, w02=0.12, w12=0.22))
+    page.wait_for_function("text => document.querySelector('#summary').innerText.includes(text)", arg=after)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark"), (768, "dark"), (1366, "light")])
+def test_nothing_is_cut_off_sideways(browser, address, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    settled(page)
+    for tab in ("federation", "deal", "whatif", "map", "leaving", "talks", "files"):
+        if tab == "federation" and width >= 1024:
+            continue
+        page.click(f"#x-tab-{tab}")
+        page.wait_for_timeout(150)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, tab
+    context.close()

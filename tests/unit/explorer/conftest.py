@@ -1,0 +1,26 @@
+"""Questions as a page asks them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedpact.examples import hospitals
+from fedpact.explorer.answers import Answers
+from fedpact.explorer.draft import draft_of
+
+
+@pytest.fixture(scope="session")
+def answers():
+    return Answers()
+
+
+@pytest.fixture
+def ask():
+    """A question about five hospitals, with some fields typed over."""
+
+    def question(texts=None, **more):
+        record = draft_of(hospitals()).record()
+        record["texts"] |= texts or {}
+        return {"draft": record, **more}
+
+    return question

@@ -1,0 +1,164 @@
+"""The web application: it answers its own page, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+
+import httpx
+import pytest
+
+from fedpact.examples import hospitals
+from fedpact.explorer.answers import Answers
+from fedpact.explorer.app import LARGEST, make_app
+from fedpact.explorer.desk import Cancelled
+
+
+@pytest.fixture
+def call(answers):
+    """Call the application as a browser would."""
+    app = make_app(hospitals(), source="hospitals", answers=answers)
+
+    def called(method, path, *, base="http://127.0.0.1:8517", **given):
+        async def run():
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base) as client:
+                return await client.request(method, path, **given)
+
+        return asyncio.run(run())
+
+    return called
+
+
+def test_the_page_holds_the_federation(call):
+    response = call("GET", "/")
+    assert response.status_code == 200
+    assert 'value="University"' in response.text
+    start = json.loads(response.text.partition('id="x-start">')[2].partition("</script>")[0])
+    assert start["draft"]["texts"]["caps[0]"] == "120"
+
+
+def test_nothing_on_the_page_comes_from_elsewhere(call):
+    response = call("GET", "/")
+    assert "http://" not in response.text and "https://" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "connect-src 'self'" in response.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("name", ["main.js", "ask.js", "explorer.css", "report.css", "icon.svg"])
+def test_files_of_the_page_are_served(call, name):
+    response = call("GET", f"/static/{name}")
+    assert response.status_code == 200 and response.content
+    assert "https://" not in response.text
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2fapp.py", "../app.py", "draft.py", "%2e%2e%2fdraft.py", "report"])
+def test_other_files_are_not(call, name):
+    assert call("GET", f"/static/{name}").status_code == 404
+
+
+def test_questions_are_answered(call, ask):
+    answer = call("POST", "/ask/deal", json=ask({"caps[0]": "-1"})).json()
+    assert [entry["field"] for entry in answer["errors"]] == ["caps[0]"]
+
+
+def test_refusals_are_messages(call):
+    response = call("POST", "/ask/example", json={"name": "nobody"})
+    assert response.status_code == 422
+    assert "built-in" in response.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000])
+def test_what_is_no_question_is_refused(call, body):
+    assert call("POST", "/ask/deal", content=body).status_code == 400
+
+
+def test_huge_questions_are_refused(call):
+    assert call("POST", "/ask/deal", content=b"x" * (LARGEST + 1)).status_code == 413
+
+
+def test_other_sites_may_not_ask(call, ask):
+    assert call("POST", "/ask/deal", json=ask(), headers={"origin": "https://example.org"}).status_code == 403
+    assert call("POST", "/ask/map", json=ask(), headers={"origin": "null"}).status_code == 403
+    assert call("POST", "/ask/range", json=ask(), headers={"origin": "http://localhost:8517"}).status_code == 422
+
+
+def test_other_names_for_this_machine_are_refused(call):
+    assert call("GET", "/", base="http://attacker.example").status_code == 400
+    assert call("GET", "/", base="http://localhost:1").status_code == 200
+
+
+def test_questions_are_posted(call):
+    assert call("GET", "/ask/deal").status_code == 405
+    assert call("GET", "/nowhere").status_code == 404
+
+
+def test_files_come_with_their_kind(call, ask):
+    response = call("POST", "/ask/file", json=ask(file="report.html"))
+    assert response.headers["content-type"].startswith("text/html")
+    assert response.content.startswith(b"<!DOCTYPE html>")
+
+
+def test_maps_come_line_by_line(call, ask):
+    cost = {"kind": "costs", "agent": 0}
+    cap = {"kind": "caps", "agent": 1}
+    question = ask(
+        up={"parameter": cost, "low": "0.001", "high": "0.01"},
+        right={"parameter": cap, "low": "1", "high": "50"},
+        metric="welfare",
+        mechanism="externality",
+        count=2,
+    )
+    lines = [json.loads(line) for line in call("POST", "/ask/map", json=question).text.splitlines()]
+    assert lines[0] == {"done": 0, "total": 4} and lines[-2] == {"done": 4, "total": 4}
+    assert "map" in lines[-1]
+    wrong = call("POST", "/ask/map", json=question | {"count": 1}).text
+    assert "points each way" in json.loads(wrong)["error"]
+
+
+def test_closing_the_connection_stops_a_map():
+    stopped = threading.Event()
+
+    class Endless(Answers):
+        def map(self, question, progress):
+            try:
+                while True:
+                    progress(1, 2)
+                    threading.Event().wait(0.01)
+            except Cancelled:
+                stopped.set()
+                raise
+
+    app = make_app(hospitals(), source="hospitals", answers=Endless())
+
+    async def run():
+        sent = [{"type": "http.request", "body": b"{}", "more_body": False}]
+        heard = asyncio.Event()
+
+        async def receive():
+            if sent:
+                return sent.pop()
+            await heard.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            if message["type"] == "http.response.body" and message.get("body"):
+                heard.set()
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "POST",
+            "path": "/ask/map",
+            "raw_path": b"/ask/map",
+            "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1")],
+            "client": None,
+            "server": ("127.0.0.1", 1),
+            "scheme": "http",
+        }
+        await asyncio.wait_for(app(scope, receive, send), timeout=20)
+
+    asyncio.run(run())
+    assert stopped.wait(timeout=20)

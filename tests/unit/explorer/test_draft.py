@@ -1,0 +1,185 @@
+"""What was typed is kept as it was typed, whatever happens around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import fedpact as fp
+from fedpact.examples import EXAMPLES, example, hospitals
+from fedpact.explorer.draft import (
+    MOST_AGENTS,
+    PARAMETERS,
+    Draft,
+    draft_of,
+    field_names,
+    number_text,
+    with_agent,
+    without_agent,
+)
+from fedpact.explorer.reading import read_draft
+from strategies import federations
+
+
+def many(count):
+    return fp.Scenario(federation=fp.Federation(np.eye(count), costs=0.01, payoff=fp.Log()))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_built_in_federations_come_back_bit_for_bit(name):
+    scenario = example(name)
+    reading = read_draft(draft_of(scenario))
+    assert reading.errors == {}
+    assert reading.scenario == scenario
+
+
+@settings(max_examples=40, deadline=None)
+@given(federations(most_agents=4))
+def test_every_federation_comes_back(federation):
+    scenario = fp.Scenario(federation=federation)
+    back = read_draft(draft_of(scenario)).scenario
+    assert back is not None
+    names = ("weights", "caps", "values")
+    for name in names:
+        np.testing.assert_array_equal(getattr(back.federation, name), getattr(scenario.federation, name))
+    assert back.federation.agent_names == federation.agent_names
+    np.testing.assert_array_equal(back.federation.costs.linear, federation.costs.linear)
+    np.testing.assert_array_equal(back.federation.costs.quadratic, federation.costs.quadratic)
+    for label, numbers in federation.payoff.parameters.items():
+        shape = federation.n_agents
+        np.testing.assert_array_equal(
+            np.broadcast_to(back.federation.payoff.parameters[label], shape), np.broadcast_to(numbers, shape)
+        )
+
+
+def test_own_curves_are_recognised():
+    shared = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw([0.2, 0.2]))
+    own = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw([0.2, 0.3]))
+    assert not draft_of(fp.Scenario(federation=shared)).own_curves
+    draft = draft_of(fp.Scenario(federation=own))
+    assert draft.own_curves
+    assert [draft["payoff.beta[0]"], draft["payoff.beta[1]"]] == ["0.2", "0.3"]
+
+
+def test_sparse_weights_are_spelled_out():
+    import scipy.sparse as sp
+
+    federation = fp.Federation(sp.csr_array(np.array([[1.0, 0.5], [0.0, 2.0]])), costs=0.1, payoff=fp.Log())
+    draft = draft_of(fp.Scenario(federation=federation))
+    assert [draft[f"weights[{i},{j}]"] for i in (0, 1) for j in (0, 1)] == ["1", "0.5", "0", "2"]
+
+
+def test_too_many_members_are_refused_with_the_way_out():
+    assert draft_of(many(MOST_AGENTS)).n_agents == MOST_AGENTS
+    with pytest.raises(fp.InvalidInput, match="up to 30 members, got 31; `fedpact compare`"):
+        draft_of(many(MOST_AGENTS + 1))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(120.0, "120"), (0.1, "0.1"), (2.4e-5, "2.4e-05"), (np.inf, "unlimited"), (-0.5, "-0.5"), (1 / 3, repr(1 / 3))],
+)
+def test_numbers_are_short_and_exact(number, text):
+    assert number_text(number) == text
+
+
+def test_fields_of_a_draft_are_those_of_its_family():
+    draft = draft_of(hospitals())
+    assert "payoff.beta" in set(field_names(draft))
+    log = replace(draft, texts={**draft.texts, "family": "log"})
+    assert not [field for field in field_names(log) if field.startswith("payoff.")]
+    nonsense = replace(draft, texts={**draft.texts, "family": "nonsense"})
+    assert not [field for field in field_names(nonsense) if field.startswith("payoff.")]
+    own = replace(draft, own_curves=True)
+    assert "payoff.beta[4]" in set(field_names(own)) and "payoff.beta" not in set(field_names(own))
+
+
+def test_trying_another_family_loses_nothing():
+    draft = draft_of(hospitals())
+    tried = replace(draft, texts={**draft.texts, "family": "michaelis"})
+    assert read_draft(tried).errors == {}  # there is something to begin with
+    back = replace(tried, texts={**tried.texts, "family": "power-law"})
+    assert read_draft(back).scenario == hospitals()
+
+
+def test_a_new_member_changes_nothing_for_the_others():
+    draft = with_agent(draft_of(hospitals()))
+    scenario = read_draft(draft).scenario
+    assert scenario is not None
+    assert scenario.federation.agent_names[-1] == "Member 6"
+    np.testing.assert_array_equal(scenario.federation.weights[:5, :5], hospitals().federation.weights)
+    before = fp.ExternalityMechanism().solve(hospitals().federation).payments
+    after = fp.ExternalityMechanism().solve(scenario.federation).payments
+    np.testing.assert_allclose(after, [*before, 0.0], atol=1e-9)
+
+
+def test_a_new_members_name_is_not_taken():
+    draft = draft_of(many(2))
+    taken = replace(draft, texts={**draft.texts, "names[0]": "Member 3", "names[1]": " Member 4 "})
+    assert with_agent(taken)["names[2]"] == "Member 5"
+
+
+def test_there_is_no_member_beyond_the_most():
+    with pytest.raises(fp.InvalidInput, match="up to 30 members"):
+        with_agent(draft_of(many(MOST_AGENTS)))
+
+
+@pytest.mark.parametrize("agent", range(5))
+def test_removing_a_member_leaves_the_federation_of_the_others(agent):
+    others = [other for other in range(5) if other != agent]
+    draft = without_agent(draft_of(hospitals()), agent)
+    scenario = read_draft(draft).scenario
+    assert scenario is not None
+    assert scenario.federation == hospitals().federation.take(others)
+    assert not [field for field in draft.texts if "[4" in field or ",4]" in field]
+
+
+def test_removing_keeps_what_is_wrong_where_it_belongs():
+    draft = draft_of(hospitals())
+    wrong = replace(draft, texts={**draft.texts, "caps[3]": "many", "weights[3,4]": "?", "caps[0]": "gone"})
+    left = without_agent(wrong, 0)
+    assert left["caps[2]"] == "many" and left["weights[2,3]"] == "?"
+    assert set(read_draft(left).errors) == {"caps[2]", "weights[2,3]"}
+
+
+def test_removing_what_is_not_there_or_the_last_one_is_refused():
+    with pytest.raises(fp.InvalidInput, match="at least one member"):
+        without_agent(draft_of(many(1)), 0)
+    for agent in (-1, 2):
+        with pytest.raises(fp.InvalidInput, match="agent must be from 0 to 1"):
+            without_agent(draft_of(many(2)), agent)
+
+
+def test_a_record_comes_back():
+    draft = draft_of(hospitals())
+    assert Draft.of_record(draft.record()) == draft
+    assert draft["no such field"] == ""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        [],
+        {"n_agents": 2},
+        {"n_agents": 2, "texts": []},
+        {"n_agents": 0, "texts": {}},
+        {"n_agents": True, "texts": {}},
+        {"n_agents": 31, "texts": {}},
+        {"n_agents": "3", "texts": {}},
+        {"n_agents": 2, "texts": {"title": 3}},
+        {"n_agents": 2, "texts": {"title": "x" * 10_001}},
+    ],
+)
+def test_records_of_another_shape_are_refused(record):
+    with pytest.raises(fp.InvalidInput):
+        Draft.of_record(record)
+
+
+def test_every_family_is_known():
+    from fedpact.payoffs import FAMILIES
+
+    assert set(PARAMETERS) == set(FAMILIES)

@@ -1,0 +1,150 @@
+"""Parameters reach what they name, and their ranges make sense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.examples import hospitals
+from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
+from fedpact.sweeps.axes import batch_at, parse_axis
+
+FEDERATION = hospitals().federation
+
+
+@pytest.mark.parametrize(
+    ("parameter", "written"),
+    [
+        (Parameter(kind="weights", receiver=0, giver=1), "weights[0,1]"),
+        (Parameter(kind="weights", receiver=None, giver=1), "weights[*,1]"),
+        (Parameter(kind="weights", receiver=2, giver=None), "weights[2,*]"),
+        (Parameter(kind="weights"), "weights"),
+        (Parameter(kind="costs", agent=3), "costs[3]"),
+        (Parameter(kind="costs"), "costs"),
+        (Parameter(kind="quadratic", agent=0), "costs.quadratic[0]"),
+        (Parameter(kind="caps", agent=4), "caps[4]"),
+        (Parameter(kind="values"), "values"),
+        (Parameter(kind="beta"), "beta"),
+        (Parameter(kind="beta", agent=1), "beta[1]"),
+    ],
+)
+def test_a_parameter_varies_what_the_command_line_varies(parameter, written):
+    points = np.array([0.25, 0.5])
+    ours, theirs = parameter.axis(FEDERATION, points), parse_axis(f"{written}=0.25,0.5", FEDERATION)
+    assert ours.field == theirs.field
+    for mine, other in zip(ours.places, theirs.places, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    assert batch_at(FEDERATION, [ours], [points])[1] == batch_at(FEDERATION, [theirs], [points])[1]
+
+
+def test_names_that_are_numbers_do_not_mislead():
+    swapped = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.1, payoff=fp.Log(), names=["1", "0"])
+    axis = Parameter(kind="weights", receiver=0, giver=1).axis(swapped, np.array([0.9]))
+    assert batch_at(swapped, [axis], [axis.points])[0].weights[0, 1] == 0.9
+
+
+def test_now_is_what_the_federation_says():
+    assert Parameter(kind="weights", receiver=0, giver=1).now(FEDERATION) == 0.54
+    assert Parameter(kind="caps", agent=1).now(FEDERATION) == 80.0
+    assert Parameter(kind="beta").now(FEDERATION) == 0.3
+    np.testing.assert_allclose(Parameter(kind="costs").now(FEDERATION), FEDERATION.costs.linear.mean(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["weights", "costs", "quadratic", "caps", "values", "beta"])
+def test_usual_ranges_hold_the_value_and_can_be_solved(kind):
+    parameter = Parameter(kind=kind, receiver=0, giver=1) if kind == "weights" else Parameter(kind=kind, agent=0)
+    low, high = parameter.usual_range(FEDERATION)
+    assert low < parameter.now(FEDERATION) < high
+    found = fp.sweep(FEDERATION, parameter.axis(FEDERATION, np.array([low, high])), metrics=["welfare"])
+    assert all(solved.all() for solved in found.solved.values())
+
+
+def test_usual_ranges_of_odd_values():
+    odd = fp.Federation([[1.0, 0.0], [0.0, 2.0]], costs=0.1, payoff=fp.Log())
+    assert Parameter(kind="caps", agent=0).usual_range(odd) == (0.0, 100.0)
+    assert Parameter(kind="quadratic", agent=0).usual_range(odd) == (0.0, 0.001)
+    assert Parameter(kind="weights", receiver=1, giver=1).usual_range(odd) == (0.2, 6.0)
+    assert Parameter(kind="weights", receiver=0, giver=1).usual_range(odd) == (-1.0, 1.0)
+
+
+def test_words_name_the_members():
+    assert Parameter(kind="weights", receiver=0, giver=1).words(FEDERATION) == (
+        "usefulness of City’s data to University"
+    )
+    assert Parameter(kind="weights").words(FEDERATION) == "usefulness of others’ data to everybody else"
+    assert Parameter(kind="costs").words(FEDERATION) == "cost of everybody"
+    assert Parameter(kind="beta", agent=4).words(FEDERATION) == "beta of Clinic"
+
+
+def test_fields_are_those_of_the_page():
+    assert Parameter(kind="weights", receiver=2, giver=None).fields(FEDERATION, own_curves=False) == [
+        "weights[2,0]",
+        "weights[2,1]",
+        "weights[2,3]",
+        "weights[2,4]",
+    ]
+    assert Parameter(kind="beta").fields(FEDERATION, own_curves=False) == ["payoff.beta"]
+    assert Parameter(kind="beta", agent=1).fields(FEDERATION, own_curves=True) == ["payoff.beta[1]"]
+    assert len(Parameter(kind="beta").fields(FEDERATION, own_curves=True)) == 5
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        None,
+        {},
+        {"kind": "names"},
+        {"kind": "rate"},
+        {"kind": "costs", "agent": 5},
+        {"kind": "costs", "agent": "0"},
+        {"kind": "costs", "agent": True},
+        {"kind": "weights", "receiver": -1, "giver": 0},
+    ],
+)
+def test_records_that_name_nothing_are_refused(record):
+    with pytest.raises(fp.InvalidInput):
+        Parameter.of_record(record, FEDERATION)
+
+
+def test_a_single_member_has_no_weights_to_vary():
+    alone = FEDERATION.take([0])
+    assert "weights" not in kinds_of(alone)
+    with pytest.raises(fp.InvalidInput, match="there is no parameter 'weights'"):
+        Parameter.of_record({"kind": "weights", "receiver": 0, "giver": 0}, alone)
+    with pytest.raises(fp.InvalidInput, match="only one member"):
+        Parameter(kind="weights").places(alone)
+
+
+def test_ranges_are_typed():
+    assert typed_range({"low": "-1", "high": "2e0"}) == (-1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"low": "x", "high": "1"}, "^low must be a number"),
+        ({"low": "0", "high": ""}, "^high must be a number"),
+        ({"low": "0"}, "^high must be a number"),
+        ({"low": "1", "high": "1"}, "^high must be above 1"),
+        ({"low": "2", "high": "1"}, "^high must be above 2"),
+        ({"low": "0", "high": "1e999"}, "^high must be above 0"),
+    ],
+)
+def test_wrong_ranges_name_the_end(given, message):
+    with pytest.raises(fp.InvalidInput, match=message):
+        typed_range(given)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 2.0), (0.00014, 0.0042), (1e-12, 3e-12), (1e9, 1e9 + 1), (0.0, 1e300)]
+)
+def test_points_rise_and_keep_their_ends(low, high):
+    points = points_between(low, high, 61)
+    assert points.size == 61 and points[0] == low and points[-1] == high
+    assert (np.diff(points) > 0).all()
+    np.testing.assert_allclose(points, np.linspace(low, high, 61), rtol=0, atol=0.02 * (high - low) / 60)
+
+
+def test_points_are_short():
+    assert all(len(repr(float(point))) <= 8 for point in points_between(-0.46, 1.54, 61))

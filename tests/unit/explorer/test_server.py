@@ -1,0 +1,30 @@
+"""Ports: the one asked for, the usual one, or any."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import fedpact as fp
+from fedpact.explorer.server import ADDRESS, USUAL_PORT, listening
+
+
+def test_a_port_is_this_machines_alone():
+    with listening(None) as made:
+        assert made.getsockname()[0] == ADDRESS == "127.0.0.1"
+
+
+def test_any_port_serves_where_the_usual_one_is_taken():
+    with listening(None) as first, listening(None) as second:
+        ports = {first.getsockname()[1], second.getsockname()[1]}
+        assert len(ports) == 2 and all(port > 0 for port in ports)
+        assert second.getsockname()[1] != USUAL_PORT
+
+
+def test_a_port_asked_for_that_is_taken_is_an_error():
+    with socket.socket() as taken:
+        taken.bind((ADDRESS, 0))
+        taken.listen()
+        with pytest.raises(fp.InvalidInput, match=r"port \d+ cannot be used: .*; choose another one"):
+            listening(taken.getsockname()[1])
