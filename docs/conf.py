@@ -1,4 +1,4 @@
-"""How the documentation is built; the command line and scenario pages are generated from the code."""
+"""How the documentation is built; the command line, scenario and paper pages are generated from the code."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 import fedpact
 from fedpact.cli.app import app as command_line
+from fedpact.paper.page import page_markdown
+from fedpact.paper.results import ALL, chosen, reproduce
+from fedpact.paper.writing import files_of, write_files
 from fedpact.scenario import schema, template
 
 project = "fedpact"
@@ -45,6 +48,14 @@ def _help_of(*command: str) -> str:
     return "\n".join(line.rstrip() for line in shown.strip().splitlines())
 
 
+def _generate_paper() -> None:
+    """Printed against computed: what `fedpact paper` writes, without the results that take minutes."""
+    results = [reproduce(name) for name in chosen([ALL]) if name != "theorems"]
+    for result in results:
+        write_files(GENERATED, files_of(result))
+    (GENERATED / "paper.md").write_text(page_markdown(results), encoding="utf-8")
+
+
 def _generate() -> None:
     GENERATED.mkdir(exist_ok=True)
     pages = [CLI_HEAD]
@@ -54,6 +65,7 @@ def _generate() -> None:
             pages.append(f"\n### fedpact {name} {part}\n\n```text\n{_help_of(name, part)}\n```\n")
     (GENERATED / "cli.md").write_text("".join(pages), encoding="utf-8")
     (GENERATED / "template.toml").write_text(template(3), encoding="utf-8")
+    _generate_paper()
     (GENERATED / "schema.json").write_text(json.dumps(schema(), indent=2), encoding="utf-8")
 
 
