@@ -82,7 +82,7 @@ def test_files_of_other_results_stay(run, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_and_exit_code_2(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept", encoding="utf-8")
     for arguments, message in (
-        (["fig4"], "there is no result 'fig4'; there are fig1, fig2, fig3, table1, fig5, theorems and all"),
+        (["fig9"], "there is no result 'fig9'; there are fig1, fig2, fig3, table1, fig4, fig5, theorems"),
         (["table1", "-o", "file"], "file: this is a file; name a folder for the results"),
         (["table1", "-o", "file/below"], "file/below: the folder cannot be made"),
     ):

@@ -42,6 +42,7 @@ RELAXATION = 1.6
 TUNING = 20  # rounds in which rho is moved
 PATIENCE = 60  # rounds without halving the difference before rho is moved again
 AFRESH = 150  # rounds after which, if they have led nowhere, all is begun again, without extrapolation at first
+LONG_ENOUGH = 300  # rounds without extrapolation
 SETTLING = 1e-2  # of the table: requests that differ less lead somewhere
 MOST = 10.0  # times rho, at once
 IMBALANCE = 3.0
@@ -84,7 +85,7 @@ def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatA
         state.move(requests)
         if number == AFRESH and not state.is_settling:
             state = replace(_State.at(table, np.zeros(table.size)), plain=True)
-        elif state.plain and state.is_settling and state.moves > TUNING:
+        elif state.plain and (state.is_settling or state.moves > LONG_ENOUGH) and state.moves > TUNING:
             state.plain, state.best, state.improved = False, np.inf, state.moves
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
