@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,34 @@ def test_blocks_do_what_they_show(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("page", "script"), SLOW, ids=[f"{page.stem} {text.strip()[:30]}" for page, text in SLOW])
 def test_commands_that_take_minutes_run(page, script, tmp_path):
     run_commands(script, tmp_path)
+
+
+CONSOLE = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
+LISTENING = [
+    (page.name, words)
+    for page in PAGES
+    for line in CONSOLE.findall(page.read_text(encoding="utf-8"))
+    if (words := shlex.split(line.replace("\\\n", " ")))[0] not in {"pip", "export"}
+]
+
+
+def program_of(words):
+    """The words that name a command, up to its first argument."""
+    subcommands = {"fedpact": 1, "flwr": 2 if words[1:2] == ["supernode"] else 1}
+    return words[: 1 + subcommands.get(words[0], 0)]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), LISTENING, ids=[f"{page} {' '.join(program_of(words))}" for page, words in LISTENING]
+)
+def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(page, words):
+    """They are run by the tests of the explorer, the simulation and the deployment, with ports of their own."""
+    program = program_of(words)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}
+    asked = subprocess.run(
+        [*program, "--help"], env=os.environ | quiet | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 0, asked.stderr
+    missing = [word for word in words if word.startswith("--") and word not in asked.stdout]
+    assert missing == []
