@@ -12,7 +12,7 @@ import fedpact as fp
 from benchmarks import games, peers
 from benchmarks.figures import Curve, Figure, short
 from benchmarks.timing import best_of, once
-from fedpact.adapters import coalition_game
+from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, rows_of
 
 TOLERANCES = (1e-4, 1e-8, 1e-10)

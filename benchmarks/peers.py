@@ -1,8 +1,8 @@
 """The peers on a federation at a profile: each is given the game as its own kind of object and returns Shapley values.
 
-The objects come from `fedpact.adapters`. Their value function is NumPy over whole batches of coalitions wherever the
-peer asks for batches: shapiq and shap do, pyDVL asks for one coalition at a time. The peers are imported where they are
-used; `make bench` installs them.
+The objects come from `fedpact.shapley.adapters`. Their value function is NumPy over whole batches of coalitions
+wherever the peer asks for batches: shapiq and shap do, pyDVL asks for one coalition at a time. The peers are imported
+where they are used; `make bench` installs them.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
+from fedpact.shapley.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
 
 SEED = 1
 

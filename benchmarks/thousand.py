@@ -5,8 +5,8 @@ from benchmarks import games
 from benchmarks.equilibria import optimum_against_cvxpy
 from benchmarks.figures import Figure
 from benchmarks.timing import once
+from fedpact.certificates.deviations import shapley_sharing
 from fedpact.programs.potential import shapley_optimum
-from fedpact.properties.deviations import shapley_sharing
 
 N_AGENTS = 1000
 

@@ -14,8 +14,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import fedpact as fp
-from fedpact.arrays import FloatArray
-from fedpact.payoffs import Payoff
+from fedpact.federation import Payoff
+from fedpact.utils.arrays import FloatArray
 
 FAMILIES = (fp.PowerLaw, fp.Log, fp.Michaelis, fp.Exponential)
 

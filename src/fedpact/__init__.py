@@ -4,35 +4,42 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 """
 
-from fedpact.threads import set_threads, thread_count  # isort: skip - speaks to libraries not yet imported
+from fedpact.utils.threads import set_threads, thread_count  # isort: skip - speaks to libraries not yet imported
 
-from fedpact.batch import Batch, BatchOutcome, solve_batch
-from fedpact.comparison import Comparison, Recommendation, compare
-from fedpact.costs import Cost, Linear, Quadratic
-from fedpact.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
-from fedpact.federation import Federation
-from fedpact.fitting import Fit, Observations, Outlook, fit, suggest
+from fedpact.certificates import Assumption, Certificate, Claim, Verdict
+from fedpact.comparison import BatchOutcome, Comparison, Outlook, Recommendation, Sweep, compare, solve_batch, sweep
+from fedpact.deals import Equilibria, Outcome, Settlement, Transfer, settle
+from fedpact.federation import (
+    Batch,
+    Cost,
+    Exponential,
+    Federation,
+    Linear,
+    Log,
+    Michaelis,
+    Payoff,
+    Population,
+    PowerLaw,
+    Quadratic,
+)
+from fedpact.fitting import Fit, Observations, fit, suggest
 from fedpact.mechanisms import (
     ExternalityMechanism,
     Mechanism,
+    MessageGame,
+    Messages,
     ShapleyMechanism,
     Standalone,
     Voluntary,
     best_response_dynamics,
     personal_prices,
 )
-from fedpact.message_game import MessageGame, Messages
 from fedpact.negotiation import Deal, negotiate
-from fedpact.outcome import Equilibria, Outcome
-from fedpact.participation import StableFederation, stable_federation
-from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
-from fedpact.population import Population
-from fedpact.programs.optimum import SocialOptimum, social_optimum
-from fedpact.properties import Assumption, Certificate, Claim, Verdict
+from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
-from fedpact.settlement import Settlement, Transfer, settle
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-from fedpact.sweeps import Sweep, sweep
+from fedpact.stability import StableFederation, stable_federation
+from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
 
 __version__ = "0.1.0"
 

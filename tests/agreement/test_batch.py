@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.payoffs import Payoff
+from fedpact.federation import Payoff
 
 MECHANISMS = (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary(), fp.Standalone())
 SAME_CONTRIBUTIONS = 1e-7  # of the largest; both solvers stop at a linearised gain of 1e-10 of the payoffs

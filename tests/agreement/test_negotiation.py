@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 import fedpact as fp
 from cases import CASES, Case
+from fedpact.federation import Payoff
 from fedpact.negotiation import InProcess, coordinate
-from fedpact.payoffs import Payoff
 from strategies import FAMILIES, federations, random_federation, random_federations
 
 MONEY = 1e-6  # of payoffs and costs together

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.own import best_answer
-from fedpact.shapley.single import own_shares
+from fedpact.programs.best_response import best_answer
+from fedpact.shapley.own_share import own_shares
 from strategies import ROOMY, random_federation, random_federations, random_profile
 
 # Relative to what coalitions earn.

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.programs.interior import maximise
 from fedpact.programs.potential import CompiledPotential, IntegratedPotential
+from fedpact.programs.solver import maximise
 from fedpact.programs.welfare import WelfareProgram
 
 REGRET = 1e-8  # of the payoff scale

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.interior import maximise
 from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
+from fedpact.programs.solver import maximise
 from strategies import FAMILIES, random_federation, random_profile
 
 # Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the

@@ -10,8 +10,8 @@ from itertools import permutations
 import numpy as np
 
 import fedpact as fp
-from fedpact.arrays import FloatArray
-from fedpact.examples import example
+from fedpact.scenario.examples import example
+from fedpact.utils.arrays import FloatArray
 
 MECHANISMS: dict[str, fp.Mechanism] = {
     mechanism.name: mechanism

@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from certificates.hand import INSTANCES, MECHANISMS, moved
-from fedpact.properties import Claim, Verdict
+from fedpact.certificates import Claim, Verdict
 
 
 @pytest.mark.parametrize("surplus", [1e-9, -1e-6, 0.5])

@@ -10,8 +10,8 @@ import pytest
 import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.properties import Claim, Verdict
-from fedpact.properties.certify import tolerances
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.certify import tolerances
 
 GRID_ERROR = 1e-9
 

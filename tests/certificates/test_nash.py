@@ -10,9 +10,9 @@ import pytest
 import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.arrays import FloatArray
-from fedpact.programs.bounds import contribution_bounds
-from fedpact.properties import Claim, Verdict
+from fedpact.certificates import Claim, Verdict
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.utils.arrays import FloatArray
 
 # Grids hit maxima to the square of their last spacing: far below the gains of the spoiled profiles.
 GRID_ERROR = 1e-7

@@ -11,9 +11,9 @@ import pytest
 import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.properties import Claim, Verdict
-from fedpact.properties.certify import reciprocity
-from fedpact.properties.reciprocity import reciprocity_ratios
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.certify import reciprocity
+from fedpact.certificates.reciprocity import reciprocity_ratios
 
 SMALL = [name for name, federation in INSTANCES.items() if federation.n_agents <= 4]
 POINTS = ["paper-w2", "paper-w3", "capped", "single"]  # the optimum is unique

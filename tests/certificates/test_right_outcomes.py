@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.properties import Claim, Verdict
+from fedpact.certificates import Claim, Verdict
 from strategies import random_federations
 
 

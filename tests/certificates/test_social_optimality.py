@@ -10,8 +10,8 @@ import pytest
 import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.properties import Claim, Verdict
-from fedpact.properties.welfare_bound import welfare_bound
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.welfare_bound import welfare_bound
 from strategies import random_federations, random_profile
 
 ROUNDING = 1e-9  # of the payoffs at stake

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from certificates.hand import INSTANCES, MECHANISMS
-from fedpact.properties import Certificate, Claim, Verdict
-from fedpact.properties.certify import tolerance, tolerances
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.certify import tolerance, tolerances
 
 
 @pytest.mark.parametrize(

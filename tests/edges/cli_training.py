@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from edges.command_line import Result
-from fedpact.training import Experiment, Images, plans
+from fedpact.training import Experiment, Images
+from fedpact.training import plan as plans
 from fedpact.training.data import mnist
 
 FILES = ["alone.csv", "learning.png", "result.json", "rounds.csv", "settings.json"]

@@ -10,10 +10,10 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import at_odds
-from fedpact.examples import EXAMPLES, example
-from fedpact.properties import Claim
-from fedpact.records import OUTCOME_FIELDS
+from fedpact.certificates import Claim
+from fedpact.report.records import OUTCOME_FIELDS
 from fedpact.scenario import load_scenario
+from fedpact.scenario.examples import EXAMPLES, example
 
 DOCUMENTED_KEYS = {
     "mechanism",

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import example
-from fedpact.negotiation import InProcess, agents_of, study
+from fedpact.negotiation import InProcess, agents_of
+from fedpact.negotiation import misreport_study as study
 from fedpact.negotiation.transcript import Header, Recorder, negotiated, read_transcript
-from fedpact.records import deal_record
+from fedpact.report.records import deal_record
+from fedpact.scenario.examples import example
 
 DEAL_KEYS = {
     "mechanism",

@@ -16,7 +16,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import at_odds, crowd
-from fedpact.examples import example
+from fedpact.scenario.examples import example
 
 PNG, PDF = b"\x89PNG", b"%PDF"
 ONE = ("paper-w3", "--vary", "costs=0.001,0.002")

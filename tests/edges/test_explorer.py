@@ -13,9 +13,9 @@ import pytest
 
 import fedpact as fp
 from edges.browser import OPTIONS, chromium, explorer
-from fedpact.examples import example, hospitals
 from fedpact.explorer.draft import draft_of
-from fedpact.explorer.reading import typed_number
+from fedpact.explorer.validation import typed_number
+from fedpact.scenario.examples import example, hospitals
 
 PATIENCE = 30_000  # milliseconds; a busy machine is no failure
 REFUSED = "status of 422"  # what browsers say of a refusal, which the page explains

@@ -21,12 +21,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import BIN, QUIET
-from fedpact.examples import example
+from fedpact.deals import Ledger
 from fedpact.flower.mnist import MnistLearner, first_model
 from fedpact.flower.server import averaging, conduct
 from fedpact.flower.settings import Settings
-from fedpact.ledger import Ledger, audit
+from fedpact.negotiation.audit import audit
 from fedpact.negotiation.processes import load_agent
+from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.in_process import Stage
 

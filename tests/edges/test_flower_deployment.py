@@ -11,10 +11,11 @@ import pytest
 
 import fedpact as fp
 from edges.flower_processes import ASKING, Flower, Process, running, wait_for
-from fedpact.examples import example
+from fedpact.deals import read_ledger
 from fedpact.flower.keys import write_keys
-from fedpact.flower.new import write_app
-from fedpact.ledger import audit, read_ledger
+from fedpact.flower.new_app import write_app
+from fedpact.negotiation.audit import audit
+from fedpact.scenario.examples import example
 
 pytestmark = [pytest.mark.slow, pytest.mark.deploy]
 

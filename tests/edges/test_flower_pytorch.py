@@ -11,9 +11,9 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import fedpact as fp
-from fedpact.examples import example
-from fedpact.ledger import audit
-from fedpact.records import outcome_record
+from fedpact.negotiation.audit import audit
+from fedpact.report.records import outcome_record
+from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 
 pytest.importorskip("torch", reason="the example needs PyTorch, which is no dependency of fedpact")

@@ -11,8 +11,8 @@ import pytest
 import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import Flower, running
-from fedpact.examples import example
-from fedpact.ledger import audit
+from fedpact.negotiation.audit import audit
+from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
 
 SAME = 1e-6

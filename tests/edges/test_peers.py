@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
+from fedpact.shapley.adapters import as_pydvl_utility, as_shapiq_game, coalition_game
 
 # Sums over all coalitions in another order.
 EXACT = 1e-11

@@ -14,8 +14,8 @@ import pytest
 from scipy.optimize import minimize
 
 import fedpact as fp
-from fedpact.arrays import FloatArray
-from fedpact.examples import example
+from fedpact.scenario.examples import example
+from fedpact.utils.arrays import FloatArray
 
 BETA, GAMMA = 0.02, 0.001
 MATRICES = ("paper-w1", "paper-w2", "paper-w3")

@@ -15,25 +15,20 @@ PACKAGE = Path(fedpact.__file__).parent
 
 # Lowest first. A module may import from lower lines only; those of one line do not know each other.
 LAYERS = [
-    ["errors"],
-    ["arrays", "files", "threads"],
-    ["payoffs", "costs"],
+    ["utils"],
     ["federation"],
-    ["population"],
-    ["scenario", "settlement", "shapley"],
+    ["scenario", "shapley"],
     ["programs"],
-    ["properties"],
-    ["outcome"],
+    ["certificates"],
+    ["deals"],
     ["mechanisms"],
-    ["participation", "batch", "message_game"],
+    ["stability"],
+    ["comparison"],
     ["negotiation"],
     ["fitting"],
-    ["comparison", "sweeps"],
-    ["__init__", "examples"],
-    ["records", "display", "adapters"],
-    ["training", "ledger"],
-    ["measured", "flower"],
-    ["plots"],
+    ["__init__"],
+    ["training"],
+    ["flower"],
     ["report"],
     ["paper", "explorer"],
     ["cli"],
@@ -42,7 +37,7 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # Pictures, notebooks and pages are methods of what they show; they are imported when asked for, and may look back.
-ON_REQUEST = {"display", "plots", "report"}
+ON_REQUEST = {"report"}
 
 HEAVY = (
     "jax",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.certificates.deviations import free_riding
 from fedpact.paper.theorems import Instance, fairness, optimality, rationality, structure
-from fedpact.properties.deviations import free_riding
 
 
 def shapley(instance: Instance) -> fp.Outcome:

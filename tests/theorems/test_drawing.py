@@ -20,7 +20,7 @@ from fedpact.paper.theorems.drawing import (
     shapley_equilibrium,
     welfare_optimum,
 )
-from fedpact.programs.own import standalone_optimum
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley.values import check_domain
 
 Draw = Callable[[np.random.Generator], Instance]

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 import fedpact as fp
+from fedpact.certificates.certify import tolerance
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, welfare_optimum
 from fedpact.paper.theorems.rationality import draw_equals, values_others_as_self
-from fedpact.properties.certify import tolerance
 
 ROUNDING = 1e-9
 

@@ -31,9 +31,9 @@ from fedpact.cli import (
     sweep,
     train,
 )
-from fedpact.cli.compiling import announce_compilation
-from fedpact.errors import FedpactError, NotConverged
-from fedpact.threads import checked_setting
+from fedpact.cli.compilation import announce_compilation
+from fedpact.utils.errors import FedpactError, NotConverged
+from fedpact.utils.threads import checked_setting
 
 __all__ = ["app", "main"]
 

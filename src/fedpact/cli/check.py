@@ -10,18 +10,17 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from fedpact.certificates import Claim
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, print_json, read_scenario
 from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
-from fedpact.cli.recomputing import RECOMPUTED, check_transcript, recomputed, show_recomputed
 from fedpact.cli.solve import show_certificates
-from fedpact.errors import InvalidInput
-from fedpact.ledger import is_ledger
+from fedpact.cli.transcripts import RECOMPUTED, check_transcript, recomputed, show_recomputed
+from fedpact.deals import Outcome, is_ledger
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.outcome import Outcome
-from fedpact.properties import Claim
-from fedpact.records import TRANSCRIPT, deal_record, outcome_record, read_deal, stated_numbers
+from fedpact.report.records import TRANSCRIPT, deal_record, outcome_record, read_deal, stated_numbers
 from fedpact.scenario import Scenario
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["check"]
 

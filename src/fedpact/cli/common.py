@@ -16,11 +16,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
-from fedpact.examples import EXAMPLES, example
 from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Money, Scenario, load_scenario
+from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = [
     "AsJson",

@@ -23,13 +23,13 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
-from fedpact.cli.outlooks import show_outlooks
+from fedpact.cli.uncertainty import show_outlooks
 from fedpact.comparison import Comparison
 from fedpact.comparison import compare as compare_mechanisms
-from fedpact.errors import NotConverged
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
-from fedpact.records import comparison_record
+from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
+from fedpact.utils.errors import NotConverged
 
 __all__ = ["compare"]
 

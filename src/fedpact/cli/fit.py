@@ -11,18 +11,18 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.arrays import FloatArray
 from fedpact.cli.common import AsJson, console, print_json, progress, quantity, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
-from fedpact.errors import InvalidInput
-from fedpact.files import for_suffix, located
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
-from fedpact.fitting.curves import CURVES
+from fedpact.fitting.accuracy_curves import CURVES
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
-from fedpact.records import fit_record
+from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import for_suffix, located
 
 __all__ = ["fit"]
 

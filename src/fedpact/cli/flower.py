@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, print_json, read_scenario
-from fedpact.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["flower"]
 
@@ -28,7 +28,7 @@ def new(
     as_json: AsJson = False,
 ) -> None:
     """Write a ready Flower app for a scenario, and a private file for each of its agents."""
-    from fedpact.flower.new import write_app  # noqa: PLC0415 - optional dependency
+    from fedpact.flower.new_app import write_app  # noqa: PLC0415 - optional dependency
 
     if not 0.0 < samples_per_unit < float("inf"):
         raise InvalidInput(f"--samples-per-unit must be positive, got {samples_per_unit}")

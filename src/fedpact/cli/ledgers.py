@@ -9,10 +9,9 @@ import numpy as np
 from rich.markup import escape
 
 from fedpact.cli.common import console, print_json, quantity, shown_agents, table
-from fedpact.errors import InvalidInput
-from fedpact.ledger import Audit, audit
-from fedpact.ledger.audit import FAILED, MEASURED, SETTLED, TRAINED
-from fedpact.records import stated_numbers
+from fedpact.negotiation.audit import FAILED, MEASURED, SETTLED, TRAINED, Audit, audit
+from fedpact.report.records import stated_numbers
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["check_ledger", "ledger_with_deal", "show_findings"]
 

@@ -24,12 +24,11 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
-from fedpact.cli.recomputing import recomputed
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
-from fedpact.errors import InvalidInput
+from fedpact.cli.transcripts import recomputed
+from fedpact.comparison.sweep_table import check_table_name, write_table
 from fedpact.federation import Federation
-from fedpact.files import located
-from fedpact.message_game import GameForm
+from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation import PROTOCOLS, Channel, Deal, InProcess
 from fedpact.negotiation.transcript import (
     Header,
@@ -40,9 +39,10 @@ from fedpact.negotiation.transcript import (
     negotiated,
     read_transcript,
 )
-from fedpact.records import TRANSCRIPT, deal_record, jsonable
+from fedpact.report.records import TRANSCRIPT, deal_record, jsonable
 from fedpact.scenario import Scenario
-from fedpact.sweeps.table import check_table_name, write_table
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located
 
 __all__ = ["negotiate"]
 
@@ -238,7 +238,7 @@ def _show(deal: Deal, units: Units) -> None:
 
 def _study(federation: Federation, name: str, output: Path | None, plot: Path | None, *, as_json: bool) -> None:
     """What lying would gain: a page on the terminal, its numbers and a picture as files."""
-    from fedpact.negotiation.study import misreport_study  # noqa: PLC0415 - only for studies
+    from fedpact.negotiation.misreport_study import misreport_study  # noqa: PLC0415 - only for studies
 
     if name not in STUDIES:
         raise InvalidInput(f"--study must be one of {', '.join(STUDIES)}, got {name!r}")

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from fedpact.cli.common import AsJson, print_json
-from fedpact.errors import InvalidInput
-from fedpact.examples import EXAMPLES, example
-from fedpact.files import replace_text
 from fedpact.scenario import load_scenario, save_scenario, schema, template
+from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_text
 
 __all__ = ["new"]
 

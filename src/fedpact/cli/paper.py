@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedpact.cli.common import AsJson, console, print_json, progress
-from fedpact.errors import InvalidInput
 from fedpact.paper.result import Finding, Judgement, Result
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen, reproduce
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["paper"]
 

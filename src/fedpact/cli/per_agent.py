@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["per_agent"]
 

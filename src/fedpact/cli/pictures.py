@@ -6,8 +6,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.errors import InvalidInput, MissingExtra
-from fedpact.files import located, replace_files
+from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.files import located, replace_files
 
 __all__ = ["can_draw", "check_picture", "write_picture"]
 
@@ -24,7 +24,7 @@ def check_picture(path: Path) -> None:
             raise InvalidInput("this is a folder; name a file in it")
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")
-    from fedpact.plots import new_figure  # noqa: PLC0415 - optional dependency
+    from fedpact.report.plots import new_figure  # noqa: PLC0415 - optional dependency
 
     new_figure(1.0, 1.0)
 

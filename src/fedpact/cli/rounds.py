@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from fedpact.arrays import FloatArray
 from fedpact.cli.common import Units, console
 from fedpact.negotiation import Channel
 from fedpact.negotiation.deal import Event
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Overheard", "Rounds", "price_text", "status_line"]
 

@@ -18,11 +18,11 @@ from fedpact.cli.common import (
     read_scenario,
     table,
 )
-from fedpact.errors import InvalidInput
+from fedpact.deals import Settlement
+from fedpact.deals import settle as settle_payments
 from fedpact.mechanisms import mechanism_named
-from fedpact.records import read_deal
-from fedpact.settlement import Settlement
-from fedpact.settlement import settle as settle_payments
+from fedpact.report.records import read_deal
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["settle"]
 

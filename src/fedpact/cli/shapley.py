@@ -8,7 +8,6 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.arrays import FloatArray
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -21,12 +20,13 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
-from fedpact.records import jsonable
+from fedpact.report.records import jsonable
 from fedpact.shapley import shapley_values
 from fedpact.shapley.values import METHODS
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["shapley"]
 

@@ -23,10 +23,10 @@ from fedpact.cli.common import (
     shown_agents,
     table,
 )
+from fedpact.deals import Outcome
 from fedpact.mechanisms import mechanism_named
-from fedpact.outcome import Outcome
-from fedpact.participation import StableFederation, stable_federation
-from fedpact.records import departures_record, outcome_record
+from fedpact.report.records import departures_record, outcome_record
+from fedpact.stability import StableFederation, stable_federation
 
 __all__ = ["show_certificates", "solve"]
 

@@ -10,18 +10,18 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.arrays import FloatArray
 from fedpact.cli.common import AsJson, console, counter, print_json, read_scenario, table
 from fedpact.cli.pictures import can_draw, write_picture
+from fedpact.comparison import Sweep
+from fedpact.comparison import sweep as run_sweep
+from fedpact.comparison.sweep_metrics import METRICS, unit_of
+from fedpact.comparison.sweep_table import check_table_name, write_table
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS
-from fedpact.records import sweep_record
+from fedpact.report.records import sweep_record
 from fedpact.scenario import Money
-from fedpact.sweeps import Sweep
-from fedpact.sweeps import sweep as run_sweep
-from fedpact.sweeps.checkpoint import remove_pieces
-from fedpact.sweeps.metrics import METRICS, unit_of
-from fedpact.sweeps.table import check_table_name, write_table
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.checkpoint import remove_pieces
 
 __all__ = ["sweep"]
 

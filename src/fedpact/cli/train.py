@@ -23,25 +23,25 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.per_agent import per_agent
-from fedpact.cli.recomputing import recomputed
 from fedpact.cli.training_tables import show_repetition, show_run
-from fedpact.errors import InvalidInput
-from fedpact.examples import EXAMPLES
+from fedpact.cli.transcripts import recomputed
 from fedpact.federation import Federation
-from fedpact.files import DECODERS, located, read_text
 from fedpact.mechanisms import MECHANISMS, mechanism_named
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.records import TRANSCRIPT, read_deal
+from fedpact.report.records import TRANSCRIPT, read_deal
 from fedpact.scenario import Scenario
+from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.agreements import Agreement, agreement_of
 from fedpact.training.data import SOURCES
-from fedpact.training.folders import RunFolder, run_record
 from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
-from fedpact.training.plans import PARTITIONS, Plan
-from fedpact.training.repeating import compare_runs
-from fedpact.training.runs import Run, checked_range
+from fedpact.training.plan import PARTITIONS, Plan
+from fedpact.training.repeat import compare_runs
+from fedpact.training.run import Run, checked_range
+from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import DECODERS, located, read_text
 
 __all__ = ["train"]
 

@@ -8,8 +8,8 @@ from rich.markup import escape
 from fedpact.cli.common import Units, console, quantity, shown_agents, table
 from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Scenario
-from fedpact.training.repeating import Repetition
-from fedpact.training.runs import Run
+from fedpact.training.repeat import Repetition
+from fedpact.training.run import Run
 
 __all__ = ["show_repetition", "show_run"]
 

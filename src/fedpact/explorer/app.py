@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fedpact.errors import FedpactError
-from fedpact.explorer.answers import Answers, started
-from fedpact.explorer.desk import Cancelled
 from fedpact.explorer.files import Content
+from fedpact.explorer.questions import Answers, started
+from fedpact.explorer.service import Cancelled
 from fedpact.explorer.views.page import page
 from fedpact.scenario import Scenario
+from fedpact.utils.errors import FedpactError
 
 __all__ = ["HOSTS", "make_app"]
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
-from fedpact.payoffs import FAMILIES
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = [
     "COLUMNS",
@@ -113,7 +113,7 @@ def draft_of(scenario: Scenario) -> Draft:
 
     Examples
     --------
-    >>> from fedpact.examples import hospitals
+    >>> from fedpact.scenario.examples import hospitals
     >>> draft_of(hospitals())["caps[1]"]
     '80'
     """

@@ -10,15 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedpact.comparison import Comparison
-from fedpact.errors import InvalidInput
-from fedpact.files import DECODERS, for_suffix, located
-from fedpact.outcome import PER_AGENT
-from fedpact.records import comparison_record
+from fedpact.comparison import Comparison, Sweep
+from fedpact.comparison.sweep_table import csv_text
+from fedpact.deals.outcome import PER_AGENT
 from fedpact.report import render_report
+from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
-from fedpact.sweeps import Sweep
-from fedpact.sweeps.table import csv_text
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import DECODERS, for_suffix, located
 
 __all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
+from fedpact.comparison import Axis
 from fedpact.explorer.draft import number_text
-from fedpact.explorer.reading import typed_number
+from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
-from fedpact.files import shown
-from fedpact.sweeps.axes import Axis
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["KINDS", "Parameter", "kinds_of", "points_between", "typed_range"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import active_children
 
-from fedpact.errors import FedpactError, InvalidInput, MissingExtra
-from fedpact.explorer.answers import Answers, started
+from fedpact.explorer.questions import Answers, started
 from fedpact.scenario import Scenario
+from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra
 
 __all__ = ["ADDRESS", "USUAL_PORT", "listening", "serve"]
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["candidates"]
 

@@ -1,4 +1,4 @@
-"""The compiled heart of `fedpact.fitting.solver`: sums over the runs, every agent on its own.
+"""The compiled heart of `fedpact.fitting.gauss_newton`: sums over the runs, every agent on its own.
 
 The matrices are small and many, which threaded linear algebra is bad at: it spends its time waiting where other
 programs use the cores.

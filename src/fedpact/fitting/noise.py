@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["FIRST_GUESS", "sampling_variances", "training_variance", "within_run_correlation"]
 

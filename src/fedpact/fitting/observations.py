@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Observations", "counted"]
 

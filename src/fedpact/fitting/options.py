@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.arrays import FloatArray, checked_numbers, non_negative
-from fedpact.errors import InvalidInput
-from fedpact.fitting.curves import curve_named
+from fedpact.fitting.accuracy_curves import curve_named
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, LEAST_RANGE, Setting
-from fedpact.fitting.starts import typical_scale
+from fedpact.fitting.starting_points import typical_scale
+from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["checked_noise", "setting_of"]
 

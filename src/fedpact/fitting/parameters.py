@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
-from fedpact.fitting.curves import Curve
+from fedpact.fitting.accuracy_curves import Curve
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["CURVE_PARTS", "Parameters", "Setting"]
 

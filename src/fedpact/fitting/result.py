@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
-from fedpact.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
-from fedpact.fitting.curves import CURVES
-from fedpact.fitting.doubts import indistinguishable
+from fedpact.fitting.accuracy_curves import CURVES
+from fedpact.fitting.identifiability import indistinguishable
+from fedpact.fitting.intervals import Spread
 from fedpact.fitting.observations import Observations, counted
 from fedpact.fitting.parameters import HIGHEST_CURVE, LEAST_RANGE, LOWEST_CURVE
-from fedpact.fitting.spread import Spread
-from fedpact.fitting.stating import stated_uncertainty
+from fedpact.fitting.stated_uncertainty import stated_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Draws", "Fit", "Outlier", "Quality"]
 
@@ -99,7 +99,7 @@ class Fit:
     spread
         The Gaussian around the estimates.
     weight_errors
-        (n, n): standard errors in the coordinates of `fedpact.fitting.spread`.
+        (n, n): standard errors in the coordinates of `fedpact.fitting.intervals`.
     """
 
     observations: Observations
@@ -321,7 +321,7 @@ class Fit:
 
     def plot(self, *, figure: Any = None) -> Any:
         """Measured against fitted, and the curves with their bands, on `figure` or a new one; needs matplotlib."""
-        from fedpact.plots.fits import plot_fit  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots.fits import plot_fit  # noqa: PLC0415 - optional dependency
 
         return plot_fit(self, figure=figure)
 

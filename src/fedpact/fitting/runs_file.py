@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
-from fedpact.files import located, read_text, shown
 from fedpact.fitting.observations import Observations
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, read_text, shown
 
 __all__ = ["CONTRIBUTIONS", "read_runs", "runs_text"]
 

@@ -6,7 +6,7 @@
 It needs Flower: `pip install "fedpact[flower]"`.
 """
 
-from fedpact.errors import MissingExtra
+from fedpact.utils.errors import MissingExtra
 
 try:
     import flwr  # noqa: F401 - said once here for all modules

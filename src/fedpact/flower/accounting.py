@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedpact.errors import InvalidInput
+from fedpact.deals import Ledger, Settlement, settle
 from fedpact.flower.terms import Terms
-from fedpact.ledger import Ledger
-from fedpact.ledger.audit import AGREED, FAILED, SETTLED, TRAINED
-from fedpact.records import jsonable
+from fedpact.negotiation.audit import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.report.records import jsonable
 from fedpact.scenario import Money
-from fedpact.settlement import Settlement, settle
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["settled", "settlement_entry", "trained_entry", "write_account"]
 

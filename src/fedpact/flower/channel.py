@@ -14,9 +14,9 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
 from fedpact.flower.wire import exchange, question, said_in
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["FlowerChannel", "Present", "roll_call"]
 

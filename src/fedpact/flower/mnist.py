@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
 from fedpact.flower.learner import Evaluation, Model
 from fedpact.flower.node import own_agent
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.holdings import Holdings
-from fedpact.training.streams import Stream, generator
+from fedpact.training.seeds import Stream, generator
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["MnistLearner", "first_model"]
 

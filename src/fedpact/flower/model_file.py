@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord
 
-from fedpact.errors import InvalidInput
-from fedpact.files import located, read_bytes, replace_files
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, read_bytes, replace_files
 
 __all__ = ["read_model", "write_model"]
 

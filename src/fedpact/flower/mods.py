@@ -18,9 +18,9 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
-from fedpact.errors import InvalidInput
 from fedpact.flower.node import own_agent
 from fedpact.flower.wire import RECORD
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["agreed_samples", "keep_deal"]
 

@@ -23,13 +23,13 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
 from fedpact.flower.learner import Learner, LearnerFactory
 from fedpact.flower.statement import Refused, check_statement, samples_of, statement_digest
 from fedpact.flower.wire import RECORD, answered, said_in
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["client_app", "own_agent"]
 

@@ -19,9 +19,9 @@ from flwr.app import ArrayRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from fedpact.errors import FedpactError, InvalidInput
+from fedpact.deals import Entry, Ledger
 from fedpact.flower.accounting import settled, settlement_entry, trained_entry
-from fedpact.flower.agreeing import agreed_deal, signatures, statements
+from fedpact.flower.agreement import agreed_deal, signatures, statements
 from fedpact.flower.channel import roll_call
 from fedpact.flower.learner import Model
 from fedpact.flower.model_file import read_model, write_model
@@ -30,9 +30,9 @@ from fedpact.flower.statement import statement_digest
 from fedpact.flower.strategy import Lost, UnderDeal
 from fedpact.flower.terms import Terms
 from fedpact.flower.wire import digest_of, exchange, question, reason_of, said_in
-from fedpact.ledger import Entry, Ledger
-from fedpact.ledger.audit import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
-from fedpact.records import jsonable
+from fedpact.negotiation.audit import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
+from fedpact.report.records import jsonable
+from fedpact.utils.errors import FedpactError, InvalidInput
 
 __all__ = ["averaging", "conduct", "server_app"]
 

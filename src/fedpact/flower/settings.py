@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Money
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["Settings"]
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import FedpactError
-from fedpact.files import shown
 from fedpact.negotiation.agent import Agent
-from fedpact.programs.scalar import falling_root
+from fedpact.programs.root_finding import falling_root
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError
+from fedpact.utils.files import shown
 
 __all__ = ["CLAIMS", "Refused", "check_statement", "samples_of", "statement_digest"]
 

@@ -22,15 +22,14 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpact.errors import FedpactError, InvalidInput
+from fedpact.deals import Outcome, Settlement
 from fedpact.flower.accounting import settled, write_account
 from fedpact.flower.terms import Terms
-from fedpact.flower.valuing import CoalitionValues
+from fedpact.flower.valuation import CoalitionValues
 from fedpact.flower.wire import RECORD, reason_of
 from fedpact.negotiation import Deal
-from fedpact.outcome import Outcome
 from fedpact.scenario import Money
-from fedpact.settlement import Settlement
+from fedpact.utils.errors import FedpactError, InvalidInput
 
 __all__ = ["Lost", "UnderDeal"]
 
@@ -68,7 +67,7 @@ class UnderDeal(Strategy):
         What a unit of payoff is worth; units of payoff are settled as they are without it.
     coalition_value
         What a model is worth, such as its accuracy on a test set of the server's: then every round is also valued for
-        coalitions of its members (`fedpact.flower.valuing`).
+        coalitions of its members (`fedpact.flower.valuation`).
     strict
         Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
         it was sent, or numbers that are not finite.

@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedpact.errors import InvalidInput
-from fedpact.files import DECODERS, for_suffix, located, read_text, shown
+from fedpact.deals import Outcome, is_ledger
 from fedpact.flower.statement import samples_of
-from fedpact.ledger import audit, is_ledger
 from fedpact.negotiation import Deal
+from fedpact.negotiation.audit import audit
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.outcome import Outcome
-from fedpact.records import deal_record, stated_numbers
+from fedpact.report.records import deal_record, stated_numbers
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import DECODERS, for_suffix, located, read_text, shown
 
 __all__ = ["Terms"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedpact.errors import InvalidInput
-from fedpact.negotiation.lines import decoded, encoded
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import decoded, encoded
 
 __all__ = ["RECORD", "answered", "content_of", "digest_of", "exchange", "question", "reason_of", "said_in"]
 

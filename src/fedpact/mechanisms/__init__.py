@@ -1,8 +1,9 @@
 """The mechanisms, all behind one protocol: `solve(federation) -> Outcome`."""
 
 from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.best_response import BestResponseTrace, best_response_dynamics
+from fedpact.mechanisms.best_response_dynamics import BestResponseTrace, best_response_dynamics
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
+from fedpact.mechanisms.message_game import MessageGame, Messages
 from fedpact.mechanisms.registry import MECHANISMS, mechanism_named
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
@@ -13,6 +14,8 @@ __all__ = [
     "BestResponseTrace",
     "ExternalityMechanism",
     "Mechanism",
+    "MessageGame",
+    "Messages",
     "ShapleyMechanism",
     "Standalone",
     "Voluntary",

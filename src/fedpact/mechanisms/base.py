@@ -8,11 +8,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray
+from fedpact.certificates.certificate import Claim
+from fedpact.certificates.deviations import Deviations
+from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
-from fedpact.outcome import Equilibria, Outcome
-from fedpact.properties.certificate import Claim
-from fedpact.properties.deviations import Deviations
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Mechanism", "Rules"]
 

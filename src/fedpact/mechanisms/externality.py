@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.arrays import FloatArray
+from fedpact.certificates.certificate import Claim
+from fedpact.certificates.deviations import price_taking
+from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
-from fedpact.outcome import Equilibria, Outcome
-from fedpact.programs.face import OptimalFace
-from fedpact.programs.optimum import SocialOptimum, optimum_at, social_optimum
-from fedpact.properties.certificate import Claim
-from fedpact.properties.deviations import price_taking
+from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.social_optimum import SocialOptimum, optimum_at, social_optimum
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["ExternalityMechanism", "personal_prices", "price_payments"]
 

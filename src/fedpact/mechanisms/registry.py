@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedpact.errors import InvalidInput
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.voluntary import Voluntary
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["MECHANISMS", "mechanism_named"]
 

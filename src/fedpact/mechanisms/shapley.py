@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from fedpact.arrays import FloatArray
+from fedpact.certificates.certificate import Claim
+from fedpact.certificates.deviations import shapley_sharing
+from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
-from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.potential import shapley_optimum
-from fedpact.properties.certificate import Claim
-from fedpact.properties.deviations import shapley_sharing
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["ShapleyMechanism", "shapley_payments"]
 

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.certificates.certificate import Claim
+from fedpact.certificates.deviations import isolation
+from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
-from fedpact.outcome import Equilibria, Outcome
-from fedpact.programs.own import standalone_optimum
-from fedpact.properties.certificate import Claim
-from fedpact.properties.deviations import isolation
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Standalone", "no_payments"]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import NotConverged
+from fedpact.certificates.certificate import Claim
+from fedpact.certificates.deviations import free_riding
+from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
 from fedpact.mechanisms.standalone import no_payments
-from fedpact.outcome import Equilibria, Outcome
 from fedpact.programs.free_riding import dimension, free_riding_equilibrium, is_unique
-from fedpact.properties.certificate import Claim
-from fedpact.properties.deviations import free_riding
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 __all__ = ["Voluntary"]
 

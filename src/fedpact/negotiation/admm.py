@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import NotConverged
-from fedpact.negotiation.answers import BadAnswer, Standing, check_direction, standing
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Table
+from fedpact.negotiation.validation import BadAnswer, Standing, check_direction, standing
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 __all__ = ["reach_consensus"]
 

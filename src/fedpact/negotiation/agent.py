@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.costs import Cost
-from fedpact.federation import Federation
-from fedpact.payoffs import Payoff
-from fedpact.programs.scalar import falling_root
+from fedpact.federation import Cost, Federation, Payoff
+from fedpact.programs.root_finding import falling_root
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Agent", "agents_of"]
 

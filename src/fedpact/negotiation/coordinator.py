@@ -1,8 +1,8 @@
 """The coordinator: it brings agents to an agreement and settles it, and knows nothing but their answers.
 
-An agreement goes through the game form (`fedpact.message_game`): everybody sends final messages, and what these say is
-the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on somebody's data the
-game form does not apply; the deal is then the agreement at its personal prices.
+An agreement goes through the game form (`fedpact.mechanisms.message_game`): everybody sends final messages, and what
+these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on
+somebody's data the game form does not apply; the deal is then the agreement at its personal prices.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
-from fedpact.message_game import GameForm, Messages
+from fedpact.mechanisms import Messages
+from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
-from fedpact.negotiation.answers import final_message
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.deal import Deal
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Listener, Table
+from fedpact.negotiation.validation import final_message
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["PROTOCOLS", "coordinate", "negotiate"]
 

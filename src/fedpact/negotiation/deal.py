@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.message_game import Messages
+from fedpact.mechanisms import Messages
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Deal", "Event"]
 
@@ -65,6 +65,6 @@ class Deal:
 
     def plot(self, *, figure: Any = None) -> Any:
         """How the negotiation converged, on `figure` or a new one; needs matplotlib."""
-        from fedpact.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
 
         return plot_negotiation(self, figure=figure)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
 from fedpact.mechanisms import MECHANISMS
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["GAME", "LIES", "NEGOTIATION", "BestLie", "MisreportStudy", "Negotiated", "title_of"]
 
@@ -159,7 +159,7 @@ class MisreportStudy:
 
     def plot(self, *, figure: Any = None) -> Any:
         """Gains against factors, a panel for each mechanism and lie, on `figure` or a new one; needs matplotlib."""
-        from fedpact.plots import plot_misreports  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots import plot_misreports  # noqa: PLC0415 - optional dependency
 
         return plot_misreports(self, figure=figure)
 

@@ -1,9 +1,9 @@
 """Price discovery: the coordinator asks what contributions are worth at the margin, and moves to where nobody gains.
 
 Each round everybody says, of the same contributions, its payoff, its marginal prices a_i' w_ij, one curvature number
-and its costs. The coordinator goes to the maximiser of the model these make (`fedpact.negotiation.model`). Where that
-turns out worse, or outside somebody's domain, it goes back: the model learns from the failure, and the next step is at
-most half as long.
+and its costs. The coordinator goes to the maximiser of the model these make (`fedpact.negotiation.welfare_model`).
+Where that turns out worse, or outside somebody's domain, it goes back: the model learns from the failure, and the next
+step is at most half as long.
 
 Stopping inequality: the model promises at most `tol` of what is at stake, or falls no further below `GOOD_ENOUGH`, and
 the linearised gain, which bounds what any profile could add, is at most `SOUND` of it.
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import NotConverged
-from fedpact.negotiation.answers import Said, said
-from fedpact.negotiation.model import Model
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Table
-from fedpact.programs.face import face_from
+from fedpact.negotiation.validation import Said, said
+from fedpact.negotiation.welfare_model import Model
+from fedpact.programs.optimal_face import face_from
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 __all__ = ["discover_prices"]
 

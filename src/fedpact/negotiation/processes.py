@@ -22,12 +22,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedpact.costs import Linear, Quadratic
-from fedpact.errors import InvalidInput
-from fedpact.files import located, read_text, replace_text
+from fedpact.federation import Linear, Quadratic
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.lines import decoded, encoded
-from fedpact.payoffs import FAMILIES
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, read_text, replace_text
+from fedpact.utils.jsonl import decoded, encoded
 
 __all__ = ["Processes", "load_agent", "save_agent", "serve"]
 

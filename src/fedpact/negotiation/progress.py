@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Agreement"]
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput, NotConverged
-from fedpact.negotiation.answers import BadAnswer, Introduction, Left, Said, checked_answer, introduction
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.deal import Event
+from fedpact.negotiation.validation import BadAnswer, Introduction, Left, Said, checked_answer, introduction
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, NotConverged
 
 __all__ = ["Excluded", "Table"]
 

@@ -24,14 +24,14 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
-from fedpact.files import located, read_bytes, replace_text, shown
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.coordinator import PROTOCOLS, coordinate
 from fedpact.negotiation.deal import Deal
-from fedpact.negotiation.lines import decoded, encoded, numbered_lines, whole_lines
 from fedpact.negotiation.table import Listener
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, read_bytes, replace_text, shown
+from fedpact.utils.jsonl import decoded, encoded, numbered_lines, whole_lines
 
 __all__ = ["Header", "Playback", "Recorder", "Transcript", "fingerprint", "read_transcript", "recompute"]
 

@@ -1,6 +1,6 @@
 """What the figures of the paper share: one colour, marker and line per mechanism, quiet axes, one legend.
 
-The colours are those of `fedpact.plots`, told apart by colour-blind readers; markers and lines differ as well.
+The colours are those of `fedpact.report.plots`, told apart by colour-blind readers; markers and lines differ as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.plots import BAD, FAINT, GOOD, INK
+from fedpact.report.plots import BAD, FAINT, GOOD, INK
 
 __all__ = [
     "FAINT",

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.comparison import Sweep, sweep
+from fedpact.federation import Federation, PowerLaw
 from fedpact.paper.judging import finding, judge, number, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.payoffs import PowerLaw
-from fedpact.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
-from fedpact.sweeps import Sweep, sweep
+from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["fig3_result"]
 

@@ -14,12 +14,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.deals import Outcome
+from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
-from fedpact.outcome import Outcome
 from fedpact.paper.stopped_short import interior_payments
-from fedpact.payoffs import PowerLaw
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["CAP", "HIGHEST", "INCOMING", "LOWEST", "MECHANISMS", "Panel", "four_agents", "panel"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.paper import drawing
 from fedpact.paper.heterogeneous_runs import COSTS, NAMES, Deal, Study, study
 from fedpact.paper.judging import finding, judge, number, numbers
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["heterogeneous_result"]
 

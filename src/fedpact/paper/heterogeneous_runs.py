@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.fitting import Fit, Observations, Outlook, fit, outlooks
-from fedpact.measured import CoalitionGame
+from fedpact.comparison import Outlook, outlooks
+from fedpact.deals import Outcome
+from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism, Standalone
-from fedpact.outcome import Outcome
 from fedpact.training import Dirichlet, Experiment, LabelNoise, PrivateUpdates, mnist
+from fedpact.training.measured import CoalitionGame
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["COSTS", "NAMES", "Deal", "Study", "study"]
 

@@ -14,13 +14,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedpact.federation import Federation
+from fedpact.deals import Outcome
+from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.outcome import Outcome
 from fedpact.paper.judging import finding, judge, number, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.result import Finding, Judgement
-from fedpact.payoffs import PowerLaw
 
 __all__ = [
     "BETAS",

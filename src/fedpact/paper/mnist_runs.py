@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.measured import (
+from fedpact.mechanisms.externality import price_payments
+from fedpact.training import Experiment, mnist
+from fedpact.training.measured import (
     BestResponses,
     CoalitionGame,
     GridSearch,
@@ -27,8 +28,7 @@ from fedpact.measured import (
     standing_alone,
     surface_search,
 )
-from fedpact.mechanisms.externality import price_payments
-from fedpact.training import Experiment, mnist
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["FULL", "GAMMAS", "QUICK", "START", "Curve", "Run", "Settings", "runs"]
 

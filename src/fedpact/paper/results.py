@@ -8,8 +8,8 @@ from inspect import signature
 from pathlib import Path
 from typing import cast
 
-from fedpact.errors import InvalidInput
 from fedpact.paper.result import Result
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["ALL", "ON_REQUEST", "RESULTS", "chosen", "reproduce"]
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
-from fedpact.federation import Federation
-from fedpact.payoffs import PowerLaw
+from fedpact.federation import Federation, PowerLaw
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Stop", "interior_payments", "stopped_short"]
 

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.examples import example
+from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.outcome import Outcome
 from fedpact.paper.judging import finding, judge, number, numbers, span, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.result import Finding, Judgement, Result
 from fedpact.paper.stopped_short import Stop, stopped_short, taken_for_optimum
+from fedpact.scenario.examples import example
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["PRINTED", "table1_result"]
 

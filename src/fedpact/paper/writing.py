@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from fedpact.errors import InvalidInput, MissingExtra
-from fedpact.files import located, replace_files
 from fedpact.paper.drawing import STYLE
 from fedpact.paper.result import Result
+from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.files import located, replace_files
 
 __all__ = ["csv_text", "files_of", "make_folder", "pictures", "require_matplotlib", "write_files"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Curvature", "DenseCurvature", "SparseCurvature"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["inside", "room"]
 

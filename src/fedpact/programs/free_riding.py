@@ -16,11 +16,11 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import NotConverged
 from fedpact.federation import Federation
+from fedpact.programs.best_response import best_own, standalone_optimum
 from fedpact.programs.lemke import lemke
-from fedpact.programs.own import best_own, standalone_optimum
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 __all__ = ["dimension", "free_riding_equilibrium", "is_unique"]
 

@@ -1,4 +1,4 @@
-"""The compiled heart of `fedpact.programs.small`: one instance after the other, every core its own.
+"""The compiled heart of `fedpact.programs.small_blocks`: one instance after the other, every core its own.
 
 In x = s / upper and with f in units of payoff. A payoff comes as (steepness, decay, width), see `Payoff.hyperbola`.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["lemke"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
-from fedpact.programs.bounds import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import inside, room
-from fedpact.programs.interior import Solution, maximise
+from fedpact.programs.solver import Solution, maximise
 from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature, rows_of
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.quadrature import receiver_nodes
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["CompiledPotential", "EnumeratedPotential", "IntegratedPotential", "shapley_optimum"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
-from fedpact.programs.bounds import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
 from fedpact.programs.domain import inside, room
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["WelfareProgram"]
 

@@ -8,9 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from fedpact.comparison import Comparison
-from fedpact.files import replace_text
-from fedpact.report.format import counted
 from fedpact.report.html import Html, el
+from fedpact.report.numbers import counted
 from fedpact.report.sections.certificates import certificates
 from fedpact.report.sections.conditions import conditions
 from fedpact.report.sections.contributions import contributions
@@ -24,6 +23,7 @@ from fedpact.report.sections.uncertainty import uncertainty
 from fedpact.report.sections.welfare import welfare
 from fedpact.report.view import View
 from fedpact.scenario import Money
+from fedpact.utils.files import replace_text
 
 __all__ = ["render_report", "write_report"]
 

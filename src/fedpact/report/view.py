@@ -8,15 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.comparison import BASELINES, Comparison
-from fedpact.errors import InvalidInput
+from fedpact.comparison import Comparison
+from fedpact.comparison.comparison import BASELINES
+from fedpact.deals import Outcome, Settlement, settle
 from fedpact.federation import Federation
-from fedpact.outcome import Outcome
-from fedpact.report.format import Unit, counted
 from fedpact.report.html import Html, el
+from fedpact.report.numbers import Unit, counted
 from fedpact.scenario import Money
-from fedpact.settlement import Settlement, settle
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["FEW", "MOST_SHOWN", "Selection", "View", "losses_first"]
 

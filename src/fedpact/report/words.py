@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedpact.properties import Claim
+from fedpact.certificates import Claim
 
 __all__ = ["ASSUMPTIONS", "CLAIMS", "EVIDENCE", "GLOSSARY", "MECHANISMS", "SHAPLEY_METHODS"]
 

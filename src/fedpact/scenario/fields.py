@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = [
     "INFINITY_TEXTS",

@@ -12,15 +12,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedpact.costs import Quadratic
-from fedpact.errors import InvalidInput
-from fedpact.federation import Federation
-from fedpact.files import DECODERS, for_suffix, located, read_text, shown
-from fedpact.payoffs import FAMILIES, Payoff
+from fedpact.federation import Federation, Payoff, Quadratic
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, rows, table, text
-from fedpact.scenario.model import Money, Scenario
+from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty_file import uncertainty_of, uncertainty_parts
 from fedpact.scenario.weights_file import read_weights
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import DECODERS, for_suffix, located, read_text, shown
 
 __all__ = ["KEYS", "load_scenario", "parse_scenario"]
 
@@ -59,7 +58,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
     >>> parse_scenario({**document, "cap": 400}, where="example", folder=Path())
     Traceback (most recent call last):
         ...
-    fedpact.errors.InvalidInput: example: unknown key 'cap'; did you mean "caps"?
+    fedpact.utils.errors.InvalidInput: example: unknown key 'cap'; did you mean "caps"?
     """
     with located(where):
         if not isinstance(mapping, Mapping):

@@ -6,10 +6,10 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedpact.errors import InvalidInput
 from fedpact.scenario.fields import name_list
-from fedpact.scenario.layout import matrix_lines, toml_string, toml_value
+from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
 from fedpact.scenario.reading import parse_scenario
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["template"]
 

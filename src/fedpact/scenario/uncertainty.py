@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import NON_NEGATIVE, FloatArray, checked_numbers, frozen, non_negative
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, frozen, non_negative
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["FederationDraws", "Uncertainty"]
 

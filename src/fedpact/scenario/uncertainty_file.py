@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
-from fedpact.files import located, read_bytes, shown
-from fedpact.payoffs import FAMILIES
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import numbers, rows, table, text
 from fedpact.scenario.uncertainty import Uncertainty
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, read_bytes, shown
 
 __all__ = ["factor_bytes", "uncertainty_document", "uncertainty_of", "uncertainty_parts"]
 

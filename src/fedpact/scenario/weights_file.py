@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.errors import InvalidInput
-from fedpact.files import for_suffix, located, read_bytes, read_text, shown
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import for_suffix, located, read_bytes, read_text, shown
 
 __all__ = ["npz_bytes", "read_weights"]
 

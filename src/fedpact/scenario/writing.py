@@ -9,16 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedpact.arrays import FloatArray
-from fedpact.costs import Cost, Linear, Quadratic
-from fedpact.errors import InvalidInput
-from fedpact.files import for_suffix, located, replace_files, shown
-from fedpact.payoffs import FAMILIES, Payoff
+from fedpact.federation import Cost, Linear, Payoff, Quadratic
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import INFINITY_TEXTS
-from fedpact.scenario.layout import json_text, toml_text
-from fedpact.scenario.model import Scenario
+from fedpact.scenario.formatting import json_text, toml_text
+from fedpact.scenario.scenario import Scenario
 from fedpact.scenario.uncertainty_file import factor_bytes, uncertainty_document
 from fedpact.scenario.weights_file import npz_bytes
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import for_suffix, located, replace_files, shown
 
 __all__ = ["save_scenario", "scenario_to_dict"]
 

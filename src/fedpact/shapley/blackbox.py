@@ -5,10 +5,10 @@ it, and every evaluation may take minutes. So evaluations are counted, none is m
 kept (`CoalitionCache`) when the run is interrupted or to be continued. If the budget covers all 2^n coalitions the
 answer is exact; otherwise coalitions are sampled:
 
-* "stratified": by coalition size (`fedpact.shapley.strata`). Every value serves every player. The default, and far
+* "stratified": by coalition size (`fedpact.shapley.stratified`). Every value serves every player. The default, and far
   ahead where most of a Shapley value comes from joining very small coalitions, as in federations.
-* "permutation" and "antithetic": along random orders (`fedpact.shapley.orders`). Better where a player adds about the
-  same whomever it joins.
+* "permutation" and "antithetic": along random orders (`fedpact.shapley.permutations`). Better where a player adds about
+  the same whomever it joins.
 
 All are unbiased and efficient, and come with standard errors. These are estimates too. By strata they tend to be too
 small below some ten evaluations a player; by orders, as long as a player's rare large contributions have hardly been
@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
-from fedpact.shapley.cache import Coalition, CoalitionCache, players_of
-from fedpact.shapley.orders import Orders, draw_orders
-from fedpact.shapley.strata import Strata, all_strata, draw_strata
+from fedpact.shapley.coalition_cache import Coalition, CoalitionCache, players_of
+from fedpact.shapley.permutations import Orders, draw_orders
+from fedpact.shapley.stratified import Strata, all_strata, draw_strata
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["SCHEMES", "SampledShapley", "sample_game"]
 

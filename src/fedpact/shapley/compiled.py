@@ -12,11 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
-from fedpact.payoffs import Payoff
-from fedpact.population import Population
+from fedpact.federation import Federation, Payoff, Population
 from fedpact.shapley.quadrature import gauss_legendre
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Entries", "Integrals", "Precision", "integrate", "own_pieces", "potential_curvature", "rows_of"]
 

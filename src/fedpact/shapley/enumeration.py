@@ -16,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["MOST_AGENTS", "MOST_IN_BLOCKS", "coalitions", "enumerate_blocks", "enumerate_shapley"]
 

@@ -21,9 +21,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import OutsideDomain
 from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import OutsideDomain
 
 __all__ = ["ReceiverNodes", "gauss_legendre", "quadrature_shapley", "receiver_nodes"]
 

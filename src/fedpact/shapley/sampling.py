@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
-from fedpact.errors import InvalidInput
 from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["sample_shapley"]
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput, NotConverged, OutsideDomain
-from fedpact.federation import Federation
-from fedpact.population import Population
+from fedpact.federation import Federation, Population
 from fedpact.shapley.compiled import Precision, integrate, rows_of
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.sampling import sample_shapley
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 __all__ = ["METHODS", "ShapleyValues", "check_domain", "shapley_values", "undefined_values"]
 

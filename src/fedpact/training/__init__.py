@@ -8,7 +8,7 @@ from fedpact.training.data import Images, mnist
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
-from fedpact.training.runs import Run, train_under
+from fedpact.training.run import Run, train_under
 from fedpact.training.settings import Training
 
 __all__ = [

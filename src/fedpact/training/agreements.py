@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray, frozen
-from fedpact.errors import InvalidInput
+from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.files import shown
 from fedpact.negotiation import Deal
-from fedpact.outcome import Outcome
-from fedpact.programs.own import standalone_optimum
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["Agreement", "agreement_of", "check_held", "whole_samples"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.arrays import checked_numbers, first_where
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
+from fedpact.utils.arrays import checked_numbers, first_where
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["IntArray", "checked_counts", "checked_names", "checked_samples", "frozen_counts"]
 

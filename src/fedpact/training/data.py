@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.errors import InvalidInput, MissingExtra
-from fedpact.files import replace_files, shown
+from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.files import replace_files, shown
 
 __all__ = ["Images", "cache_folder", "mnist"]
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray, first_where
-from fedpact.errors import MissingExtra, NotConverged
-from fedpact.threads import thread_count
 from fedpact.training.checks import IntArray
 from fedpact.training.fedavg import Agents, Descent, Privacy, trained
 from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
 from fedpact.training.processor import processor
+from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training
-from fedpact.training.streams import Stream, generator
+from fedpact.utils.arrays import FloatArray, first_where
+from fedpact.utils.errors import MissingExtra, NotConverged
+from fedpact.utils.threads import thread_count
 
 try:
     import jax

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.arrays import FloatArray, checked_numbers, first_where, frozen
-from fedpact.errors import InvalidInput, MissingExtra
-from fedpact.files import shown
 from fedpact.training.checks import IntArray, checked_counts, checked_names, checked_samples, frozen_counts
 from fedpact.training.data import Images
 from fedpact.training.holdings import Holdings, held
 from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noise
 from fedpact.training.partitions import Even, Partition, deal
+from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training, whole_number
-from fedpact.training.streams import Stream, generator
+from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, frozen
+from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.files import shown
 
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.errors import MissingExtra
 from fedpact.training.network import Weights, losses
+from fedpact.utils.errors import MissingExtra
 
 try:
     import jax

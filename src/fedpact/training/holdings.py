@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedpact.training.data import Images
 from fedpact.training.noise import LabelNoise, PixelNoise, Strengths, spoiled_labels, spoiled_pixels
 from fedpact.training.partitions import Share
-from fedpact.training.streams import Stream, generator
+from fedpact.training.seeds import Stream, generator
 
 __all__ = ["Holdings", "held"]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.arrays import frozen
-from fedpact.sweeps.checkpoint import Checkpoint
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
+from fedpact.utils.arrays import frozen
+from fedpact.utils.checkpoint import Checkpoint
 
 __all__ = ["Models"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.errors import MissingExtra
+from fedpact.utils.errors import MissingExtra
 
 try:
     import jax

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = [
     "LabelNoise",

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import POSITIVE, checked_numbers, first_where, positive
-from fedpact.errors import InvalidInput
 from fedpact.training.checks import IntArray
+from fedpact.utils.arrays import POSITIVE, checked_numbers, first_where, positive
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Dirichlet", "Even", "Partition", "Share", "deal"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from fedpact.errors import MissingExtra
-from fedpact.threads import thread_count
+from fedpact.utils.errors import MissingExtra
+from fedpact.utils.threads import thread_count
 
 try:
     import jax

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import POSITIVE, checked_numbers, positive
-from fedpact.errors import InvalidInput
-from fedpact.files import shown
+from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
 
 __all__ = ["Training", "whole_number"]
 

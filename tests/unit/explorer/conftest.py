@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedpact.examples import hospitals
-from fedpact.explorer.answers import Answers
 from fedpact.explorer.draft import draft_of
+from fedpact.explorer.questions import Answers
+from fedpact.scenario.examples import hospitals
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ import threading
 import httpx
 import pytest
 
-from fedpact.examples import hospitals
-from fedpact.explorer.answers import Answers
 from fedpact.explorer.app import LARGEST, make_app
-from fedpact.explorer.desk import Cancelled
+from fedpact.explorer.questions import Answers
+from fedpact.explorer.service import Cancelled
+from fedpact.scenario.examples import hospitals
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 import fedpact as fp
-from fedpact.examples import EXAMPLES, example, hospitals
 from fedpact.explorer.draft import (
     MOST_AGENTS,
     PARAMETERS,
@@ -20,7 +19,8 @@ from fedpact.explorer.draft import (
     with_agent,
     without_agent,
 )
-from fedpact.explorer.reading import read_draft
+from fedpact.explorer.validation import read_draft
+from fedpact.scenario.examples import EXAMPLES, example, hospitals
 from strategies import federations
 
 
@@ -180,6 +180,6 @@ def test_records_of_another_shape_are_refused(record):
 
 
 def test_every_family_is_known():
-    from fedpact.payoffs import FAMILIES
+    from fedpact.federation.payoffs import FAMILIES
 
     assert set(PARAMETERS) == set(FAMILIES)

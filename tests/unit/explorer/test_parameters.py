@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import hospitals
+from fedpact.comparison import parse_axis
+from fedpact.comparison.sweep_axes import batch_at
 from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
-from fedpact.sweeps.axes import batch_at, parse_axis
+from fedpact.scenario.examples import hospitals
 
 FEDERATION = hospitals().federation
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.examples import example
-from fedpact.ledger import Ledger, audit, read_ledger
+from fedpact.deals import Ledger, read_ledger
+from fedpact.negotiation.audit import audit
+from fedpact.scenario.examples import example
 from unit.flower.in_process import InProcessGrid, Killed, Pulling, Stage
 
 WHOLE = ["begun", "agreed", "signed", "trained", "measured", "settled"]

@@ -12,11 +12,12 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp.strategy import FedAvg, FedAvgM, Strategy
 
 import fedpact as fp
-from fedpact.examples import example
+from fedpact.deals import read_ledger
 from fedpact.flower import Lost
 from fedpact.flower.wire import RECORD, answered, said_in
-from fedpact.ledger import audit, read_ledger
+from fedpact.negotiation.audit import audit
 from fedpact.negotiation.transcript import read_transcript
+from fedpact.scenario.examples import example
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage
 

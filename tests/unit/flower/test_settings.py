@@ -11,11 +11,11 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
-from fedpact.examples import example
 from fedpact.flower.channel import roll_call
 from fedpact.flower.model_file import read_model, write_model
 from fedpact.flower.settings import Settings
 from fedpact.flower.wire import answered, content_of, digest_of, exchange, question, reason_of, said_in
+from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 
 LEAST = {"record": "somewhere", "num-agents": 3}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import example
 from fedpact.flower.statement import Refused, check_statement, samples_of, statement_digest
 from fedpact.mechanisms import personal_prices
 from fedpact.negotiation import Agent
+from fedpact.scenario.examples import example
 from strategies import random_federations
 
 

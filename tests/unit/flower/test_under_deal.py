@@ -25,12 +25,12 @@ from flwr.serverapp.strategy import (
 )
 
 import fedpact as fp
-from fedpact.examples import example
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
-from fedpact.flower.valuing import CoalitionValues
-from fedpact.ledger import audit
+from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation import Agent
+from fedpact.negotiation.audit import audit
 from fedpact.negotiation.processes import save_agent
+from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 
 DEAL = {

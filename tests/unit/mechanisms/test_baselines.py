@@ -7,8 +7,8 @@ import pytest
 
 import fedpact as fp
 from cases import CASES, answers, homogeneous, welfare_total
-from fedpact.errors import InvalidInput, NotConverged
 from fedpact.mechanisms import MECHANISMS, mechanism_named
+from fedpact.utils.errors import InvalidInput, NotConverged
 from strategies import random_federations
 
 

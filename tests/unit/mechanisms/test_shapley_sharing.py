@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from cases import W2, W3, answers, table_1
-from fedpact.errors import NotConverged, OutsideDomain
+from fedpact.utils.errors import NotConverged, OutsideDomain
 from strategies import random_federations
 
 # An equilibrium known to 1e-10 of the scale.

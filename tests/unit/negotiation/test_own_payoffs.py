@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.arrays import FloatArray
+from fedpact.federation import Payoff
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
-from fedpact.payoffs import Payoff
+from fedpact.utils.arrays import FloatArray
 from strategies import random_federation
 
 OPTIMAL = 1e-6  # linearised gain, of the payoffs

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import example
 from fedpact.negotiation import Deal
-from fedpact.plots import new_figure, plot_negotiation
+from fedpact.report.plots import new_figure, plot_negotiation
+from fedpact.scenario.examples import example
 
 
 @pytest.fixture(scope="module")

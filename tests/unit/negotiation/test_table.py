@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.answers import BadAnswer
 from fedpact.negotiation.table import Excluded, Table
+from fedpact.negotiation.validation import BadAnswer
 
 LEAVE = {"leave": True}
 GOOD, BAD = "good", "bad"

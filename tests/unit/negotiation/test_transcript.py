@@ -16,7 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedpact as fp
-from fedpact.examples import example
 from fedpact.negotiation import Deal, InProcess, agents_of
 from fedpact.negotiation.transcript import (
     Header,
@@ -27,7 +26,8 @@ from fedpact.negotiation.transcript import (
     read_transcript,
     recompute,
 )
-from fedpact.records import deal_record
+from fedpact.report.records import deal_record
+from fedpact.scenario.examples import example
 
 ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end does not matter
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.comparison import Sweep
 from fedpact.paper import fig3
 from fedpact.paper.result import Judgement
-from fedpact.sweeps import Sweep
 
 POINTS = 25  # steps of 0.25
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fedpact.errors import InvalidInput
 from fedpact.paper import results
 from fedpact.paper.judging import judge, number, numbers, span, within
 from fedpact.paper.result import Judgement
+from fedpact.utils.errors import InvalidInput
 
 
 def test_names_are_those_of_the_paper() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpact.errors import InvalidInput
 from fedpact.paper import drawing
 from fedpact.paper.result import Result
 from fedpact.paper.writing import csv_text, files_of, make_folder, pictures, write_files
+from fedpact.utils.errors import InvalidInput
 
 matplotlib = pytest.importorskip("matplotlib")
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import CASES, answers
-from fedpact.errors import NotConverged
+from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
-from fedpact.programs.own import best_own
+from fedpact.utils.errors import NotConverged
 from strategies import federations, random_federations
 
 # The stopping inequality is 1e-11 of the largest contribution; here the best responses are worked out once more.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import example, hospitals
+from fedpact.scenario.examples import example, hospitals
 
 VOID = {"br", "col", "hr", "meta"}
 ODD_NAMES = ["<script>alert('x')</script>", 'O\'Brien & "Sons"', "W" * 120, "a\x00\ud800b\n", "\u202e&amp;"]

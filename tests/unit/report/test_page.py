@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.examples import hospitals
+from fedpact.deals import settle
 from fedpact.report import render_report
-from fedpact.settlement import settle
+from fedpact.scenario.examples import hospitals
 
 EUROS = fp.Money("EUR", 1_000_000.0)
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fedpact.report.format import Unit, as_given, cents_text, percent, returned
+from fedpact.deals import settle
 from fedpact.report.html import el, join, listed
+from fedpact.report.numbers import Unit, as_given, cents_text, percent, returned
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.svg.nodes import GAP, MOST_NODES, SLOT, laid_out
 from fedpact.report.view import losses_first
 from fedpact.scenario import Money
-from fedpact.settlement import settle
 
 NBSP = "\N{NO-BREAK SPACE}"
 

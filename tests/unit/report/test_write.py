@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from fedpact.errors import InvalidInput
 from fedpact.report import render_report, write_report
+from fedpact.utils.errors import InvalidInput
 
 
 def test_writes_what_is_rendered(tmp_path, comparison_of):

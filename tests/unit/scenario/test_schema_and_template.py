@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from fedpact import InvalidInput, Quadratic
-from fedpact.payoffs import FAMILIES
+from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Money, load_scenario, parse_scenario, schema, template
 from fedpact.scenario.reading import KEYS, REQUIRED
 

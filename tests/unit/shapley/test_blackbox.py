@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.adapters import coalition_game
-from fedpact.errors import InvalidInput
 from fedpact.shapley import blackbox
+from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.blackbox import SCHEMES, sample_game
-from fedpact.shapley.cache import CoalitionCache
-from fedpact.shapley.games import KnownGame, airport_game, glove_game, voting_game
+from fedpact.shapley.coalition_cache import CoalitionCache
+from fedpact.shapley.known_games import KnownGame, airport_game, glove_game, voting_game
+from fedpact.utils.errors import InvalidInput
 
 # Sums of a few thousand numbers of size 1.
 ROUNDING = 1e-12

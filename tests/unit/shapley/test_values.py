@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from cases import GAMES, W2, table_1
-from fedpact.errors import InvalidInput, OutsideDomain
 from fedpact.shapley.enumeration import MOST_AGENTS, coalitions
+from fedpact.utils.errors import InvalidInput, OutsideDomain
 from strategies import random_federations, random_profile
 
 # Closed forms against sums of at most 32 coalitions or a few thousand nodes.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpact.errors import InvalidInput, MissingExtra
 from fedpact.training import Images, data, mnist
+from fedpact.utils.errors import InvalidInput, MissingExtra
 
 PIXELS = np.linspace(0, 1, 12).reshape(4, 3)
 LABELS = np.array([0, 1, 2, 1])
@@ -132,7 +132,7 @@ def test_an_interrupted_write_leaves_nothing(folder: Path, monkeypatch: pytest.M
 
     use(monkeypatch, lambda: RAW)
     with monkeypatch.context() as patch:
-        patch.setattr("fedpact.files.os.replace", interrupted)
+        patch.setattr("fedpact.utils.files.os.replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             mnist()
     assert list(folder.iterdir()) == []

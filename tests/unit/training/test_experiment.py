@@ -15,8 +15,8 @@ import pytest
 
 import fedpact as fp
 from blobs import blobs
-from fedpact.errors import InvalidInput, MissingExtra, NotConverged
 from fedpact.training import Dirichlet, Even, Experiment, Images, LabelNoise, Partition, PixelNoise, Training
+from fedpact.utils.errors import InvalidInput, MissingExtra, NotConverged
 
 PROFILES = np.array([[32, 24, 28], [10, 0, 0], [0, 24, 1], [5, 5, 5], [32, 24, 28], [0, 0, 7]])
 

@@ -14,7 +14,7 @@ from fedpact.training.engine import Engine
 from fedpact.training.fedavg import _made_private
 from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
-from fedpact.training.streams import Stream, generator
+from fedpact.training.seeds import Stream, generator
 
 from . import by_hand
 

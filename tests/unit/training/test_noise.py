@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedpact.errors import InvalidInput
 from fedpact.training import Experiment, Images, LabelNoise, PixelNoise, PrivateUpdates
 from fedpact.training.noise import checked_noise, spoiled_labels, spoiled_pixels
+from fedpact.utils.errors import InvalidInput
 
 NAMES = ["a", "b", "c"]
 LABELS = np.tile(np.arange(10, dtype=np.int32), 20)

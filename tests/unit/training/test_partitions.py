@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpact.errors import InvalidInput
 from fedpact.training import Dirichlet, Even, Partition
 from fedpact.training.partitions import Share, deal, rounded
+from fedpact.utils.errors import InvalidInput
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10, dtype=np.int32), 500))
 

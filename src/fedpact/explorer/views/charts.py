@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.report.format import MINUS
 from fedpact.report.html import Child, Html, el, name
+from fedpact.report.numbers import MINUS
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Curve", "curves", "heat_cells", "tick_texts", "ticks"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from fedpact.comparison import Comparison
 from fedpact.explorer.views.charts import Curve, curves
 from fedpact.federation import Federation
-from fedpact.report.format import counted
 from fedpact.report.html import Html, el, join
+from fedpact.report.numbers import counted
 from fedpact.report.sections.certificates import certificates
 from fedpact.report.sections.conditions import conditions
 from fedpact.report.sections.contributions import contributions

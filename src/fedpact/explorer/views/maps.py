@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.comparison import Sweep
+from fedpact.comparison.sweep_metrics import unit_of
 from fedpact.explorer.views.charts import heat_cells, tick_texts, ticks
 from fedpact.mechanisms import MECHANISMS
-from fedpact.records import jsonable
-from fedpact.report.format import Unit, as_given
 from fedpact.report.html import Html, el, join
-from fedpact.sweeps import Sweep
-from fedpact.sweeps.metrics import unit_of
+from fedpact.report.numbers import Unit, as_given
+from fedpact.report.records import jsonable
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["MAPPED", "heat_map", "map_values"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from fedpact.examples import EXAMPLES
-from fedpact.explorer.desk import FOLLOWED, MOST_CELLS, STEPS
 from fedpact.explorer.draft import Draft
+from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS
 from fedpact.explorer.views.form import control, form, selection
 from fedpact.explorer.views.maps import MAPPED
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.html import Child, Html, el
+from fedpact.scenario.examples import EXAMPLES
 
 __all__ = ["page"]
 

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedpact.comparison import Comparison
-from fedpact.explorer.desk import Played
+from fedpact.deals import Outcome
+from fedpact.explorer.service import Played
 from fedpact.explorer.views.charts import Curve, curves
 from fedpact.explorer.views.deal import view_of
-from fedpact.outcome import Outcome
-from fedpact.participation import StableFederation
-from fedpact.report.format import Unit, counted, percent, plain_texts
 from fedpact.report.html import Child, Html, el, join, listed, name
+from fedpact.report.numbers import Unit, counted, percent, plain_texts
 from fedpact.report.sections.parts import BarRow, bar_table
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.scenario import Scenario
+from fedpact.stability import StableFederation
 
 __all__ = ["departure_steps", "negotiation_steps", "negotiation_summary"]
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.comparison import Comparison
-from fedpact.explorer.desk import Range
+from fedpact.comparison import Comparison, Sweep
+from fedpact.explorer.service import Range
 from fedpact.explorer.views.charts import Curve, curves
 from fedpact.explorer.views.deal import view_of
 from fedpact.mechanisms import MECHANISMS
-from fedpact.report.format import plain_texts
 from fedpact.report.html import Child, Html, el, name
+from fedpact.report.numbers import plain_texts
 from fedpact.report.sections.parts import BarRow, bar_table, panel
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.view import View
 from fedpact.scenario import Scenario
-from fedpact.sweeps import Sweep
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["moved", "range_curves"]
 

@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.costs import Cost, Linear, Quadratic
-from fedpact.federation import Federation
+from fedpact.federation import Cost, Exponential, Federation, Linear, Log, Michaelis, Payoff, PowerLaw, Quadratic
 from fedpact.paper.theorems.theorem import Instance
-from fedpact.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
-from fedpact.programs.face import optimal_face
+from fedpact.programs.optimal_face import optimal_face
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
 
 __all__ = [
     "any_profile",

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.certificates.certify import social_optimality
+from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
 from fedpact.paper.result import Judgement
 from fedpact.paper.theorems.drawing import any_profile, homogeneous_optimum, renamable_optimum, welfare_optimum
 from fedpact.paper.theorems.rationality import optimum_at
 from fedpact.paper.theorems.theorem import Condition, Counterexample, Instance, Theorem, stakes
-from fedpact.payoffs import PowerLaw
-from fedpact.properties.certify import social_optimality
-from fedpact.properties.reciprocity import reciprocity_ratios
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["FAIRNESS"]
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.certificates.deviations import price_taking
+from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import price_payments
 from fedpact.mechanisms.shapley import shapley_payments
 from fedpact.paper.theorems.drawing import any_profile, earned_socially, welfare_optimum
 from fedpact.paper.theorems.rationality import SCARCE, WASTEFUL, interior_payments
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.payoffs import PowerLaw
-from fedpact.properties.deviations import price_taking
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["MONEY"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
+from fedpact.federation import Federation, PowerLaw
 from fedpact.paper.theorems.drawing import earned_socially, homogeneous_shapley, shapley_equilibrium
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.payoffs import PowerLaw
 
 __all__ = ["OPTIMALITY"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import price_payments
 from fedpact.paper.result import Judgement
 from fedpact.paper.theorems.drawing import (
@@ -16,9 +15,9 @@ from fedpact.paper.theorems.drawing import (
     welfare_optimum,
 )
 from fedpact.paper.theorems.theorem import ROUNDING, Condition, Counterexample, Instance, Theorem, stakes
-from fedpact.payoffs import PowerLaw
-from fedpact.programs.own import standalone_optimum
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["RATIONALITY", "interior_payments"]
 

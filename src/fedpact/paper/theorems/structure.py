@@ -8,14 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.federation import Federation
+from fedpact.federation import Federation, Payoff, PowerLaw
 from fedpact.mechanisms.externality import price_payments
 from fedpact.paper.theorems.drawing import any_profile, earned_by_shapley, optima_of_types, welfare_optimum
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.payoffs import Payoff, PowerLaw
-from fedpact.programs.face import optimal_face
+from fedpact.programs.optimal_face import optimal_face
 from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["STRUCTURE"]
 

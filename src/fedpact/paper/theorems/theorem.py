@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.federation import Federation
 from fedpact.paper.result import Judgement
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["ROUNDING", "Check", "Condition", "Counterexample", "Instance", "Theorem", "check", "stakes"]
 

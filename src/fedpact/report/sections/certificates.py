@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.outcome import Outcome
-from fedpact.properties import Certificate, Claim, Verdict
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, join, scrolling
 from fedpact.report.sections.parts import folded, section
 from fedpact.report.view import MOST_SHOWN, View

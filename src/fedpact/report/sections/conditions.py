@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedpact.outcome import Outcome
-from fedpact.properties import Assumption
-from fedpact.report.format import counted
+from fedpact.certificates import Assumption
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, scrolling
+from fedpact.report.numbers import counted
 from fedpact.report.sections.parts import section
 from fedpact.report.view import MOST_SHOWN, View
 from fedpact.report.words import ASSUMPTIONS

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.programs.own import standalone_optimum
-from fedpact.report.format import as_given, plain_texts
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.report.html import Child, Html, el, name
+from fedpact.report.numbers import as_given, plain_texts
 from fedpact.report.sections.parts import BarRow, bar_table, group, section
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.view import View
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["contributions"]
 

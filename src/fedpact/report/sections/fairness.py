@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.outcome import Outcome
-from fedpact.report.format import percent, returned
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, name
+from fedpact.report.numbers import percent, returned
 from fedpact.report.sections.parts import BarRow, bar_table, panel, section
 from fedpact.report.svg.bars import Axis, dumbbell
 from fedpact.report.view import FEW, View, losses_first

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
+from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.outcome import Outcome
-from fedpact.report.format import as_given, counted, plain_texts, returned
 from fedpact.report.html import Child, Html, el, name, table
+from fedpact.report.numbers import as_given, counted, plain_texts, returned
 from fedpact.report.sections.parts import folded, section
 from fedpact.report.sections.weights import weight_table
 from fedpact.report.view import Selection, View
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["federation"]
 

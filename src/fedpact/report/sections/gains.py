@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.outcome import Outcome
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, mention, name
 from fedpact.report.sections.parts import BarRow, bar_table, panel, section
 from fedpact.report.svg.bars import Axis, bar

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.outcome import Outcome
-from fedpact.report.format import SPACE, cents_text, counted
+from fedpact.deals import Outcome, Settlement
 from fedpact.report.html import Child, Html, el, name, table
+from fedpact.report.numbers import SPACE, cents_text, counted
 from fedpact.report.sections.parts import folded, panel, section
 from fedpact.report.svg.flow import flow
 from fedpact.report.view import MOST_SHOWN, View
-from fedpact.settlement import Settlement
 
 __all__ = ["payments"]
 

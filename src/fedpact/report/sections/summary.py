@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.outcome import Outcome
-from fedpact.report.format import SPACE, counted, percent, returned
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, mention, name, table
+from fedpact.report.numbers import SPACE, counted, percent, returned
 from fedpact.report.sections.parts import folded
 from fedpact.report.view import View
 from fedpact.report.words import MECHANISMS

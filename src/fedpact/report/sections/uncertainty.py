@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
-from fedpact.fitting.outlook import Outlook
-from fedpact.outcome import Outcome
-from fedpact.report.format import SPACE, counted
+from fedpact.comparison import Outlook
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, mention, name
+from fedpact.report.numbers import SPACE, counted
 from fedpact.report.sections.parts import BarRow, bar_table, panel, section
 from fedpact.report.svg.bars import Axis, whisker
 from fedpact.report.view import View
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["uncertainty"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.arrays import FloatArray
 from fedpact.report.html import Html, el, name, scrolling
 from fedpact.report.view import Selection, View
+from fedpact.utils.arrays import FloatArray
 
 __all__ = ["weight_table"]
 

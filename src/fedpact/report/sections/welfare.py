@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedpact.outcome import Outcome
-from fedpact.participation import StableFederation
-from fedpact.report.format import percent
+from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed
+from fedpact.report.numbers import percent
 from fedpact.report.sections.parts import BarRow, bar_table, group, section
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.view import View
+from fedpact.stability import StableFederation
 
 __all__ = ["welfare"]
 

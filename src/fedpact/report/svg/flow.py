@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedpact.report.format import cents_text
+from fedpact.deals import Settlement
 from fedpact.report.html import Html, el, name
+from fedpact.report.numbers import cents_text
 from fedpact.report.svg.nodes import MOST_NODES, Layout, Node, laid_out
-from fedpact.settlement import Settlement
 
 __all__ = ["flow"]
 

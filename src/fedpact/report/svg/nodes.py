@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedpact.report.format import counted
-from fedpact.settlement import Settlement
+from fedpact.deals import Settlement
+from fedpact.report.numbers import counted
 
 __all__ = ["MOST_NODES", "Layout", "Node", "Side", "laid_out"]
 

@@ -1,0 +1,91 @@
+"""Which assumptions of the paper hold for an outcome, and what is lost where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["Assumption", "assumptions"]
+
+FEWEST_BENEFICIARIES = 3
+# Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
+AT_BOUND = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Assumption:
+    """An assumption of the paper at an outcome.
+
+    Attributes
+    ----------
+    agents
+        Names of the agents for whom it fails.
+    consequence
+        What no longer follows, empty where it holds.
+    """
+
+    name: str
+    holds: bool
+    agents: Sequence[str]
+    consequence: str
+
+
+def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assumption, ...]:
+    """All assumptions the paper's theorems rest on, in the order the paper makes them."""
+    alone, _ = standalone_optimum(federation)
+    entries = federation.weights
+    negative = np.asarray((entries < 0).sum(axis=0)).ravel() > 0
+    beneficiaries = np.asarray((entries > 0).sum(axis=0)).ravel()
+    lowest = np.asarray(federation.negative_weights() @ np.where(np.isfinite(federation.caps), federation.caps, 1e300))
+    outside = lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)
+    return tuple(
+        _judged(federation, name, fails, consequence)
+        for name, fails, consequence in (
+            (
+                "non-negative weights",
+                negative,
+                "an agent whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
+            ),
+            (
+                "three beneficiaries",
+                beneficiaries < FEWEST_BENEFICIARIES,
+                "the message game cannot set prices for their data; the deal itself (prices and payments) stands",
+            ),
+            (
+                "interior equilibrium",
+                on_bound(federation, contributions),
+                "the paper's payment formula misses the multipliers of the bounds, so Theorems 1, 3 and 4 and "
+                "Proposition 1 need not apply; the payments here include them and balance",
+            ),
+            (
+                "interior standalone optimum",
+                on_bound(federation, alone),
+                "alone they would contribute nothing or all they have, so Theorem 3 and Proposition 1 need not apply",
+            ),
+            (
+                "domain",
+                outside,
+                "some contributions within the caps would harm them beyond the domain of their payoff; only "
+                "admissible profiles are considered",
+            ),
+        )
+    )
+
+
+def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
+    """Which agents contribute nothing or their whole cap."""
+    size = np.where(np.isfinite(federation.caps), federation.caps, max(float(contributions.max()), 1e-300))
+    near = AT_BOUND * np.maximum(size, np.finfo(float).tiny)
+    return (contributions <= near) | (contributions >= federation.caps - near)
+
+
+def _judged(federation: Federation, name: str, fails: NDArray[np.bool_], consequence: str) -> Assumption:
+    agents = tuple(federation.agent_names[agent] for agent in np.flatnonzero(fails))
+    return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")

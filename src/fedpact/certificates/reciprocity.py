@@ -1,0 +1,151 @@
+"""Reciprocity: what each agent gets out, a_i + p_i, against its Shapley share phi_i (equation 9 of the paper).
+
+The definition takes the minimum over all equilibria. Where the welfare optima form a face, the payments and the Shapley
+values vary over it, so the worst equilibrium is searched: the vertices furthest along each agent's axis and along
+random directions, then segments between the worst so far and the others. A search can refute, never prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpact.programs.optimal_face import OptimalFace
+from fedpact.utils.arrays import FloatArray, frozen
+
+__all__ = ["Evaluation", "WorstReciprocity", "reciprocity_ratios", "worst_over_face"]
+
+# Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
+NEGLIGIBLE = 1e-13
+MOST_EVALUATIONS = 600  # a quarter of it where one takes long
+FEW_AGENTS = 8
+MOST_AXES = 30
+IMPROVEMENT = 1e-12
+SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
+
+
+def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
+    """benefits / shares; where a share is zero +inf, 1 or -inf as the benefit is positive, zero or negative.
+
+    The last axis runs over the agents of one federation.
+    """
+    size = np.maximum(np.abs(benefits), np.abs(shares)).max(axis=-1, keepdims=True)
+    size = np.maximum(size, np.finfo(float).tiny)
+    no_share = np.abs(shares) <= NEGLIGIBLE * size
+    no_benefit = np.abs(benefits) <= NEGLIGIBLE * size
+    undefined = np.where(no_benefit, 1.0, np.where(benefits > 0, np.inf, -np.inf))
+    return np.where(no_share, undefined, benefits / np.where(no_share, 1.0, shares))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """Payments, benefits and Shapley values at one equilibrium."""
+
+    contributions: FloatArray
+    payments: FloatArray
+    benefits: FloatArray
+    shares: FloatArray
+
+    @property
+    def ratios(self) -> FloatArray:
+        """(a_i + p_i) / phi_i."""
+        return reciprocity_ratios(self.benefits, self.shares)
+
+    @property
+    def gaps(self) -> FloatArray:
+        """a_i + p_i - phi_i."""
+        return self.benefits - self.shares
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WorstReciprocity:
+    """The lowest reciprocity over the equilibria that were looked at.
+
+    Attributes
+    ----------
+    value, agent
+        The lowest ratio, and the agent that has it.
+    contributions, payments, ratios
+        The equilibrium at which it has it.
+    gap, gap_agent, gap_contributions
+        The lowest a_i + p_i - phi_i, its agent and its equilibrium: with negative Shapley values another than above.
+    searched
+        How many equilibria were looked at.
+    """
+
+    value: float
+    agent: int
+    contributions: FloatArray
+    payments: FloatArray
+    ratios: FloatArray
+    gap: float
+    gap_agent: int
+    gap_contributions: FloatArray
+    searched: int
+
+
+def worst_over_face(
+    face: OptimalFace | None, start: FloatArray, evaluate: Callable[[FloatArray], Evaluation]
+) -> WorstReciprocity:
+    """The worst reciprocity found over the face of equilibria that holds `start`."""
+    seen = [evaluate(start)]
+    if face is not None and not face.is_point:
+        corners = _corners(face)
+        seen += [evaluate(corner) for corner in corners]
+        most = MOST_EVALUATIONS if start.size <= FEW_AGENTS else MOST_EVALUATIONS // 4
+        for score in (_lowest_ratio, _lowest_gap):
+            _descend(seen, corners, evaluate, score, most)
+    by_ratio, by_gap = min(seen, key=_lowest_ratio), min(seen, key=_lowest_gap)
+    ratios = by_ratio.ratios
+    agent, gap_agent = int(np.argmin(ratios)), int(np.argmin(by_gap.gaps))
+    return WorstReciprocity(
+        value=float(ratios[agent]),
+        agent=agent,
+        contributions=frozen(by_ratio.contributions),
+        payments=frozen(by_ratio.payments),
+        ratios=frozen(ratios),
+        gap=float(by_gap.gaps[gap_agent]),
+        gap_agent=gap_agent,
+        gap_contributions=frozen(by_gap.contributions),
+        searched=len(seen),
+    )
+
+
+def _descend(
+    seen: list[Evaluation],
+    corners: list[FloatArray],
+    evaluate: Callable[[FloatArray], Evaluation],
+    score: Callable[[Evaluation], float],
+    most: int,
+) -> None:
+    """From the worst so far, try the segments to all corners, as long as that makes it worse; extends `seen`."""
+    improved = True
+    while improved and len(seen) + len(corners) * len(SEGMENT) <= most:
+        origin = min(seen, key=score)
+        tried = [
+            evaluate(origin.contributions + share * (corner - origin.contributions))
+            for corner in corners
+            for share in SEGMENT
+        ]
+        improved = score(min(tried, key=score)) < score(origin) - IMPROVEMENT
+        seen += tried
+
+
+def _lowest_ratio(evaluation: Evaluation) -> float:
+    return float(evaluation.ratios.min()) if np.isfinite(evaluation.shares).all() else np.inf
+
+
+def _lowest_gap(evaluation: Evaluation) -> float:
+    return float(evaluation.gaps.min()) if np.isfinite(evaluation.shares).all() else np.inf
+
+
+def _corners(face: OptimalFace) -> list[FloatArray]:
+    rng = np.random.default_rng(0)
+    n_agents = face.point.size
+    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MOST_AXES] for sign in (1.0, -1.0)]
+    random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
+    size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
+    found = {tuple(np.round(corner / size, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}
+    return list(found.values())

@@ -1,0 +1,124 @@
+"""A negotiated deal recomputed from its transcript alone, and held against the one the transcript states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.markup import escape
+
+from fedpact.cli.common import console, print_json, quantity, shown_agents, table
+from fedpact.negotiation import Deal
+from fedpact.negotiation.transcript import Transcript, read_transcript, recompute
+from fedpact.report.records import deal_record, stated_numbers
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located
+
+__all__ = ["RECOMPUTED", "Recomputed", "check_transcript", "recomputed", "show_recomputed"]
+
+RECOMPUTED, BALANCE = "recomputed", "budget-balance"
+ROUNDING = 1e-9  # of the largest contribution, and of the money that changes hands
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recomputed:
+    """The deal a transcript comes to, and what it states (the same if it states none)."""
+
+    transcript: Transcript
+    deal: Deal
+    contributions: FloatArray
+    payments: FloatArray
+
+    @property
+    def money(self) -> float:
+        """What changes hands, both ways counted."""
+        deal = self.deal
+        return float((np.abs(deal.prices) * deal.contributions).sum() + np.abs(deal.payments).sum())
+
+    @property
+    def differing(self) -> list[str]:
+        """Whose contribution or payment is not the one stated."""
+        most = float(np.abs(self.deal.contributions).max())
+        moved = np.abs(self.contributions - self.deal.contributions) > ROUNDING * most
+        paid = np.abs(self.payments - self.deal.payments) > ROUNDING * self.money
+        return [name for name, wrong in zip(self.deal.agents, moved | paid, strict=True) if wrong]
+
+    @property
+    def imbalance(self) -> float:
+        """What the stated payments sum to."""
+        return float(self.payments.sum())
+
+    @property
+    def failed(self) -> list[str]:
+        """The claims that fail."""
+        wrong = [RECOMPUTED] if self.differing else []
+        return wrong + ([BALANCE] if abs(self.imbalance) > ROUNDING * self.money else [])
+
+
+def recomputed(transcript: Transcript) -> Recomputed:
+    """A transcript played back, beside what it states."""
+    deal = recompute(transcript)
+    contributions, payments = deal.contributions, deal.payments
+    if transcript.deal is not None:
+        with located(f"{transcript.path}: the deal"):
+            if transcript.deal.get("agents") != list(deal.agents):
+                raise InvalidInput("agents must be those of the first line, in their order")
+            contributions, payments = (np.array(part) for part in stated_numbers(transcript.deal, len(deal.agents)))
+    return Recomputed(transcript=transcript, deal=deal, contributions=contributions, payments=payments)
+
+
+def check_transcript(path: Path, *, as_json: bool) -> list[str]:
+    """Show what a transcript comes to; the claims that fail."""
+    found = recomputed(read_transcript(path))
+    if as_json:
+        stated = {"contributions": found.contributions.tolist(), "payments": found.payments.tolist()}
+        record = deal_record(found.deal) | {"stated": stated if found.transcript.deal is not None else None}
+        print_json(record | {"checked": [RECOMPUTED, BALANCE], "failed": found.failed})
+        return found.failed
+    console.print(f"[bold]{escape(_capital(found.transcript.header.told))}[/bold]\n")
+    _show_numbers(found)
+    show_recomputed(found)
+    if not found.failed:
+        console.print("Every claim holds.")
+    return found.failed
+
+
+def show_recomputed(found: Recomputed) -> None:
+    """In words: whether the deal is the one stated, whether payments balance, and who is out."""
+    count = found.transcript.count
+    for name, reason in found.deal.excluded.items():
+        console.print(f"{escape(name)} is out: {escape(reason)}.")
+    if found.transcript.deal is None:
+        console.print(f"No deal is stated; this is the one that {count} exchanges come to.")
+    elif found.differing:
+        who = escape(", ".join(found.differing[:5]) + (" ..." if len(found.differing) > 5 else ""))
+        console.print(f"[red]{RECOMPUTED} is violated[/red]: {count} exchanges come to another deal for {who}.")
+    else:
+        console.print(f"The deal stated is the one that {count} exchanges come to.")
+    if BALANCE in found.failed:
+        console.print(f"[red]{BALANCE} is violated[/red]: the payments stated sum to {found.imbalance:+.3g}.")
+    else:
+        console.print(f"Payments sum to {found.imbalance:+.1e}.")
+
+
+def _show_numbers(found: Recomputed) -> None:
+    heads = ("agent", "contributes", "stated", "is paid", "stated")
+    made = table("Recomputed and stated (payments in units of payoff)", *heads)
+    agents, rest = shown_agents(found.deal.contributions)
+    for agent in agents:
+        amounts = (found.deal.payments[agent], found.payments[agent])
+        made.add_row(
+            escape(found.deal.agents[agent]),
+            quantity(float(found.deal.contributions[agent])),
+            quantity(float(found.contributions[agent])),
+            *(f"{float(amount) + 0.0:+.6g}" for amount in amounts),
+        )
+    console.print(made)
+    if rest:
+        console.print(rest)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

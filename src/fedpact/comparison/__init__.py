@@ -1,0 +1,23 @@
+"""Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once."""
+
+from fedpact.comparison.batch_outcome import BatchOutcome
+from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.comparison import Comparison, Recommendation, compare
+from fedpact.comparison.outlook import Outlook, outlooks
+from fedpact.comparison.sweep_axes import Axis, parse_axis
+from fedpact.comparison.sweep_result import Sweep
+from fedpact.comparison.sweeps import sweep
+
+__all__ = [
+    "Axis",
+    "BatchOutcome",
+    "Comparison",
+    "Outlook",
+    "Recommendation",
+    "Sweep",
+    "compare",
+    "outlooks",
+    "parse_axis",
+    "solve_batch",
+    "sweep",
+]

@@ -1,0 +1,175 @@
+"""The outcomes of a batch: what `Outcome` says of one federation, as arrays over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.comparison.batch_certificates import Judgements, judge
+from fedpact.deals import Outcome
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms import Mechanism
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.shapley import shapley_values
+from fedpact.shapley.enumeration import MOST_IN_BLOCKS, enumerate_blocks
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import OutsideDomain
+
+__all__ = ["BatchOutcome"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BatchOutcome:
+    """What a mechanism makes of every federation of a batch; arrays are (federations, n) unless said otherwise.
+
+    Attributes
+    ----------
+    batch, mechanism
+        What was solved, and how.
+    contributions, payments
+        The profiles and the payments; NaN where a federation could not be solved.
+    faces
+        The federations whose equilibrium is one of several.
+    shares
+        Shapley values and their slopes at the profiles, where they are known already.
+    """
+
+    batch: Batch
+    mechanism: Mechanism
+    contributions: FloatArray
+    payments: FloatArray
+    faces: tuple[int, ...] = ()
+    shares: tuple[FloatArray, FloatArray] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "contributions", frozen(self.contributions))
+        object.__setattr__(self, "payments", frozen(self.payments))
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return (self[place] for place in range(len(self)))
+
+    def __getitem__(self, place: int) -> Outcome:
+        return self.mechanism.at_equilibrium(self.batch[place], self.contributions[place])
+
+    @cached_property
+    def solved(self) -> NDArray[np.bool_]:
+        """(federations,): whether an equilibrium was found."""
+        return np.asarray(~np.isnan(self.contributions).any(axis=1))
+
+    @cached_property
+    def profile(self) -> FloatArray:
+        """The contributions as one profile of the joined federation; zero where there are none."""
+        return frozen(np.nan_to_num(self.contributions).ravel())
+
+    @cached_property
+    def played(self) -> Federation:
+        """The joined federation, or its agents on their own where nobody federates."""
+        return self.batch.joined if self.mechanism.federated else self.batch.joined.isolated()
+
+    @cached_property
+    def payoffs(self) -> FloatArray:
+        """a_i(s)."""
+        return self._split(self.played.payoffs(self.profile))
+
+    @cached_property
+    def costs(self) -> FloatArray:
+        """c_i(s_i)."""
+        return self._split(self.batch.joined.costs.value(self.profile))
+
+    @cached_property
+    def utilities(self) -> FloatArray:
+        """u_i = a_i - c_i + p_i."""
+        return frozen(self.payoffs - self.costs + self.payments)
+
+    @cached_property
+    def welfare(self) -> FloatArray:
+        """(federations,): sum of payoffs minus sum of costs."""
+        return frozen(self.payoffs.sum(axis=1) - self.costs.sum(axis=1))
+
+    @cached_property
+    def standalone(self) -> FloatArray:
+        """v_i*, the best each agent could do alone."""
+        return self._split(standalone_optimum(self.batch.joined)[1])
+
+    @cached_property
+    def ir_gaps(self) -> FloatArray:
+        """u_i - v_i*: below zero the agent would rather train alone."""
+        return frozen(self.utilities - self.standalone)
+
+    @cached_property
+    def endowments(self) -> FloatArray:
+        """max(0, -gap): what it would take to keep each agent."""
+        return frozen(np.maximum(0.0, -self.ir_gaps))
+
+    @cached_property
+    def shapley_values(self) -> FloatArray:
+        """phi_i; NaN where a coalition leaves the domain."""
+        return frozen(np.where(self.solved[:, None], self._shares[0], np.nan))
+
+    @cached_property
+    def shapley_slopes(self) -> FloatArray:
+        """d phi_i / d s_i; NaN where a coalition leaves the domain."""
+        return frozen(np.where(self.solved[:, None], self._shares[1], np.nan))
+
+    @cached_property
+    def reciprocity_ratios(self) -> FloatArray:
+        """(a_i + p_i) / phi_i."""
+        return frozen(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
+
+    @cached_property
+    def reciprocity_gaps(self) -> FloatArray:
+        """a_i + p_i - phi_i."""
+        return frozen(self.payoffs + self.payments - self.shapley_values)
+
+    @cached_property
+    def reciprocity(self) -> FloatArray:
+        """(federations,): the smallest ratio at this equilibrium."""
+        return frozen(self.reciprocity_ratios.min(axis=1))
+
+    @cached_property
+    def net_externality(self) -> FloatArray:
+        """T_i: what one more sample of i's is worth to all the others together."""
+        return self._split(self.played.net_externality(self.profile))
+
+    @cached_property
+    def on_boundary(self) -> NDArray[np.bool_]:
+        """Whether an agent contributes nothing, or as much as it can."""
+        caps = self.batch.split(self.batch.joined.caps)
+        return np.asarray((self.contributions <= 0) | (self.contributions >= caps))
+
+    @cached_property
+    def in_domain(self) -> NDArray[np.bool_]:
+        """(federations,): whether every coalition's reach lies in the domain, so that Shapley values are defined."""
+        lowest = np.asarray(self.played.negative_weights() @ self.profile)
+        return np.asarray(self.batch.split(lowest > self.played.payoff.floor).all(axis=1) & self.solved)
+
+    @cached_property
+    def certificates(self) -> Mapping[str, Judgements]:
+        """Margins and verdicts of every claim, by the claim's name."""
+        return judge(self)
+
+    @cached_property
+    def _shares(self) -> tuple[FloatArray, FloatArray]:
+        if self.shares is not None:
+            return self.shares
+        if self.batch.n_agents <= MOST_IN_BLOCKS:
+            return enumerate_blocks(self.played, self.profile, len(self))
+        values = np.full((2, *self.contributions.shape), np.nan)
+        for place, federation in enumerate(self.batch):
+            try:
+                found = shapley_values(federation, np.nan_to_num(self.contributions[place]))
+            except OutsideDomain:
+                continue
+            values[:, place] = found.values, found.gradient
+        return values[0], values[1]
+
+    def _split(self, numbers: FloatArray) -> FloatArray:
+        return frozen(np.where(self.solved[:, None], self.batch.split(numbers), np.nan))

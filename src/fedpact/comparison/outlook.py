@@ -1,0 +1,188 @@
+"""The deal while its numbers are uncertain: every mechanism solved on draws of the federation.
+
+Each draw is a federation as it may be. A mechanism is solved on each, so payments, gains against standing alone and
+reciprocity have intervals, and there is a probability that each member would leave: the part of the draws in which it
+does better alone. The endowment that keeps it with 95 % probability is what covers its loss in 95 % of the draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fedpact.certificates.certify import PRECISION
+from fedpact.comparison.batch_outcome import BatchOutcome
+from fedpact.comparison.batch_profiles import is_compiled
+from fedpact.comparison.batches import solve_batch
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms import MECHANISMS, Mechanism
+from fedpact.scenario import FederationDraws, Uncertainty
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput, NotConverged
+
+__all__ = ["Outlook", "batch_of", "outlook_of", "outlooks"]
+
+LEVEL, ASSURANCE = 0.9, 0.95
+MANY, FEW = 400, 60  # draws: with compiled solvers, and without
+SEED = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outlook:
+    """What a mechanism may make of an uncertain federation; arrays are (draws, n) unless said otherwise.
+
+    Attributes
+    ----------
+    mechanism, title, agents
+        Whose outcomes these are.
+    contributions, payments, ir_gaps, reciprocity_ratios
+        By draw; NaN where the mechanism could not be solved or a ratio is not defined.
+    welfare
+        (draws,).
+    leaves
+        Whether the member would rather train alone, beyond rounding.
+    level
+        Probability of the intervals.
+    assurance
+        Probability with which `keeping_endowments` keep a member.
+    """
+
+    mechanism: str
+    title: str
+    agents: Sequence[str]
+    contributions: FloatArray
+    payments: FloatArray
+    ir_gaps: FloatArray
+    reciprocity_ratios: FloatArray
+    welfare: FloatArray
+    leaves: np.ndarray
+    level: float = LEVEL
+    assurance: float = ASSURANCE
+
+    @property
+    def n_draws(self) -> int:
+        """How many draws were solved."""
+        return int(self._solved.sum())
+
+    @property
+    def n_unsolved(self) -> int:
+        """How many draws could not be solved."""
+        return int((~self._solved).sum())
+
+    @cached_property
+    def leave_probabilities(self) -> FloatArray:
+        """(n,): the part of the draws in which the member would leave."""
+        return frozen(self.leaves[self._solved].mean(axis=0))
+
+    @cached_property
+    def keeping_endowments(self) -> FloatArray:
+        """(n,): the endowment that keeps the member in `assurance` of the draws."""
+        losses = np.where(self.leaves, -self.ir_gaps, 0.0)[self._solved]
+        return frozen(np.maximum(np.quantile(losses, self.assurance, axis=0, method="higher"), 0.0))
+
+    def interval(self, field: str) -> FloatArray:
+        """(n, 2) for a field per member, (2,) for "welfare" and "reciprocity", the smallest ratio."""
+        known = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
+        if field not in known:
+            raise InvalidInput(f"field must be one of {', '.join(known)}, got {field!r:.40}")
+        numbers = self.reciprocity_ratios.min(axis=1) if field == "reciprocity" else getattr(self, field)
+        solved = numbers[self._solved]
+        tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
+        return frozen(np.stack([_quantile(solved, tail) for tail in tails], axis=-1))
+
+    @cached_property
+    def _solved(self) -> np.ndarray:
+        return np.asarray(~np.isnan(self.payments).any(axis=1))
+
+
+def outlooks(
+    federation: Federation,
+    uncertainty: Uncertainty,
+    mechanisms: Sequence[Mechanism] | None = None,
+    *,
+    count: int | None = None,
+    rng: Any = SEED,
+    progress: Callable[[str], None] | None = None,
+) -> Mapping[str, Outlook]:
+    """The outlook under each mechanism in which members federate, by the mechanism's name.
+
+    Parameters
+    ----------
+    federation, uncertainty
+        The numbers, and how sure they are.
+    mechanisms
+        All of fedpact's if not given; those in which nobody federates are left out, as nothing changes hands.
+    count
+        How many draws; 400 where compiled code solves them, else 60.
+    rng
+        A Generator, an int or None; the same draws serve every mechanism.
+    progress
+        Told the title of each mechanism before it is solved.
+
+    Raises
+    ------
+    NotConverged
+        If a mechanism could be solved on none of the draws.
+    """
+    chosen = [each for each in (MECHANISMS.values() if mechanisms is None else mechanisms) if each.federated]
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+        raise InvalidInput(f"count must be a positive whole number of draws, got {count!r:.40}")
+    drawn = uncertainty.draws(federation, count or MANY, rng)
+    batch = batch_of(federation, drawn)
+    fewer = None if count else batch_of(federation, drawn, most=FEW)
+    found = {}
+    for mechanism in chosen:
+        if progress is not None:
+            progress(mechanism.title)
+        small = fewer is not None and not is_compiled(batch, mechanism)
+        found[mechanism.name] = outlook_of(fewer if small and fewer is not None else batch, mechanism)
+    return found
+
+
+def batch_of(federation: Federation, drawn: FederationDraws, *, most: int | None = None) -> Batch:
+    """The drawn federations side by side, at most the first `most`."""
+    return Batch.varied(
+        federation,
+        weights=drawn.weights[:most],
+        values=drawn.values[:most],
+        parameters=dict.fromkeys(federation.payoff.parameters, drawn.parameter[:most]) or None,
+    )
+
+
+def outlook_of(batch: Batch, mechanism: Mechanism) -> Outlook:
+    """The outlook of a mechanism on federations that were drawn already."""
+    try:
+        outcome = solve_batch(batch, mechanism)
+    except NotConverged as error:
+        outcome = error.result
+        if not isinstance(outcome, BatchOutcome) or not outcome.solved.any():
+            raise NotConverged(f"{mechanism.title} could be solved on none of {len(batch)} draws") from error
+    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
+    with np.errstate(invalid="ignore"):
+        leaves = outcome.ir_gaps < -PRECISION * at_stake
+    return Outlook(
+        mechanism=mechanism.name,
+        title=mechanism.title,
+        agents=batch.names,
+        contributions=outcome.contributions,
+        payments=outcome.payments,
+        ir_gaps=outcome.ir_gaps,
+        reciprocity_ratios=outcome.reciprocity_ratios,
+        welfare=outcome.welfare,
+        leaves=leaves,
+    )
+
+
+def _quantile(numbers: FloatArray, tail: float) -> Any:
+    """By column, of what is defined; infinite ratios count, so no interpolation between them."""
+    columns = numbers.reshape(len(numbers), -1).T
+    method: Any = "linear" if np.isfinite(numbers).all() else "nearest"
+    found = [
+        np.quantile(known, tail, method=method) if (known := column[~np.isnan(column)]).size else np.nan
+        for column in columns
+    ]
+    return np.array(found).reshape(numbers.shape[1:])

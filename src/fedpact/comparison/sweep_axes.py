@@ -1,0 +1,213 @@
+"""What is varied, in words a person writes: `weights[0,1]=-3:3:121`, `costs[City]=0.001,0.01`, `beta=0.01:1:40:log`.
+
+| written                 | varies                                                              |
+|-------------------------|---------------------------------------------------------------------|
+| `weights[i,j]`          | how useful j's data is to i; the row receives                       |
+| `weights[*,j]`          | j's data to everybody else                                          |
+| `weights[i,*]`          | everybody else's data to i                                          |
+| `weights`               | all weights between different agents                                |
+| `costs[i]`, `costs`     | the linear cost of one agent, of all                                |
+| `costs.quadratic[i]`    | the quadratic cost                                                  |
+| `caps[i]`, `values[i]`  | what an agent can contribute at most; money per unit of payoff      |
+| `beta[i]`, `beta`       | a parameter of the payoff family, also `payoff.beta`                |
+
+Agents are given by name or by number; where a name is a number too, the name counts. A name may hold commas, brackets
+and equals signs. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in their logarithms; or a
+list, `0.1,0.2,0.5`. They may fall, and must differ from one another. Two axes may not set the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from fedpact.comparison.sweep_values import parse_values
+from fedpact.federation import Batch, Federation
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
+
+__all__ = ["Axis", "batch_at", "check_axes", "parse_axis"]
+
+EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
+EVERYBODY = "*"
+MOST_LISTED = 6  # names in a message
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Axis:
+    """One parameter and the values it takes.
+
+    Attributes
+    ----------
+    label
+        The parameter as it was written, such as "weights[0,1]".
+    field
+        What of the federation varies: "weights", "costs", "quadratic", "caps", "values" or a payoff's parameter.
+    places
+        Where: the rows and the columns of the weights, or the agents.
+    points
+        The values.
+    """
+
+    label: str
+    field: str
+    places: tuple[np.ndarray, ...]
+    points: FloatArray
+
+
+def parse_axis(written: str, federation: Federation) -> Axis:
+    """The axis a person wrote, checked against the federation.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, payoff=PowerLaw(0.1), names=["North", "South"])
+    >>> parse_axis("weights[North,1]=0:1:5", pair).points.tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    label, index, values = _taken_apart(written)
+    field = _field(label.partition("[")[0].strip(), federation)
+    places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
+    if not places[0].size:
+        raise InvalidInput(f"{label} varies nothing: it is about the weights between agents, and there is only one")
+    axis = Axis(label=label, field=field, places=places, points=frozen(parse_values(label, values)))
+    check_axes(federation, [axis])
+    return axis
+
+
+def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
+    """Axes must not set the same number, and the federations at the corners of the grid must exist.
+
+    What federations may be is a matter of signs and of being finite, so the others exist if those at the corners do.
+    """
+    if len(axes) == 2:
+        _check_overlap(axes[0], axes[1], federation)
+    ends = [np.unique([axis.points.min(), axis.points.max()]) for axis in axes]
+    for corner in product(*ends):
+        try:
+            batch_at(federation, axes, [np.array([value]) for value in corner])[0]
+        except InvalidInput as error:
+            where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
+            raise InvalidInput(f"there is no federation with {where}: {error}") from error
+
+
+def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> Batch:
+    """The federations at given values of the axes: `points[a][k]` is the value of axis a in federation k."""
+    size, n_agents = points[0].size, federation.n_agents
+    arrays: dict[str, FloatArray] = {}
+    starts = _starts(federation)
+    for axis, values in zip(axes, points, strict=True):
+        if axis.field not in arrays:
+            shape = (size, n_agents, n_agents) if axis.field == "weights" else (size, n_agents)
+            arrays[axis.field] = np.array(np.broadcast_to(starts[axis.field], shape))
+        everywhere: Any = (slice(None), *axis.places)
+        arrays[axis.field][everywhere] = values[:, None]
+    given: dict[str, Any] = {
+        name: arrays.pop(name, None) for name in ("weights", "costs", "quadratic", "caps", "values")
+    }
+    return Batch.varied(federation, **given, parameters=arrays)
+
+
+def _starts(federation: Federation) -> Mapping[str, FloatArray]:
+    """The federation's own numbers, by field."""
+    costs = federation.costs
+    own = {"costs": costs.linear, "quadratic": costs.quadratic, "caps": federation.caps, "values": federation.values}
+    return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
+
+
+def _taken_apart(written: str) -> tuple[str, str | None, str]:
+    """The label, what stands in its brackets if there are any, and the values, which hold neither = nor brackets."""
+    label, equals, values = (part.strip() for part in written.rpartition("="))
+    name, bracket, index = label.partition("[")
+    if not equals or not name or not values or (bracket and not index.endswith("]")):
+        raise InvalidInput(f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}")
+    return label, index.removesuffix("]") if bracket else None, values
+
+
+def _field(name: str, federation: Federation) -> str:
+    parameters = federation.payoff.parameters
+    known = {"weights": "weights", "costs": "costs", "costs.linear": "costs", "costs.quadratic": "quadratic"}
+    known |= {"caps": "caps", "values": "values"}
+    known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
+    if name not in known:
+        offered = ["weights", "costs", "costs.quadratic", "caps", "values", *parameters]
+        raise InvalidInput(f"there is no parameter {name!r} to vary; there are {', '.join(offered)}")
+    return known[name]
+
+
+def _pairs(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
+    """The rows and columns of the weights meant; with everybody on either side, those of different agents."""
+    chosen = ~np.eye(federation.n_agents, dtype=bool)
+    if index is None:
+        return np.nonzero(chosen)
+    row, column = _two_agents(label, index, federation)
+    if row is not None and column is not None:
+        return np.array([row]), np.array([column])
+    if row is not None:
+        chosen[np.arange(federation.n_agents) != row] = False
+    if column is not None:
+        chosen[:, np.arange(federation.n_agents) != column] = False
+    return np.nonzero(chosen)
+
+
+def _two_agents(label: str, index: str, federation: Federation) -> tuple[int | None, int | None]:
+    """The agents of a pair; names may hold commas, so every comma is tried as the one between them."""
+    parts = index.split(",")
+    splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
+    if not splits:
+        raise InvalidInput(
+            f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
+        )
+    known = [split for split in splits if all(_is_agent(part, federation) for part in split)]
+    if len(known) > 1:
+        raise InvalidInput(f"{label} can be read as more than one pair of agents; give them by number")
+    row, column = (known or splits)[0]
+    return _agent(label, row, federation), _agent(label, column, federation)
+
+
+def _agents(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
+    agent = None if index is None else _agent(label, index, federation)
+    return (np.arange(federation.n_agents) if agent is None else np.array([agent]),)
+
+
+def _is_agent(given: str, federation: Federation) -> bool:
+    return given.strip() == EVERYBODY or _number_of(given, federation) is not None
+
+
+def _agent(label: str, given: str, federation: Federation) -> int | None:
+    """The number of an agent; None for everybody."""
+    if given.strip() == EVERYBODY:
+        return None
+    agent = _number_of(given, federation)
+    if agent is None:
+        names = ", ".join(federation.agent_names[:MOST_LISTED]) + (", ..." * (federation.n_agents > MOST_LISTED))
+        raise InvalidInput(
+            f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
+            f"or called by name: {names}"
+        )
+    return agent
+
+
+def _number_of(given: str, federation: Federation) -> int | None:
+    names, short = federation.agent_names, given.strip()
+    for name in (given, short):
+        if name in names:
+            return names.index(name)
+    is_number = short.isdecimal() and len(short) <= len(str(federation.n_agents)) and int(short) < federation.n_agents
+    return int(short) if is_number else None
+
+
+def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
+    if first.field != second.field:
+        return
+    shape = (federation.n_agents,) * len(first.places)
+    both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
+    if both.size:
+        index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
+        raise InvalidInput(
+            f"{first.label} and {second.label} both set {first.field}[{index}]; vary two parameters that do not overlap"
+        )

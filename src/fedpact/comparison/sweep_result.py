@@ -1,0 +1,91 @@
+"""What a sweep found: for every mechanism and every metric, an array over the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.comparison.sweep_axes import Axis
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["Sweep"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sweep:
+    """Metrics over a grid of one or two parameters.
+
+    Attributes
+    ----------
+    axes
+        What was varied.
+    agents
+        The agents' names.
+    metrics
+        `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
+        theirs; NaN where there is no equilibrium or the metric is undefined.
+    solved, on_boundary, in_domain
+        By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
+        (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
+    """
+
+    axes: Sequence[Axis]
+    agents: Sequence[str]
+    metrics: Mapping[str, Mapping[str, FloatArray]]
+    solved: Mapping[str, np.ndarray]
+    on_boundary: Mapping[str, np.ndarray]
+    in_domain: Mapping[str, np.ndarray]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of points along every axis."""
+        return tuple(axis.points.size for axis in self.axes)
+
+    def is_per_agent(self, metric: str) -> bool:
+        """Whether a metric has a number for each agent."""
+        return next(iter(self.metrics.values()))[metric].ndim > len(self.shape)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
+
+        A parameter that has the name of a metric's column, as the costs of an agent may, is called "varied costs[...]".
+        """
+        grids = np.meshgrid(*(axis.points for axis in self.axes), indexing="ij")
+        parts = [self._columns_of(mechanism) for mechanism in self.metrics]
+        count, size = len(parts), int(np.prod(self.shape))
+        columns: dict[str, list[Any]] = {}
+        for axis, grid in zip(self.axes, grids, strict=True):
+            name = f"varied {axis.label}" if axis.label in parts[0] else axis.label
+            columns[name] = grid.ravel().tolist() * count
+        columns["mechanism"] = [mechanism for mechanism in self.metrics for _ in range(size)]
+        for name in parts[0]:
+            columns[name] = [number for part in parts for number in part[name].ravel().tolist()]
+        return columns
+
+    def _columns_of(self, mechanism: str) -> dict[str, np.ndarray]:
+        """The metrics and flags of one mechanism, by the names of their columns."""
+        columns: dict[str, np.ndarray] = {}
+        for metric, numbers in self.metrics[mechanism].items():
+            if self.is_per_agent(metric):
+                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
+            else:
+                columns[metric] = numbers
+        columns["solved"] = self.solved[mechanism]
+        columns["on_boundary"] = np.asarray(self.on_boundary[mechanism].any(axis=-1))
+        columns["in_domain"] = self.in_domain[mechanism]
+        return columns
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each point and mechanism; needs pandas."""
+        from fedpact.report.display import sweep_frame  # noqa: PLC0415 - optional dependency
+
+        return sweep_frame(self)
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Curves for one parameter, heat maps for two, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots import plot_sweep  # noqa: PLC0415 - optional dependency
+
+        return plot_sweep(self, figure=figure)

@@ -1,0 +1,259 @@
+"""The outcome of a mechanism: contributions and payments, everything that follows from them, and certificates.
+
+An outcome stores the profile and the payments; payoffs, utilities, gaps, shares and certificates are worked out from
+the federation when asked for. Changing the contributions or the payments of an outcome (`dataclasses.replace`)
+therefore changes its certificates too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.certificates.assumptions import Assumption, assumptions
+from fedpact.certificates.certificate import Certificate
+from fedpact.certificates.certify import certify, tolerances
+from fedpact.certificates.deviations import Deviations
+from fedpact.certificates.diagnosis import diagnose
+from fedpact.certificates.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
+from fedpact.federation import Federation
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.solver import Solution
+from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
+from fedpact.utils.arrays import FloatArray, checked_numbers, frozen
+from fedpact.utils.errors import OutsideDomain
+
+__all__ = ["PER_AGENT", "Equilibria", "Outcome"]
+
+PaymentRule = Callable[[Federation, FloatArray], FloatArray]
+
+# What an outcome says of each agent, in the order it is told.
+PER_AGENT = (
+    "contributions",
+    "payoffs",
+    "costs",
+    "payments",
+    "utilities",
+    "standalone",
+    "ir_gaps",
+    "endowments",
+    "shapley_values",
+    "reciprocity_ratios",
+    "reciprocity_gaps",
+    "net_externality",
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Equilibria:
+    """How many equilibria there are, and which one the outcome is.
+
+    Attributes
+    ----------
+    unique
+        True, False, or None where it is not known.
+    dimension
+        Of the set of equilibria around this one; 0 for an isolated point.
+    note
+        Which was chosen, in words.
+    """
+
+    unique: bool | None
+    dimension: int
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What a mechanism makes of a federation.
+
+    Attributes
+    ----------
+    federation, mechanism
+        The instance, and the mechanism's name.
+    contributions, payments
+        The profile s and the payments p; a positive payment is received.
+    deviations
+        The rule by which one agent's best deviation is found, for the Nash certificate.
+    payment_rule
+        Payments at another equilibrium of the same mechanism.
+    equilibria
+        Whether the equilibrium is unique, and which one this is.
+    solution
+        What the solver reported, for those who want to look inside.
+    face
+        The set of equilibria, where it is larger than a point.
+    federated
+        False if every agent trains alone on its own data.
+    """
+
+    federation: Federation
+    mechanism: str
+    contributions: FloatArray
+    payments: FloatArray
+    deviations: Callable[[Federation, FloatArray], Deviations]
+    payment_rule: PaymentRule
+    equilibria: Equilibria
+    solution: Solution | None = None
+    face: OptimalFace | None = None
+    federated: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
+        payments = checked_numbers("payments", self.payments, np.isfinite, "finite", names=self.federation.names)
+        object.__setattr__(self, "payments", frozen(np.broadcast_to(payments, self.federation.n_agents)))
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The agents' names."""
+        return self.federation.agent_names
+
+    @cached_property
+    def payoffs(self) -> FloatArray:
+        """a_i(s)."""
+        return frozen(self._played.payoffs(self.contributions))
+
+    @cached_property
+    def costs(self) -> FloatArray:
+        """c_i(s_i)."""
+        return frozen(self.federation.costs.value(self.contributions))
+
+    @cached_property
+    def utilities(self) -> FloatArray:
+        """u_i = a_i - c_i + p_i."""
+        return frozen(self.payoffs - self.costs + self.payments)
+
+    @property
+    def welfare(self) -> float:
+        """sum of payoffs minus sum of costs."""
+        return float(self.payoffs.sum() - self.costs.sum())
+
+    @cached_property
+    def standalone(self) -> FloatArray:
+        """v_i*, the best each agent could do alone."""
+        return frozen(standalone_optimum(self.federation)[1])
+
+    @cached_property
+    def ir_gaps(self) -> FloatArray:
+        """u_i - v_i*: below zero the agent would rather train alone."""
+        return frozen(self.utilities - self.standalone)
+
+    @cached_property
+    def endowments(self) -> FloatArray:
+        """max(0, -gap): what it would take to keep each agent."""
+        return frozen(np.maximum(0.0, -self.ir_gaps))
+
+    @cached_property
+    def leavers(self) -> Sequence[str]:
+        """Names of the agents who would rather train alone, beyond rounding."""
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.ir_gaps < -tolerances(self)))
+
+    @cached_property
+    def shapley(self) -> ShapleyValues:
+        """The Shapley values at this profile, with their method and error; NaN where a coalition leaves the domain."""
+        return self._shares_at(self.contributions)
+
+    @property
+    def shapley_values(self) -> FloatArray:
+        """phi_i, each agent's share of the total payoff."""
+        return self.shapley.values
+
+    @cached_property
+    def reciprocity_ratios(self) -> FloatArray:
+        """(a_i + p_i) / phi_i."""
+        return frozen(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
+
+    @cached_property
+    def reciprocity_gaps(self) -> FloatArray:
+        """a_i + p_i - phi_i, which does not mislead where phi_i is small or negative."""
+        return frozen(self.payoffs + self.payments - self.shapley_values)
+
+    @property
+    def reciprocity(self) -> float:
+        """The smallest ratio at this equilibrium."""
+        return float(self.reciprocity_ratios.min())
+
+    @cached_property
+    def worst_reciprocity(self) -> WorstReciprocity:
+        """The smallest ratio over all equilibria, as the paper defines reciprocity, and where it is attained."""
+        defined = np.isfinite(self.shapley_values).all()
+        face = self.face if defined and self.face is not None and self.face.holds(self.contributions) else None
+        return worst_over_face(face, self.contributions, self._evaluate)
+
+    @cached_property
+    def net_externality(self) -> FloatArray:
+        """T_i: what one more sample of i's is worth to all the others together."""
+        return frozen(self._played.net_externality(self.contributions))
+
+    @cached_property
+    def certificates(self) -> Mapping[str, Certificate]:
+        """One certificate per claim, by the claim's name; computed apart from the solver."""
+        return certify(self)
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The paper's assumptions at this outcome, and what is lost where one fails."""
+        return assumptions(self.federation, self.contributions)
+
+    @cached_property
+    def diagnosis(self) -> tuple[str, ...]:
+        """What stands out, in words."""
+        return diagnose(self)
+
+    def with_profile(self, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
+        """The same rules with another profile and other payments."""
+        given = Equilibria(unique=None, dimension=0, note="as given")
+        return replace(
+            self,
+            contributions=np.asarray(contributions),
+            payments=np.asarray(payments),
+            equilibria=given,
+            solution=None,
+            face=None,
+        )
+
+    @property
+    def _played(self) -> Federation:
+        return self.federation if self.federated else self.federation.isolated()
+
+    def _shares_at(self, contributions: FloatArray) -> ShapleyValues:
+        try:
+            return shapley_values(self._played, contributions)
+        except OutsideDomain:
+            return undefined_values(self.federation.n_agents)
+
+    def _evaluate(self, contributions: FloatArray) -> Evaluation:
+        profile = np.clip(contributions, 0.0, self.federation.caps)
+        here = profile is self.contributions or np.array_equal(profile, self.contributions)
+        payments = self.payments if here else self.payment_rule(self.federation, profile)
+        shares = self.shapley_values if here else self._shares_at(profile).values
+        payoffs = self._played.payoffs(profile)
+        return Evaluation(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
+
+    def __repr__(self) -> str:
+        from fedpact.report.display import outcome_line  # noqa: PLC0415 - imports go one way
+
+        return outcome_line(self)
+
+    def _repr_html_(self) -> str:
+        from fedpact.report.display import outcome_html  # noqa: PLC0415 - notebooks only
+
+        return outcome_html(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per agent; needs pandas."""
+        from fedpact.report.display import outcome_frame  # noqa: PLC0415 - optional dependency
+
+        return outcome_frame(self)
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Contributions, payments and gains as a picture, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots import plot_outcome  # noqa: PLC0415 - optional dependency
+
+        return plot_outcome(self, figure=figure)

@@ -1,0 +1,209 @@
+"""The ledger of a settlement: who receives what, who pays whom, and how it is written down."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.deals.cents import GRAINS, whole_cents
+from fedpact.deals.transfers import fewest_transfers
+from fedpact.utils.arrays import checked_numbers, positive
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_text
+
+__all__ = ["Settlement", "Transfer", "settle"]
+
+SUM_TOLERANCE = Fraction(1, 10**9)
+NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
+"""How far the payments may be from summing to zero, as a share of the sum of their absolute values."""
+
+MAX_AGENTS = GRAINS
+"""Rounding to grains moves the sum by less than a cent only up to this many agents."""
+
+MAX_DECIMALS = 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """One payment from `payer` to `payee`, a positive whole number of cents."""
+
+    payer: str
+    payee: str
+    cents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """Who ends up with what, and the transfers that bring it about.
+
+    Attributes
+    ----------
+    names, cents
+        The agents and what each receives (negative: pays), in cents; the cents sum to zero.
+    transfers
+        In the order of the payers, then of the payees.
+    currency, per_payoff, decimals
+        The unit of money, how much of it one unit of payoff is worth, and its number of decimals.
+    minimal
+        Whether it is proven that no fewer transfers would do.
+    """
+
+    names: tuple[str, ...]
+    cents: tuple[int, ...]
+    transfers: tuple[Transfer, ...]
+    currency: str
+    per_payoff: float
+    decimals: int
+    minimal: bool
+
+    @property
+    def amounts(self) -> tuple[Decimal, ...]:
+        """What each agent receives (negative: pays), in units of the currency."""
+        return tuple(self._amount(cents) for cents in self.cents)
+
+    def ledger(self) -> dict[str, Any]:
+        """The ledger as plain data; amounts are strings such as "12.34", which no reader will turn into floats."""
+        return {
+            "currency": self.currency,
+            "per_payoff": self.per_payoff,
+            "balances": [
+                {"agent": name, "amount": f"{amount:f}"} for name, amount in zip(self.names, self.amounts, strict=True)
+            ],
+            "transfers": [
+                {"payer": transfer.payer, "payee": transfer.payee, "amount": f"{self._amount(transfer.cents):f}"}
+                for transfer in self.transfers
+            ],
+            "minimal": self.minimal,
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The ledger as JSON text, also written to `path` if one is given."""
+        return _written(json.dumps(self.ledger(), indent=2, ensure_ascii=False) + "\n", path)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The transfers as CSV text (RFC 4180), also written to `path` if one is given."""
+        columns = ("payer", "payee", "amount")
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow((*columns, "currency"))
+        for row in self.ledger()["transfers"]:
+            writer.writerow((*(row[column] for column in columns), self.currency))
+        return _written(text.getvalue(), path)
+
+    def _amount(self, cents: int) -> Decimal:
+        return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
+
+
+def settle(
+    payments: ArrayLike,
+    *,
+    names: Sequence[str],
+    per_payoff: float = 1.0,
+    currency: str = "EUR",
+    decimals: int = 2,
+) -> Settlement:
+    """Turn payments into balances in whole cents and into few transfers between agents.
+
+    Parameters
+    ----------
+    payments
+        One per agent, in units of payoff; positive means that the agent receives. Their sum must be zero to within
+        1e-9 of the sum of their absolute values.
+    names
+        One distinct name per agent.
+    per_payoff
+        Money per unit of payoff.
+    currency, decimals
+        The unit of money and how many decimals it has: 2 for the euro, 0 for the yen, 3 for the dinar.
+
+    Raises
+    ------
+    InvalidInput
+        If the payments do not balance, or an argument breaks its rule.
+
+    Examples
+    --------
+    >>> settlement = settle([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"], per_payoff=10.1)
+    >>> [str(amount) for amount in settlement.amounts]
+    ['5.05', '-1.26', '2.52', '-6.31']
+    >>> for transfer in settlement.transfers:
+    ...     print(transfer.payer, "pays", transfer.payee, transfer.cents)
+    Ben pays Cleo 126
+    Dan pays Ada 505
+    Dan pays Cleo 126
+    >>> settlement.minimal
+    True
+    """
+    agents = _checked_names(names)
+    rate = checked_numbers("per_payoff", per_payoff, positive, "positive and finite")
+    if rate.ndim:
+        raise InvalidInput(f"per_payoff must be one number, got an array of shape {rate.shape}")
+    if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
+        raise InvalidInput(f"decimals must be a whole number from 0 to {MAX_DECIMALS}, got {decimals!r:.80}")
+    if not isinstance(currency, str) or not currency.strip():
+        raise InvalidInput(f"currency must be a non-empty string, got {currency!r:.80}")
+    cents_per_payoff = Fraction(float(rate)) * 10 ** int(decimals)
+    exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff)
+    cents = whole_cents([payment * cents_per_payoff for payment in exact])
+    transfers, minimal = fewest_transfers(cents)
+    return Settlement(
+        names=agents,
+        cents=tuple(cents),
+        transfers=tuple(
+            Transfer(payer=agents[payer], payee=agents[payee], cents=paid) for payer, payee, paid in sorted(transfers)
+        ),
+        currency=currency,
+        per_payoff=float(rate),
+        decimals=int(decimals),
+        minimal=minimal,
+    )
+
+
+def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f"names must be a list of strings, one per agent, got {given!r:.80}")
+    names = tuple(given)
+    if len(names) > MAX_AGENTS:
+        raise InvalidInput(f"names must number at most {MAX_AGENTS}, got {len(names)}: settle parts of the federation")
+    seen: set[str] = set()
+    for agent, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInput(f"names[{agent}] must be a non-empty string, got {name!r:.80}")
+        if name in seen:
+            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
+        seen.add(name)
+    return names
+
+
+def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fraction) -> list[Fraction]:
+    payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
+    if payments.ndim == 0:
+        raise InvalidInput(f"payments must be one number per agent: {len(names)} agents, a single number given")
+    exact = [Fraction(payment) for payment in payments.tolist()]
+    total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
+    if abs(total) > max(SUM_TOLERANCE * gross, negligible):
+        raise InvalidInput(
+            f"payments must sum to zero, got a sum of {_rounded(total)} "
+            f"(allowed: {_rounded(SUM_TOLERANCE * gross)}); name whoever covers it as one more agent"
+        )
+    return exact
+
+
+def _rounded(number: Fraction) -> str:
+    return f"{Decimal(number.numerator) / Decimal(number.denominator):.6g}"
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    if path is not None:
+        replace_text(Path(path), text)
+    return text

@@ -1,0 +1,248 @@
+"""What the page asks and what it is told, as plain data: one function for every question.
+
+Every question carries the draft, so nothing that was typed lives on the server. Questions about a draft with errors are
+refused with `Unfinished`; only `deal` tells what the errors are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedpact.comparison import Sweep
+from fedpact.comparison.sweep_axes import check_axes
+from fedpact.explorer.draft import Draft, draft_of, number_text, with_agent, with_own_curves, without_agent
+from fedpact.explorer.files import FILES, Content, picture, read_upload, table_of
+from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
+from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS, Desk
+from fedpact.explorer.validation import read_draft
+from fedpact.explorer.views.deal import deal as deal_view
+from fedpact.explorer.views.deal import payoff_picture, view_of
+from fedpact.explorer.views.form import error_entries, form
+from fedpact.explorer.views.maps import MAPPED, heat_map
+from fedpact.explorer.views.steps import departure_steps, negotiation_steps, negotiation_summary
+from fedpact.explorer.views.whatif import moved, range_curves
+from fedpact.federation import Federation
+from fedpact.negotiation import PROTOCOLS
+from fedpact.scenario import Scenario
+from fedpact.scenario.examples import example
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError, InvalidInput
+from fedpact.utils.files import shown
+
+__all__ = ["Answers", "Unfinished", "started"]
+
+DOUBTS_LEFT_OUT = (
+    "The file says how sure its numbers are. The explorer works with the numbers alone, and files saved here leave "
+    "that out; `fedpact compare` takes it into account."
+)
+
+Question = Mapping[str, Any]
+Answer = dict[str, Any]
+
+
+class Unfinished(InvalidInput):
+    """The draft has errors, which stand at its fields."""
+
+    def __init__(self) -> None:
+        super().__init__("some fields of the federation are not right yet; mend those marked there first")
+
+
+def started(scenario: Scenario) -> tuple[Draft, list[str]]:
+    """The draft of a scenario, and what has to be said about it."""
+    return draft_of(scenario), [DOUBTS_LEFT_OUT] if scenario.uncertainty is not None else []
+
+
+class Answers:
+    """Answers questions with the library at its desk."""
+
+    def __init__(self, desk: Desk | None = None) -> None:
+        self.desk = desk or Desk()
+
+    def example(self, question: Question) -> Answer:
+        """A built-in federation to edit."""
+        return _loaded(example(str(question.get("name"))))
+
+    def upload(self, question: Question) -> Answer:
+        """A file to edit."""
+        return _loaded(read_upload(str(question.get("name")), str(question.get("text", ""))))
+
+    def form(self, question: Question) -> Answer:
+        """The form for a draft, changed as asked: a member more or less."""
+        draft = Draft.of_record(question.get("draft"))
+        if question.get("do") == "add":
+            draft = with_agent(draft)
+        elif question.get("do") == "remove":
+            draft = without_agent(draft, _whole("agent", question.get("agent")))
+        draft = with_own_curves(draft)
+        return {"draft": draft.record(), "form": form(draft)}
+
+    def deal(self, question: Question) -> Answer:
+        """The deal of a draft, or its errors; what the solvers refuse is a problem of no field."""
+        draft = Draft.of_record(question.get("draft"))
+        reading = read_draft(draft)
+        if reading.scenario is None:
+            return {"errors": error_entries(draft, reading.errors)}
+        scenario = reading.scenario
+        try:
+            comparison = self.desk.comparison(scenario)
+            with self.desk.working():
+                shown_deal = deal_view(scenario, comparison)
+        except FedpactError as error:
+            return {"errors": [], "problem": str(error)}
+        federation = scenario.federation
+        return {
+            "errors": [],
+            "deal": shown_deal,
+            "curve": payoff_picture(federation, comparison),
+            "agents": list(federation.agent_names),
+            "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
+        }
+
+    def range(self, question: Question) -> Answer:
+        """A range worth looking at for a parameter."""
+        _, scenario = _finished(question)
+        federation = scenario.federation
+        low, high = Parameter.of_record(question.get("parameter"), federation).usual_range(federation)
+        return {"low": number_text(low), "high": number_text(high)}
+
+    def whatif(self, question: Question) -> Answer:
+        """The deals with one number different; without a step, at the point nearest to now."""
+        draft, scenario = _finished(question)
+        federation = scenario.federation
+        parameter, points = _slider(question, federation)
+        if question.get("step") is None:
+            step = int(np.abs(points - parameter.now(federation)).argmin())
+        else:
+            step = _whole("step", question["step"])
+            if not 0 <= step <= STEPS:
+                raise InvalidInput(f"step must be from 0 to {STEPS}, got {step}")
+        there = self.desk.at(scenario, parameter, float(points[step]))
+        return {
+            "step": step,
+            "value": number_text(points[step]),
+            "words": parameter.words(federation),
+            "kept": _kept(draft, parameter, federation, number_text(points[step])).record(),
+            "moved": moved(scenario, self.desk.comparison(scenario), there),
+        }
+
+    def curves(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
+        """How the gains change over a slider's whole range."""
+        _, scenario = _finished(question)
+        parameter, points = _slider(question, scenario.federation)
+        found = self.desk.along(scenario, parameter, points, progress)
+        words = parameter.words(scenario.federation)
+        return {"curves": range_curves(scenario, self.desk.comparison(scenario), found, words)}
+
+    def map(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
+        """A map over two parameters."""
+        _, scenario = _finished(question)
+        found, words, agent = self._mapped(scenario, question, progress)
+        unit = view_of(scenario, self.desk.comparison(scenario)).unit
+        made, numbers = heat_map(found, agent=agent, unit=unit, words=words)
+        return {"map": made, "numbers": numbers}
+
+    def map_file(self, question: Question) -> Content:
+        """The map's picture or its numbers."""
+        _, scenario = _finished(question)
+        found, _, _ = self._mapped(scenario, question, lambda done, total: None)
+        with self.desk.working():
+            return picture(found.plot(), "png") if question.get("kind") == "png" else table_of(found)
+
+    def leaving(self, question: Question) -> Answer:
+        """Who leaves, step by step."""
+        _, scenario = _finished(question)
+        comparison = self.desk.comparison(scenario)
+        settled = self.desk.departures(scenario, str(question.get("mechanism")), str(question.get("leave")))
+        return {"steps": departure_steps(scenario, comparison, settled), "members": list(settled.members)}
+
+    def talks(self, question: Question) -> Answer:
+        """A negotiation, round by round."""
+        _, scenario = _finished(question)
+        protocol = str(question.get("protocol"))
+        if protocol not in PROTOCOLS:
+            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {shown(protocol)}")
+        comparison = self.desk.comparison(scenario)
+        played = self.desk.negotiation(scenario, protocol)
+        return {
+            "steps": negotiation_steps(scenario, comparison, played),
+            "curve": negotiation_summary(scenario, comparison, played),
+            "rounds": len(played.rounds),
+        }
+
+    def file(self, question: Question) -> Content:
+        """A file to take home."""
+        _, scenario = _finished(question)
+        wanted = str(question.get("file"))
+        if wanted not in FILES:
+            raise InvalidInput(f"there is no file {shown(wanted)} to take home; there are {', '.join(FILES)}")
+        comparison = self.desk.comparison(scenario)
+        with self.desk.working():
+            return FILES[wanted](scenario, comparison)
+
+    def _mapped(
+        self, scenario: Scenario, question: Question, progress: Callable[[int, int], None]
+    ) -> tuple[Sweep, tuple[str, str], int]:
+        federation = scenario.federation
+        count = _whole("points each way", question.get("count"))
+        if not 2 <= count <= MOST_CELLS:
+            raise InvalidInput(f"points each way must be from 2 to {MOST_CELLS}, got {count}")
+        metric, mechanism = str(question.get("metric")), str(question.get("mechanism"))
+        if metric not in MAPPED:
+            raise InvalidInput(f"metric must be one of {', '.join(MAPPED)}, got {shown(metric)}")
+        if mechanism not in FOLLOWED:
+            raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {shown(mechanism)}")
+        agent = _whole("agent", question.get("agent", 0))
+        if not 0 <= agent < federation.n_agents:
+            raise InvalidInput(f"agent must be from 0 to {federation.n_agents - 1}, got {agent}")
+        up, right = (self._axis(question.get(side), side, federation, count) for side in ("up", "right"))
+        found = self.desk.over(federation, [up, right], metric=metric, mechanism=mechanism, progress=progress)
+        return found, (up[0].words(federation), right[0].words(federation)), agent
+
+    def _axis(self, given: Any, side: str, federation: Federation, count: int) -> tuple[Parameter, FloatArray]:
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"{side} must be an object with a parameter and a range, got {shown(given)}")
+        parameter = Parameter.of_record(given.get("parameter"), federation)
+        try:
+            return parameter, points_between(*typed_range(given), count)
+        except InvalidInput as error:
+            raise InvalidInput(f"{side}: {error}") from error
+
+
+def _loaded(scenario: Scenario) -> Answer:
+    draft, notes = started(scenario)
+    return {"draft": draft.record(), "form": form(draft), "notes": notes}
+
+
+def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:
+    """The parameter of a slider and the values of its positions, at both ends of which there is a federation."""
+    parameter = Parameter.of_record(question.get("parameter"), federation)
+    points = points_between(*typed_range(question), STEPS + 1)
+    check_axes(federation, [parameter.axis(federation, points)])
+    return parameter, points
+
+
+def _kept(draft: Draft, parameter: Parameter, federation: Federation, text: str) -> Draft:
+    """The draft with a parameter's value typed in; one member's curve makes all have their own."""
+    own = parameter.kind not in KINDS and parameter.agent is not None
+    if own and not draft.own_curves:
+        draft = with_own_curves(replace(draft, own_curves=True), anew=True)
+    fields = parameter.fields(federation, own_curves=draft.own_curves)
+    return replace(draft, texts={**draft.texts, **dict.fromkeys(fields, text)})
+
+
+def _finished(question: Question) -> tuple[Draft, Scenario]:
+    draft = Draft.of_record(question.get("draft"))
+    scenario = read_draft(draft).scenario
+    if scenario is None:
+        raise Unfinished
+    return draft, scenario
+
+
+def _whole(label: str, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InvalidInput(f"{label} must be a whole number, got {shown(given)}")
+    return given

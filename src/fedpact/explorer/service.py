@@ -1,0 +1,250 @@
+"""What the page asks for, computed by the library: deals, ranges, maps, departures, negotiations.
+
+Requests arrive on several threads and compiled code wants one at a time, so a lock is held while anything is computed.
+Long sweeps let others in between their pieces. The latest results are kept: a slider, a download or a step comes back
+to the same federation.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
+from fedpact.comparison.batch_profiles import is_compiled
+from fedpact.comparison.sweep_axes import batch_at, check_axes
+from fedpact.comparison.sweep_workers import WORTH
+from fedpact.explorer.parameters import Parameter
+from fedpact.federation import Federation
+from fedpact.mechanisms import mechanism_named
+from fedpact.negotiation import Deal, InProcess, coordinate
+from fedpact.scenario import Scenario
+from fedpact.stability import StableFederation, stable_federation
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.threads import thread_count
+
+__all__ = ["FOLLOWED", "MOST_CELLS", "STEPS", "Cancelled", "Desk", "Played", "Range", "Round"]
+
+STEPS = 60  # of a slider
+MOST_CELLS = 101  # of a map, each way
+KEPT = 8  # results of each kind
+KEPT_POINTS = 400  # of sliders
+COARSER = 5  # where deals take long, curves go through every fifth position of a slider
+PAUSE = 0.002  # seconds in which others may take the lock
+FOLLOWED = ("externality", "shapley")
+ON_SLIDERS = ("contributions", "payments", "ir_gaps", "welfare")
+
+T = TypeVar("T")
+
+
+class Cancelled(Exception):
+    """The page no longer wants the answer."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round:
+    """One round of a negotiation: what was on the table, and how far from agreement it was."""
+
+    contributions: FloatArray
+    welfare: float | None
+    residual: float | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Played:
+    """A negotiation: its rounds and its deal."""
+
+    rounds: Sequence[Round]
+    deal: Deal
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Range:
+    """Gains over the values of one parameter: by mechanism, a row for each value."""
+
+    points: FloatArray
+    gaps: Mapping[str, FloatArray]
+
+
+class Desk:
+    """Computes one thing at a time and remembers the latest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, OrderedDict[Any, Any]] = {}
+        self._maps: list[tuple[Any, Sweep]] = []
+
+    def comparison(self, scenario: Scenario) -> Comparison:
+        """All mechanisms on the federation, with everything a page shows worked out."""
+
+        def work() -> Comparison:
+            found = compare(scenario.federation)
+            for outcome in found:
+                _ = outcome.certificates
+            _ = found.recommendation
+            return found
+
+        return self._remembered("comparison", _key(scenario), work)
+
+    def at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
+        """The deals at one value of a parameter: a sweep over one point."""
+        axis = parameter.axis(scenario.federation, np.array([value]))
+        return self._remembered(
+            "at",
+            (_key(scenario), parameter, value),
+            lambda: sweep(scenario.federation, axis, metrics=ON_SLIDERS, mechanisms=FOLLOWED),
+            most=KEPT_POINTS,
+        )
+
+    def along(
+        self, scenario: Scenario, parameter: Parameter, points: FloatArray, progress: Callable[[int, int], None]
+    ) -> Range:
+        """Gains over a range: at all points where that is quick, else at every fifth; `progress` may raise."""
+        federation = scenario.federation
+        progress(0, 1)
+        axis = parameter.axis(federation, points)
+        check_axes(federation, [axis])
+        if _quick(federation, [axis], FOLLOWED):
+            with self._lock:
+                found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED)
+            return Range(points=points, gaps={rules: each["ir_gaps"] for rules, each in found.metrics.items()})
+        few = points[::COARSER]
+        singles = []
+        for place, value in enumerate(few):
+            progress(place, few.size)
+            time.sleep(PAUSE)
+            singles.append(self.at(scenario, parameter, float(value)).metrics)
+        return Range(
+            points=few, gaps={rules: np.vstack([one[rules]["ir_gaps"] for one in singles]) for rules in FOLLOWED}
+        )
+
+    def over(
+        self,
+        federation: Federation,
+        axes: Sequence[tuple[Parameter, FloatArray]],
+        *,
+        metric: str,
+        mechanism: str,
+        progress: Callable[[int, int], None],
+    ) -> Sweep:
+        """One metric over two parameters; `progress` may raise `Cancelled`."""
+        key = (federation.signature(), [(parameter, points.tobytes()) for parameter, points in axes], metric, mechanism)
+        for kept, found in self._maps:
+            if kept == key:
+                return found
+        made = [parameter.axis(federation, points) for parameter, points in axes]
+        check_axes(federation, made)
+
+        def told(done: int, total: int) -> None:
+            self._lock.release()
+            try:
+                progress(done, total)
+                time.sleep(PAUSE)
+            finally:
+                self._lock.acquire()
+
+        with self._lock:
+            if _elsewhere(
+                federation, made, mechanism
+            ):  # worker processes compute; this one waits, and may do other work
+                self._lock.release()
+                try:
+                    found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=progress)
+                finally:
+                    self._lock.acquire()
+            else:
+                found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=told)
+            self._maps = [*self._maps, (key, found)][-KEPT:]
+        return found
+
+    def departures(self, scenario: Scenario, mechanism: str, leave: str) -> StableFederation:
+        """Who leaves, until nobody wants to."""
+        if mechanism not in FOLLOWED:
+            raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {mechanism!r}")
+        first = self.comparison(scenario)[mechanism]
+        return self._remembered(
+            "departures",
+            (_key(scenario), mechanism, leave),
+            lambda: stable_federation(scenario.federation, mechanism_named(mechanism), leave=leave, first=first),
+        )
+
+    def negotiation(self, scenario: Scenario, protocol: str) -> Played:
+        """A negotiation between the members, round by round."""
+        return self._remembered(
+            "negotiation", (_key(scenario), protocol), lambda: _played(scenario.federation, protocol)
+        )
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Compute something else of the library's."""
+        with self._lock:
+            yield
+
+    def _remembered(self, kind: str, key: Any, work: Callable[[], T], *, most: int = KEPT) -> T:
+        with self._lock:
+            kept = self._kept.setdefault(kind, OrderedDict())
+            if key not in kept:
+                kept[key] = work()
+                while len(kept) > most:
+                    kept.popitem(last=False)
+            kept.move_to_end(key)
+            found: T = kept[key]
+            return found
+
+
+class _Overheard:
+    """A channel that notes the contributions last asked about."""
+
+    def __init__(self, inner: InProcess) -> None:
+        self._inner = inner
+        self.contributions = np.zeros(len(inner.names))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The agents' names."""
+        return self._inner.names
+
+    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        """Pass on questions and answers."""
+        for question in questions.values():
+            if "contributions" in question:
+                self.contributions = np.array(question["contributions"], dtype=np.float64)
+        return self._inner.ask(questions)
+
+
+def _played(federation: Federation, protocol: str) -> Played:
+    channel = _Overheard(InProcess.of(federation))
+    rounds: list[Round] = []
+
+    def listener(event: Mapping[str, Any]) -> None:
+        if event["event"] == "round":
+            rounds.append(
+                Round(contributions=channel.contributions, welfare=event["welfare"], residual=event["residual"])
+            )
+
+    deal = coordinate(channel, protocol=protocol, listener=listener)
+    return Played(rounds=tuple(rounds), deal=deal)
+
+
+def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:
+    """Whether compiled code solves all points of a sweep together."""
+    sample = batch_at(federation, axes, [axis.points[:1] for axis in axes])
+    return all(is_compiled(sample, mechanism_named(mechanism)) for mechanism in mechanisms)
+
+
+def _elsewhere(federation: Federation, axes: Sequence[Axis], mechanism: str) -> bool:
+    """Whether a sweep is shared out to worker processes."""
+    size = int(np.prod([axis.points.size for axis in axes]))
+    return thread_count() > 1 and size >= WORTH and not _quick(federation, axes, [mechanism])
+
+
+def _key(scenario: Scenario) -> Any:
+    return scenario.federation.signature()

@@ -1,0 +1,21 @@
+"""The instance: who takes part, how useful data is to whom, what it costs and what accuracy is worth."""
+
+from fedpact.federation.batch import Batch
+from fedpact.federation.costs import Cost, Linear, Quadratic
+from fedpact.federation.federation import Federation
+from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
+from fedpact.federation.population import Population
+
+__all__ = [
+    "Batch",
+    "Cost",
+    "Exponential",
+    "Federation",
+    "Linear",
+    "Log",
+    "Michaelis",
+    "Payoff",
+    "Population",
+    "PowerLaw",
+    "Quadratic",
+]

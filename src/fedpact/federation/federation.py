@@ -1,0 +1,309 @@
+"""The instance: who takes part, how useful each one's data is to each, what data costs and what accuracy is worth.
+
+Agent j contributes s_j samples, 0 <= s_j <= caps[j]. `weights[i, j]` is how useful j's data is to i: the row receives,
+the column gives. Agent i reaches xi_i = 1 + sum_j w_ij s_j weighted samples, and its payoff is
+
+    a_i(s) = values[i] * g_i(xi_i - 1),
+
+g_i from a payoff family. The paper's setting (equation 3) is `PowerLaw(beta)` with values 1 and w_ii = 1.
+Welfare is sum_i a_i(s) - sum_j c_j(s_j).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from fedpact.federation.costs import as_cost
+from fedpact.federation.payoffs import Payoff
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, first_where, frozen, positive
+from fedpact.utils.errors import InvalidInput, OutsideDomain
+
+__all__ = ["Federation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A federation of n agents: immutable and checked on creation.
+
+    Parameters
+    ----------
+    weights
+        (n, n) matrix, dense or scipy.sparse, of any sign, with a positive diagonal. Row i, column j: how useful j's
+        data is to i.
+    costs
+        What contributing costs: marginal costs (a number or one per agent), a `Linear` or `Quadratic`, or one of these
+        per agent.
+    caps
+        The most each agent can contribute; a number or one per agent, `inf` allowed.
+    payoff
+        A payoff family, such as `PowerLaw(beta=0.02)`.
+    names
+        One distinct name per agent; "agent 0", "agent 1", ... if not given.
+    values
+        Money per unit of payoff; a number or one per agent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact.federation import PowerLaw
+    >>> federation = Federation(weights=np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> federation.reach(np.array([1.0, 2.0, 3.0]))
+    array([7., 7., 7.])
+    """
+
+    weights: Any
+    _: KW_ONLY
+    costs: Any
+    payoff: Payoff
+    caps: Any = np.inf
+    names: Sequence[str] | None = None
+    values: Any = 1.0
+
+    def __post_init__(self) -> None:
+        weights = _checked_weights(self.weights)
+        n_agents = weights.shape[0]
+        names = _checked_names(self.names, n_agents)
+        _check_entries(weights, names)
+        if not isinstance(self.payoff, Payoff):
+            raise InvalidInput(f"payoff must be a payoff family such as PowerLaw(beta=0.02), got {self.payoff!r:.80}")
+
+        def per_agent(label: str, given: Any, accepts: Any, rule: str) -> FloatArray:
+            return frozen(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=names), n_agents))
+
+        checked = {
+            "weights": weights,
+            "names": names,
+            "costs": as_cost(self.costs, names),
+            "caps": per_agent("caps", self.caps, lambda caps: caps >= 0, "at least zero"),
+            "payoff": self.payoff.per_agent(names),
+            "values": per_agent("values", self.values, positive, POSITIVE),
+        }
+        for field, value in checked.items():
+            object.__setattr__(self, field, value)
+
+    @property
+    def n_agents(self) -> int:
+        """How many agents there are."""
+        return int(self.weights.shape[0])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the weights are kept as a sparse matrix."""
+        return sp.issparse(self.weights)
+
+    @property
+    def own_weights(self) -> FloatArray:
+        """w_ii, how useful each agent's data is to itself."""
+        return np.asarray(self.weights.diagonal())
+
+    def dense_weights(self) -> FloatArray:
+        """The weights as a dense array."""
+        return self.weights.toarray() if self.is_sparse else self.weights
+
+    def positive_weights(self) -> Any:
+        """max(w_ij, 0), dense or sparse like the weights."""
+        return self.weights.maximum(0.0) if self.is_sparse else np.maximum(self.weights, 0.0)
+
+    def negative_weights(self) -> Any:
+        """min(w_ij, 0), dense or sparse like the weights."""
+        return self.weights.minimum(0.0) if self.is_sparse else np.minimum(self.weights, 0.0)
+
+    @property
+    def has_harm(self) -> bool:
+        """Whether any weight is negative."""
+        entries = self.weights.data if self.is_sparse else self.weights
+        return bool((entries < 0).any())
+
+    def data(self, contributions: ArrayLike) -> FloatArray:
+        """y_i = sum_j w_ij s_j, the weighted data each agent reaches."""
+        return np.asarray(self.weights @ np.asarray(contributions, dtype=np.float64))
+
+    def reach(self, contributions: ArrayLike) -> FloatArray:
+        """xi_i = 1 + sum_j w_ij s_j."""
+        return 1.0 + self.data(contributions)
+
+    def payoffs(self, contributions: ArrayLike) -> FloatArray:
+        """a_i(s), in units of money when `values` are."""
+        return self.values * self.payoff.value(self._data_in_domain(contributions))
+
+    def marginal_payoffs(self, contributions: ArrayLike) -> FloatArray:
+        """values_i g_i'(xi_i - 1): what one more unit of reach is worth to each agent."""
+        return self.values * self.payoff.slope(self._data_in_domain(contributions))
+
+    def admits(self, contributions: ArrayLike) -> bool:
+        """Whether every agent's reach lies in the domain of its payoff, and gives a finite one."""
+        data = self.data(contributions)
+        with np.errstate(over="ignore"):
+            return bool((data > self.payoff.floor).all() and np.isfinite(self.payoff.value(data)).all())
+
+    def welfare(self, contributions: ArrayLike) -> float:
+        """sum of payoffs minus sum of costs."""
+        spent = self.costs.value(np.asarray(contributions, dtype=np.float64))
+        return float(self.payoffs(contributions).sum() - spent.sum())
+
+    def net_externality(self, contributions: ArrayLike) -> FloatArray:
+        """T_i = sum_{k != i} w_ki a_k': what one more sample of i's is worth to all the others together.
+
+        The paper's T_i (equation 18) leaves out the common factor beta; the sign, which is what matters, is the same.
+        """
+        slopes = self.marginal_payoffs(contributions)
+        return np.asarray(self.weights.T @ slopes) - self.own_weights * slopes
+
+    def checked_contributions(self, contributions: ArrayLike) -> FloatArray:
+        """Contributions as a read-only array, checked against the caps."""
+        numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=self.names)
+        profile = frozen(np.broadcast_to(numbers, self.n_agents))
+        outside = first_where((profile < 0) | (profile > self.caps))
+        if outside is not None:
+            raise InvalidInput(
+                f"contributions[{outside}] must lie between 0 and the cap {self.caps[outside]:g}, "
+                f'got {profile[outside]:g} (agent "{self.agent_names[outside]}")'
+            )
+        return profile
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """The names, always there after creation."""
+        assert self.names is not None
+        return tuple(self.names)
+
+    def take(self, agents: ArrayLike) -> Federation:
+        """The federation of some of the agents: their indices in the order wanted, or one true or false per agent."""
+        chosen = np.asarray(agents)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (self.n_agents,):
+                raise InvalidInput(f"a mask of agents must have {self.n_agents} entries, got shape {chosen.shape}")
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.intp)
+        return Federation(
+            weights=self.weights[chosen][:, chosen],
+            costs=self.costs.take(chosen),
+            caps=self.caps[chosen],
+            payoff=self.payoff.take(chosen),
+            names=[self.agent_names[agent] for agent in chosen],
+            values=self.values[chosen],
+        )
+
+    def isolated(self) -> Federation:
+        """The same agents, each with its own data only."""
+        own = self.own_weights
+        return replace(self, weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Federation):
+            return NotImplemented
+        return self.signature() == other.signature()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def signature(self) -> tuple[Any, ...]:
+        """Everything that makes two federations the same, bit for bit."""
+        if self.is_sparse:
+            matrix: tuple[bytes, ...] = (
+                self.weights.data.tobytes(),
+                *(part.astype(np.int64).tobytes() for part in (self.weights.indices, self.weights.indptr)),
+            )
+        else:
+            matrix = (self.weights.tobytes(),)
+        parameters = tuple((name, numbers.tobytes()) for name, numbers in self.payoff.parameters.items())
+        numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
+        return (
+            self.names,
+            self.is_sparse,
+            matrix,
+            type(self.payoff),
+            type(self.costs),
+            parameters,
+            tuple(array.tobytes() for array in numbers),
+        )
+
+    def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
+        data = self.data(contributions)
+        agent = first_where(data <= np.broadcast_to(self.payoff.floor, data.shape))
+        if agent is not None:
+            raise OutsideDomain(
+                f'agent "{self.agent_names[agent]}" is harmed beyond the domain of its payoff: its reach is '
+                f"{1.0 + data[agent]:g}, it must exceed {1.0 + np.broadcast_to(self.payoff.floor, data.shape)[agent]:g}"
+            )
+        return data
+
+    def __repr__(self) -> str:
+        from fedpact.report.display import federation_line  # noqa: PLC0415 - imports go one way
+
+        return federation_line(self)
+
+    def _repr_html_(self) -> str:
+        from fedpact.report.display import federation_html  # noqa: PLC0415 - notebooks only
+
+        return federation_html(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per agent; needs pandas."""
+        from fedpact.report.display import federation_frame  # noqa: PLC0415 - optional dependency
+
+        return federation_frame(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The weights as a heat map, on `ax` or a new figure; needs matplotlib."""
+        from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
+
+        return plot_federation(self, ax=ax)
+
+
+def _checked_weights(given: Any) -> Any:
+    if sp.issparse(given):
+        weights = sp.csr_array(given, dtype=np.float64, copy=True)
+        weights.sum_duplicates()
+        weights.eliminate_zeros()
+        weights.sort_indices()
+        for part in (weights.data, weights.indices, weights.indptr):
+            part.setflags(write=False)
+    else:
+        try:
+            weights = frozen(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"weights must be a square matrix of numbers, got {given!r:.80}") from error
+    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
+        raise InvalidInput(f"weights must be a square matrix with a row per agent, got shape {weights.shape}")
+    return weights
+
+
+def _checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(f"agent {agent}" for agent in range(n_agents))
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
+        raise InvalidInput(f"names must be non-empty strings, one per agent, got {given!r:.80}")
+    names = tuple(given)
+    if len(names) != n_agents:
+        raise InvalidInput(f"names must have one entry per agent: {n_agents} rows of weights, {len(names)} names given")
+    seen: set[str] = set()
+    for agent, name in enumerate(names):
+        if name in seen:
+            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
+        seen.add(name)
+    return names
+
+
+def _check_entries(weights: Any, names: Sequence[str]) -> None:
+    entries = weights.tocoo() if sp.issparse(weights) else None
+    numbers = weights if entries is None else entries.data
+    if not np.isfinite(numbers).all():
+        where = np.argwhere(~np.isfinite(numbers))[0]
+        row, column = where if entries is None else (entries.coords[0][where[0]], entries.coords[1][where[0]])
+        raise InvalidInput(
+            f"weights[{row}, {column}] must be finite, got {numbers[tuple(where)]:g} "
+            f'(what "{names[column]}" is worth to "{names[row]}")'
+        )
+    agent = first_where(weights.diagonal() <= 0)
+    if agent is not None:
+        raise InvalidInput(
+            f"weights[{agent}, {agent}] must be positive, got {weights.diagonal()[agent]:g}: "
+            f'an agent\'s own data is useful to it (agent "{names[agent]}")'
+        )

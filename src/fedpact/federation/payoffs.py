@@ -1,0 +1,307 @@
+"""Payoff families: what data is worth, as a function of y = xi - 1, the weighted data an agent can reach.
+
+Every family is a *Bernstein function*
+
+    g(y) = integral of (1 - e^{-t y}) dm(t),        m a positive measure on t > 0,
+
+so g(0) = 0, g rises and is concave, and the Shapley values of the federation have an exact integral
+(`fedpact.shapley.quadrature`). With negative weights y may fall below zero, down to the family's `floor`, where the
+payoff falls to minus infinity; so a maximiser never touches the edge of the domain.
+
+| family      | g(y)              | dm(t)                               | floor |
+|-------------|-------------------|-------------------------------------|-------|
+| PowerLaw    | 1 - (1 + y)^-beta | t^(beta-1) e^-t / Gamma(beta) dt    | -1    |
+| Log         | log(1 + y)        | e^-t / t dt                         | -1    |
+| Michaelis   | y / (y + half)    | half e^(-half t) dt                 | -half |
+| Exponential | 1 - e^(-rate y)   | a point mass at t = rate            | none  |
+
+`PowerLaw` with value 1 is the paper's payoff, equation (3). Parameters are a number shared by all agents or one number
+per agent; all functions act on arrays whose last axis runs over the agents.
+
+All four have slopes of one form, g'(y) = steepness (1 + y / width)^(-decay width), with width = infinity standing for
+the exponential; compiled code knows no other (`Payoff.hyperbola`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
+
+__all__ = ["FAMILIES", "Exponential", "Log", "Michaelis", "Payoff", "PowerLaw"]
+
+# e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
+DECAY_LENGTHS = 36.0
+
+
+class Payoff:
+    """A family of payoff curves. Subclasses are frozen dataclasses whose fields are the parameters."""
+
+    family: ClassVar[str]
+
+    def value(self, y: FloatArray) -> FloatArray:
+        """g(y)."""
+        raise NotImplementedError
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        """g'(y), positive and falling."""
+        raise NotImplementedError
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        """g''(y), negative."""
+        raise NotImplementedError
+
+    def inverse_slope(self, slope: FloatArray) -> FloatArray:
+        """The y at which g'(y) equals `slope`."""
+        raise NotImplementedError
+
+    def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
+        """g(y + step) - g(y), without cancellation however small the step."""
+        raise NotImplementedError
+
+    @property
+    def floor(self) -> FloatArray | float:
+        """The infimum of the domain: g is defined for y above it."""
+        raise NotImplementedError
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float] | None:
+        """(steepness, decay, width) of g'(y) = steepness (1 + y / width)^(-decay width); None for other forms.
+
+        The floor of the domain is then -width, and g''(y) = -decay g'(y) / (1 + y / width).
+        """
+        return None
+
+    @property
+    def concentration(self) -> FloatArray | float:
+        """How much further out than t = 1, and more narrowly, the measure sits: 0 for all but steep power laws."""
+        return 0.0
+
+    def log_mass(self, nodes: FloatArray) -> FloatArray:
+        """log of t dm/dt at `nodes`, the measure per unit of log t; parameters broadcast over all but the last axis."""
+        raise NotImplementedError
+
+    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
+        """Nodes t and log weights of a quadrature rule for m, one row per agent.
+
+        The trapezoid rule in log t with spacing `step`: the integrands are analytic in the strip |Im log t| < pi/2, so
+        its error falls like exp(-pi^2 / step). The nodes of agent i serve every y between `lowest[i]` and `highest[i]`.
+        """
+        decay = np.asarray(lowest) - np.broadcast_to(self.floor, np.shape(lowest))
+        lengths = DECAY_LENGTHS + 3.0 * np.asarray(self.concentration)
+        upper = np.log(lengths / np.minimum(decay, -np.asarray(self.floor)))
+        step = step / self.refinement
+        lower = np.log(tail / np.maximum(highest, -np.asarray(self.floor)))
+        count = int(np.ceil(np.max(upper - lower) / step)) + 1
+        nodes = np.exp(upper[:, None] - step * np.arange(count)[None, :])
+        return nodes, self.log_mass(nodes) + np.log(step)
+
+    @property
+    def refinement(self) -> int:
+        """How many times finer than usual the nodes have to be."""
+        return int(np.ceil(np.sqrt(1.0 + np.max(self.concentration))))
+
+    @property
+    def parameters(self) -> Mapping[str, FloatArray]:
+        """The parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def per_agent(self, names: Sequence[str]) -> Self:
+        """The same family, its per-agent parameters checked against the agents' names."""
+        for label, numbers in self.parameters.items():
+            checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE, names=names)
+        return self
+
+    def take(self, agents: ArrayLike) -> Self:
+        """The payoffs of some of the agents."""
+        chosen = np.asarray(agents)
+        return type(self)(**{k: v[chosen] if v.ndim else v for k, v in self.parameters.items()})
+
+    def _check(self) -> None:
+        for label, numbers in self.parameters.items():
+            object.__setattr__(self, label, checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE))
+
+
+def _column(parameter: FloatArray) -> FloatArray:
+    """A parameter shaped to broadcast against arrays (agents, nodes)."""
+    return parameter[:, None] if parameter.ndim else parameter
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLaw(Payoff):
+    """g(y) = 1 - (1 + y)^-beta, the paper's family.
+
+    Examples
+    --------
+    >>> float(PowerLaw(beta=1.0).value(3.0))
+    0.75
+    """
+
+    beta: Any
+    family: ClassVar[str] = "power-law"
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def value(self, y: FloatArray) -> FloatArray:
+        return -np.expm1(-self.beta * np.log1p(y))
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        return self.beta * (1.0 + y) ** (-self.beta - 1.0)
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        return -self.beta * (self.beta + 1.0) * (1.0 + y) ** (-self.beta - 2.0)
+
+    def inverse_slope(self, slope: FloatArray) -> FloatArray:
+        return np.expm1(-np.log(slope / self.beta) / (self.beta + 1.0))
+
+    def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
+        return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return self.beta, self.beta + 1.0, 1.0
+
+    @property
+    def floor(self) -> float:
+        return -1.0
+
+    @property
+    def concentration(self) -> FloatArray:
+        return np.maximum(self.beta - 1.0, 0.0)
+
+    def log_mass(self, nodes: FloatArray) -> FloatArray:
+        beta = _column(self.beta)
+        return beta * np.log(nodes) - nodes - gammaln(beta)
+
+
+@dataclass(frozen=True, eq=False)
+class Log(Payoff):
+    """g(y) = log(1 + y): unbounded, every doubling of data is worth the same.
+
+    Examples
+    --------
+    >>> round(float(Log().value(1.0)), 6)
+    0.693147
+    """
+
+    family: ClassVar[str] = "log"
+
+    def value(self, y: FloatArray) -> FloatArray:
+        return np.log1p(y)
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        return 1.0 / (1.0 + y)
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        return -1.0 / (1.0 + y) ** 2
+
+    def inverse_slope(self, slope: FloatArray) -> FloatArray:
+        return 1.0 / slope - 1.0
+
+    def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
+        return np.log1p(step / (1.0 + y))
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return 1.0, 1.0, 1.0
+
+    @property
+    def floor(self) -> float:
+        return -1.0
+
+    def log_mass(self, nodes: FloatArray) -> FloatArray:
+        return -nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Michaelis(Payoff):
+    """g(y) = y / (y + half): half of the possible payoff is reached at y = half.
+
+    Examples
+    --------
+    >>> float(Michaelis(half=50.0).value(50.0))
+    0.5
+    """
+
+    half: Any
+    family: ClassVar[str] = "michaelis"
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def value(self, y: FloatArray) -> FloatArray:
+        return y / (y + self.half)
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        return self.half / (y + self.half) ** 2
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        return -2.0 * self.half / (y + self.half) ** 3
+
+    def inverse_slope(self, slope: FloatArray) -> FloatArray:
+        return np.sqrt(self.half / slope) - self.half
+
+    def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
+        return self.half * step / ((y + self.half) * (y + step + self.half))
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return 1.0 / self.half, 2.0 / self.half, self.half
+
+    @property
+    def floor(self) -> FloatArray:
+        return -self.half
+
+    def log_mass(self, nodes: FloatArray) -> FloatArray:
+        half = _column(self.half)
+        return np.log(half * nodes) - half * nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(Payoff):
+    """g(y) = 1 - e^(-rate y).
+
+    Examples
+    --------
+    >>> round(float(Exponential(rate=0.5).value(2.0)), 6)
+    0.632121
+    """
+
+    rate: Any
+    family: ClassVar[str] = "exponential"
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def value(self, y: FloatArray) -> FloatArray:
+        return -np.expm1(-self.rate * y)
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        return self.rate * np.exp(-self.rate * y)
+
+    def curvature(self, y: FloatArray) -> FloatArray:
+        return -(self.rate**2) * np.exp(-self.rate * y)
+
+    def inverse_slope(self, slope: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):  # a saturated agent has slope 0, reached at infinity
+            return (np.log(self.rate) - np.log(slope)) / self.rate
+
+    def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
+        return -np.exp(-self.rate * y) * np.expm1(-self.rate * step)
+
+    def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float]:
+        return self.rate, self.rate, np.inf
+
+    @property
+    def floor(self) -> float:
+        return -np.inf
+
+    def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
+        nodes = np.broadcast_to(self.rate, np.shape(lowest))[:, None]
+        return nodes, np.zeros(nodes.shape)
+
+
+FAMILIES: Mapping[str, type[Payoff]] = {family.family: family for family in (PowerLaw, Exponential, Log, Michaelis)}

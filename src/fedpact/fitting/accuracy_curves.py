@@ -1,0 +1,84 @@
+"""The shape of an accuracy curve: g(y) from 0 to 1 as the weighted data y grows, with its derivatives.
+
+    accuracy = floor + (ceiling - floor) g(y),        y = sum_j w_ij s_j
+
+The weights carry the scale of the data, so a family is fitted in its unit form: the rate of the exponential and the
+half of Michaelis are 1, and only the power law has a shape of its own, beta. The logarithm has no ceiling and is not
+offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.federation import Exponential, Michaelis, Payoff, PowerLaw
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+__all__ = ["CURVES", "Curve", "curve_named"]
+
+Derivatives = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A family of curves.
+
+    Attributes
+    ----------
+    payoff
+        The payoff family it becomes in a federation.
+    parameter
+        The name of that family's parameter.
+    has_shape
+        Whether the parameter is fitted; otherwise it is 1.
+    evaluate
+        g, dg/dy and dg/dlog(shape) at y and log(shape).
+    """
+
+    payoff: type[Payoff]
+    parameter: str
+    has_shape: bool
+    lowest: float
+    evaluate: Callable[[FloatArray, FloatArray], Derivatives]
+
+    def made(self, shape: Any) -> Payoff:
+        """The payoff family with its parameter."""
+        return self.payoff(**{self.parameter: shape})
+
+
+def _power_law(y: FloatArray, log_shape: FloatArray) -> Derivatives:
+    beta, log_reach = np.exp(log_shape), np.log1p(y)
+    short = np.exp(-beta * log_reach)
+    return -np.expm1(-beta * log_reach), beta * short / (1.0 + y), beta * log_reach * short
+
+
+def _exponential(y: FloatArray, log_shape: FloatArray) -> Derivatives:
+    short = np.exp(-y)
+    return -np.expm1(-y), short, np.zeros_like(y)
+
+
+def _michaelis(y: FloatArray, log_shape: FloatArray) -> Derivatives:
+    return y / (1.0 + y), (1.0 + y) ** -2, np.zeros_like(y)
+
+
+CURVES: Mapping[str, Curve] = {
+    PowerLaw.family: Curve(payoff=PowerLaw, parameter="beta", has_shape=True, lowest=-1.0, evaluate=_power_law),
+    Exponential.family: Curve(
+        payoff=Exponential, parameter="rate", has_shape=False, lowest=-np.inf, evaluate=_exponential
+    ),
+    Michaelis.family: Curve(payoff=Michaelis, parameter="half", has_shape=False, lowest=-1.0, evaluate=_michaelis),
+}
+
+
+def curve_named(family: str) -> Curve:
+    """The curve of a payoff family."""
+    if family not in CURVES:
+        raise InvalidInput(
+            f"family must be one of {', '.join(CURVES)}, got {family!r:.60}; a curve needs a ceiling to be fitted"
+        )
+    return CURVES[family]

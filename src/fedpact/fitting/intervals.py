@@ -1,0 +1,136 @@
+"""How sure a fit is: the Gaussian around it whose precision is the information of the data plus the prior's.
+
+Intervals and draws are made in coordinates in which the posterior is closest to Gaussian: logarithms of beta, of the
+range between floor and ceiling and of an agent's own weight, and asinh(w_ij / w_ii) for the others, which is linear
+around zero and a logarithm far from it. Where a limit binds (a weight at zero), the estimate rests there while the
+spread is that without the limit: a little wide, never too narrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fedpact.fitting.gauss_newton import Arrow, solve_scaled
+from fedpact.fitting.parameters import Parameters, Setting
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["Spread"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Spread:
+    """The Gaussian around a point.
+
+    Attributes
+    ----------
+    point, setting
+        The estimate and the rules it was found under.
+    gathered
+        The information of the data alone.
+    design
+        How many times larger the covariance of the shared curve is than if the agents' measurements in a run were
+        independent.
+    """
+
+    point: Parameters
+    setting: Setting
+    gathered: Arrow
+    design: float = 1.0
+
+    @cached_property
+    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Covariances of the agents' slots given the shared curve, their gains on it, and its covariance."""
+        local, shared = self.setting.free_local, self.setting.free_shared
+        system = self.gathered.with_prior(*self.setting.precisions()).restricted(local, shared)
+        inverse = _inverse(system.blocks)
+        given: FloatArray = np.where(
+            local[:, :, None] & local[:, None, :], (inverse + inverse.transpose(0, 2, 1)) / 2.0, 0.0
+        )
+        gains = given @ system.border
+        corner = _inverse(system.corner - np.einsum("aps,apt->st", system.border, gains))
+        corner = np.where(shared[:, None] & shared[None, :], (corner + corner.T) / 2.0, 0.0)
+        return given, gains, corner * self.design
+
+    @cached_property
+    def joint(self) -> FloatArray:
+        """(n, p + 3, p + 3): covariance of each agent's slots and the shared curve."""
+        given, gains, corner = self._parts
+        n_agents, n_slots, _ = gains.shape
+        joint = np.empty((n_agents, n_slots + 3, n_slots + 3))
+        joint[:, :n_slots, :n_slots] = given + gains @ corner @ gains.transpose(0, 2, 1)
+        joint[:, :n_slots, n_slots:] = -gains @ corner
+        joint[:, n_slots:, :n_slots] = (-gains @ corner).transpose(0, 2, 1)
+        joint[:, n_slots:, n_slots:] = corner
+        return joint
+
+    @cached_property
+    def curve_covariances(self) -> FloatArray:
+        """(n, 3, 3): of log(beta), floor and ceiling."""
+        own, shared = slice(-6, -3), slice(-3, None)
+        joint = self.joint
+        across = joint[:, own, shared]
+        return joint[:, own, own] + joint[:, shared, shared] + across + across.transpose(0, 2, 1)
+
+    @cached_property
+    def curve_errors(self) -> FloatArray:
+        """(n, 3): standard errors of log(beta), floor and ceiling."""
+        return np.sqrt(np.maximum(np.diagonal(self.curve_covariances, axis1=1, axis2=2), 0.0))
+
+    @cached_property
+    def log_range_errors(self) -> FloatArray:
+        """(n,): standard errors of log(ceiling - floor)."""
+        covariance = self.curve_covariances
+        variance = covariance[:, 1, 1] + covariance[:, 2, 2] - 2.0 * covariance[:, 1, 2]
+        return np.sqrt(np.maximum(variance, 0.0)) / (self.point.curves[:, 2] - self.point.curves[:, 1])
+
+    @cached_property
+    def weight_errors(self) -> FloatArray:
+        """(n, n): standard errors of log(w_ii), and of asinh(w_ij / w_ii) between agents."""
+        n_agents, ratios = self.setting.n_agents, self.point.ratios
+        local = self.joint[:, : 1 + n_agents, : 1 + n_agents]
+        scale = local[:, 0, 0][:, None]
+        own = np.diagonal(local[:, 1:, 1:], axis1=1, axis2=2)
+        variance = (ratios**2 * scale + own + 2.0 * ratios * local[:, 0, 1:]) / (1.0 + ratios**2)
+        np.fill_diagonal(variance, scale[:, 0])
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    def curve_bands(self, agent: int, data: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """An agent's accuracies when it reaches `data`, of its own alone, and their standard errors to first order."""
+        log_shape, floor, ceiling = self.point.curves[agent]
+        value, slope, by_shape = self.setting.curve.evaluate(data, np.full_like(data, log_shape))
+        spans = ceiling - floor
+        curve = np.stack([spans * by_shape, 1.0 - value, value], axis=-1)
+        columns = np.zeros((data.size, self.joint.shape[1]))
+        columns[:, 0] = spans * slope * data
+        columns[:, -6:-3] = columns[:, -3:] = curve
+        variances = np.einsum("kp,pq,kq->k", columns, self.joint[agent], columns)
+        return floor + spans * value, np.sqrt(np.maximum(variances, 0.0))
+
+    def prior_traces(self) -> float:
+        """tr(H^-1 P): how many parameters the prior paid for."""
+        local, shared = self.setting.precisions()
+        n_slots = local.shape[1]
+        variances = np.diagonal(self.joint, axis1=1, axis2=2)
+        return float((variances[:, :n_slots] * local).sum() + np.diag(self._parts[2]) @ shared / self.design)
+
+    def steps(self, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Deviations from the point made of standard normal `noise`, (count, n p + 3): local and shared."""
+        given, gains, corner = self._parts
+        n_agents, n_slots, _ = gains.shape
+        shared = noise[:, -3:] @ _root(corner).T
+        own = noise[:, :-3].reshape(-1, n_agents, n_slots)
+        local = np.einsum("apk,cak->cap", _root(given), own) - np.einsum("aps,cs->cap", gains, shared)
+        return local, shared
+
+
+def _inverse(matrices: FloatArray) -> FloatArray:
+    return solve_scaled(matrices, np.broadcast_to(np.eye(matrices.shape[-1]), matrices.shape))
+
+
+def _root(covariances: FloatArray) -> FloatArray:
+    """A matrix R with R R' = C for each covariance, singular ones included."""
+    values, vectors = np.linalg.eigh(covariances)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])

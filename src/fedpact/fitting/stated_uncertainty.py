@@ -1,0 +1,94 @@
+"""The spread of a fit as a scenario file states it: standard errors and correlations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.fitting.intervals import Spread
+from fedpact.scenario import Uncertainty
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["MOST_INLINE", "stated_uncertainty"]
+
+MOST_INLINE = 64  # numbers whose correlations stand in the file itself
+DRAWS = 400  # that stand for the correlations of more
+SEED = 0
+DIGITS = 6
+ERROR_DIGITS = 4
+
+
+def stated_uncertainty(spread: Spread, rates: FloatArray, *, signs: str, wider: float) -> Uncertainty:
+    """Standard errors and correlations in the coordinates of `fedpact.scenario.uncertainty`.
+
+    Parameters
+    ----------
+    spread
+        The Gaussian around the estimates.
+    rates
+        What a unit of accuracy is worth: one number, or one per agent.
+    signs
+        Whether weights below zero may be drawn.
+    wider
+        By how much standard errors are enlarged, since the noise was estimated too.
+    """
+    point, setting = spread.point, spread.setting
+    n_agents = setting.n_agents
+    n_noise = n_agents * (n_agents + 4) + 3
+    one_shape = bool(setting.shared[0])
+    one_value = bool(setting.shared[1:].all() and rates.ndim == 0) and bool(
+        np.ptp(point.curves[:, 1:], axis=0).max() == 0
+    )
+    n_numbers = (1 if one_shape else n_agents) + (1 if one_value else n_agents) + n_agents**2
+    inline = n_numbers <= MOST_INLINE
+    noise = np.eye(n_noise) if inline else np.random.default_rng(SEED).standard_normal((DRAWS, n_noise))
+    strayed = _coordinates(spread, noise, one_shape=one_shape, one_value=one_value)
+    strayed = strayed if inline else strayed / np.sqrt(DRAWS)
+    errors = np.linalg.norm(strayed, axis=0)
+    factor = (strayed / np.where(errors > 0, errors, 1.0)).T
+    shape_errors, value_errors, weight_errors = np.split(
+        errors * wider, np.cumsum([1 if one_shape else n_agents, 1 if one_value else n_agents])
+    )
+    values = np.broadcast_to(rates, n_agents) * (point.curves[:, 2] - point.curves[:, 1])
+    shapes = np.exp(point.curves[:, 0])
+    own = point.weights.diagonal()
+    sizes = np.hypot(point.weights, own[:, None])
+    np.fill_diagonal(sizes, own)
+    return Uncertainty(
+        parameter=_rounded(shape_errors[0] * shapes[0] if one_shape else shape_errors * shapes),
+        values=_rounded(value_errors[0] * values[0] if one_value else value_errors * values),
+        weights=_rounded(weight_errors.reshape(n_agents, n_agents) * sizes),
+        correlations=_correlations(factor) if inline else None,
+        factor=None if inline else factor.astype(np.float32),
+        signs=signs,
+    )
+
+
+def _coordinates(spread: Spread, noise: FloatArray, *, one_shape: bool, one_value: bool) -> FloatArray:
+    """(count, numbers): how far the numbers stray in their coordinates, to first order, for given noise."""
+    point = spread.point
+    local, shared = spread.steps(noise)
+    n_agents = point.scales.size
+    curves = local[:, :, -3:] + shared[:, None, :]
+    ranges = (curves[:, :, 2] - curves[:, :, 1]) / (point.curves[:, 2] - point.curves[:, 1])
+    scales = local[:, :, :1]
+    weights = (point.ratios * scales + local[:, :, 1 : 1 + n_agents]) / np.hypot(1.0, point.ratios)
+    every = np.arange(n_agents)
+    weights[:, every, every] = scales[:, :, 0]
+    shapes = curves[:, :1, 0] if one_shape else curves[:, :, 0]
+    return np.hstack([shapes, ranges[:, :1] if one_value else ranges, weights.reshape(len(noise), -1)])
+
+
+def _correlations(factor: FloatArray) -> FloatArray:
+    matrix = np.round(np.clip(factor @ factor.T, -1.0, 1.0), DIGITS) + 0.0
+    matrix = (matrix + matrix.T) / 2.0
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def _rounded(errors: FloatArray) -> FloatArray:
+    """Four digits: a person reads them, and no estimate of an error is better than that."""
+    sizes = np.abs(errors)
+    with np.errstate(divide="ignore"):
+        places = np.where(sizes > 0, ERROR_DIGITS - 1 - np.floor(np.log10(sizes)), 0.0)
+    power = 10.0 ** np.clip(places, -300, 300)
+    return np.asarray(np.round(errors * power) / power)

@@ -1,0 +1,247 @@
+"""The next runs worth training: those that settle the deal, not the parameters for their own sake.
+
+What is open about a deal is, for every mechanism and member, whether the member stays and how much it pays. Draws from
+the fit say how these go together with the accuracies of a run that has not been made yet. Taking them as jointly
+Gaussian, a run's accuracies, noise included, leave variance v' of a gain whose variance is v, and the mean will move
+by the difference. The expected doubt about the sign, E[p (1 - p)] with p the probability to leave then, is
+2 T(m / sqrt(v), sqrt((1 - r) / (1 + r))) with r = 1 - v' / v and T Owen's function. Runs are chosen one by one; each
+makes the most of what the ones before it leave open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import owens_t
+
+from fedpact.comparison import Outlook
+from fedpact.comparison.batch_profiles import is_compiled
+from fedpact.comparison.outlook import batch_of, outlook_of
+from fedpact.fitting.accuracy_curves import CURVES
+from fedpact.fitting.candidates import candidates
+from fedpact.fitting.noise import FIRST_GUESS, sampling_variances
+from fedpact.fitting.result import Draws, Fit
+from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
+from fedpact.scenario import FederationDraws
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.errors import InvalidInput
+
+__all__ = ["Suggestion", "suggest"]
+
+DRAWS, FEWER_DRAWS = 400, 150  # with compiled solvers, and without
+SETTLED = 0.01  # open below this: nothing a member would notice
+LEAST_SPREAD = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Suggestion:
+    """A run to make.
+
+    Attributes
+    ----------
+    contributions
+        What everybody should contribute.
+    reason
+        What it settles, in words.
+    settles
+        The part of what was open before any suggestion that this run is expected to settle.
+    """
+
+    contributions: FloatArray
+    reason: str
+    settles: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Open:
+    """What is open: means of gains, deviations of gains and payments over the draws (quantities, draws), labels."""
+
+    means: FloatArray
+    gains: FloatArray
+    payments: FloatArray
+    sizes: FloatArray
+    labels: Sequence[tuple[str, str]]
+
+    @property
+    def first(self) -> FloatArray:
+        return np.asarray((self.gains**2).sum(axis=1))
+
+    def doubts(self, left: FloatArray) -> FloatArray:
+        """Expected 4 p (1 - p) once the variances of the gains have shrunk to `left`, (..., quantities)."""
+        first = self.first
+        known = np.clip(1.0 - left / np.maximum(first, LEAST_SPREAD**2), 0.0, 1.0)
+        ratio = self.means / np.sqrt(np.maximum(first, LEAST_SPREAD**2))
+        return np.asarray(8.0 * owens_t(ratio, np.sqrt((1.0 - known) / (1.0 + known))))
+
+
+def suggest(
+    fit: Fit,
+    count: int,
+    *,
+    costs: Any,
+    caps: Any = None,
+    worth: Any = 1.0,
+    mechanisms: Sequence[Mechanism] | None = None,
+    rng: Any = 0,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Suggestion, ...]:
+    """The `count` runs to train next, in order of use.
+
+    Parameters
+    ----------
+    fit
+        What is known so far.
+    costs, caps, worth
+        Of the federation the deal is about. Without caps, nobody is asked for more than its largest contribution yet.
+    mechanisms
+        Whose deals matter; Externality and Shapley if not given, Externality alone where Shapley would take too long.
+    rng
+        A Generator, an int or None.
+    progress
+        Told what is being done.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InvalidInput(f"count must be a positive whole number of runs, got {count!r:.40}")
+    generator = np.random.default_rng(rng)
+    largest = fit.observations.contributions.max(axis=0)
+    most = np.where(largest > 0, largest, largest.max())
+    federation = fit.federation(costs=costs, caps=np.inf if caps is None else caps, worth=worth)
+    if caps is not None:
+        most = np.where(np.isfinite(federation.caps), federation.caps, most)
+    drawn = fit.draws(DRAWS, generator)
+    rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.names)
+    found = _outlooks(federation, drawn, rates, mechanisms, progress)
+    n_draws = min(len(each.payments) for each in found)
+    what = _open(found, n_draws)
+    if progress is not None:
+        progress("weighing candidates")
+    tried = candidates(most, generator)
+    predicted = _predictions(fit, drawn, tried, n_draws)
+    noise = _noise(fit, predicted)
+    return tuple(_greedy(count, what, tried, _centred(predicted, axis=-1), noise))
+
+
+def _outlooks(
+    federation: Any,
+    drawn: Draws,
+    rates: FloatArray,
+    mechanisms: Sequence[Mechanism] | None,
+    progress: Callable[[str], None] | None,
+) -> list[Outlook]:
+    draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
+    batch = batch_of(federation, draws)
+    if mechanisms is None:
+        proper: list[Mechanism] = [ExternalityMechanism(), ShapleyMechanism()]
+        mechanisms = [each for each in proper if is_compiled(batch, each)] or proper[:1]
+    if not all(is_compiled(batch, each) for each in mechanisms):
+        batch = batch_of(federation, draws, most=FEWER_DRAWS)
+    found = []
+    for mechanism in mechanisms:
+        if progress is not None:
+            progress(f"solving {mechanism.title} on draws")
+        found.append(outlook_of(batch, mechanism))
+    return found
+
+
+def _open(found: Sequence[Outlook], n_draws: int) -> _Open:
+    """What is open, from the draws that every mechanism could be solved on; others count as average."""
+    means, gains, payments, sizes, labels = [], [], [], [], []
+    for outlook in found:
+        gap, paid = (_filled(numbers[:n_draws]) for numbers in (outlook.ir_gaps, outlook.payments))
+        means.append(gap.mean(axis=0))
+        gains.append(_centred(gap.T, axis=-1))
+        payments.append(_centred(paid.T, axis=-1))
+        sizes.append(np.full(gap.shape[1], np.abs(gap).mean() + np.abs(paid).mean() + LEAST_SPREAD))
+        labels += [(outlook.title, agent) for agent in outlook.agents]
+    return _Open(
+        means=np.concatenate(means),
+        gains=np.concatenate(gains),
+        payments=np.concatenate(payments),
+        sizes=np.concatenate(sizes),
+        labels=labels,
+    )
+
+
+def _filled(numbers: FloatArray) -> FloatArray:
+    solved = np.asarray(~np.isnan(numbers).any(axis=1))
+    return np.where(solved[:, None], numbers, numbers[solved].mean(axis=0))
+
+
+def _centred(numbers: FloatArray, *, axis: int) -> FloatArray:
+    """Deviations from the mean whose squares add up to the variance."""
+    return np.asarray((numbers - numbers.mean(axis=axis, keepdims=True)) / np.sqrt(max(numbers.shape[axis] - 1, 1)))
+
+
+def _predictions(fit: Fit, drawn: Draws, tried: FloatArray, n_draws: int) -> FloatArray:
+    """(candidates, n, draws): the accuracies each candidate would have."""
+    curve = CURVES[fit.family]
+    reached = np.einsum("dij,cj->cid", drawn.weights[:n_draws], tried)
+    lowest = max(curve.lowest, -1.0) + 1e-6  # draws of negative weights may leave the domain
+    shape, _, _ = curve.evaluate(np.maximum(reached, lowest), np.log(drawn.beta[:n_draws]).T)
+    floors, values = drawn.floors[:n_draws].T, drawn.values[:n_draws].T
+    return np.asarray(np.clip(floors + values * shape, 0.0, 1.0))
+
+
+def _noise(fit: Fit, predicted: FloatArray) -> FloatArray:
+    """(candidates, n): the variance with which the accuracies would be measured."""
+    sizes = fit.observations.known_test_sizes()
+    typical = None if sizes is None else np.median(sizes, axis=0)
+    variance = sampling_variances(predicted.mean(axis=-1), typical) + fit.training_noise**2
+    return np.asarray(np.maximum(variance, (0.05 * FIRST_GUESS) ** 2))
+
+
+def _greedy(count: int, what: _Open, tried: FloatArray, predicted: FloatArray, noise: FloatArray) -> list[Suggestion]:
+    """One run after another, each with the deviations that those before it leave."""
+    gains, payments = what.gains, what.payments
+    doubts, spreads = what.doubts(what.first), np.sqrt((payments**2).sum(axis=1)) / what.sizes
+    total = float(doubts.sum() + spreads.sum())
+    chosen = []
+    for _ in range(count):
+        seen = predicted / np.sqrt(noise)[:, :, None]
+        inner = np.asarray(np.linalg.inv(seen @ seen.transpose(0, 2, 1) + np.eye(seen.shape[1])), dtype=np.float64)
+        left = [_left(part, seen, inner) for part in (gains, payments)]
+        after_doubts, after_spreads = what.doubts(left[0]), np.sqrt(left[1]) / what.sizes
+        falls = (doubts - after_doubts) + (spreads - after_spreads)
+        best = int(falls.sum(axis=1).argmax())
+        settled = float(falls[best].sum())
+        chosen.append(
+            Suggestion(
+                contributions=frozen(tried[best]),
+                reason=_reason(what, doubts - after_doubts[best], spreads - after_spreads[best], spreads),
+                settles=settled / total if total > SETTLED else 0.0,
+            )
+        )
+        doubts, spreads = after_doubts[best], after_spreads[best]
+        shrink = _shrinkage(seen[best])
+        gains, payments, predicted = gains @ shrink, payments @ shrink, predicted @ shrink
+    return chosen
+
+
+def _left(part: FloatArray, seen: FloatArray, inner: FloatArray) -> FloatArray:
+    """(candidates, quantities): variances after each candidate."""
+    across = np.einsum("qd,cnd->cqn", part, seen)
+    taken = np.einsum("cqn,cnm,cqm->cq", across, inner, across)
+    return np.asarray(np.maximum((part**2).sum(axis=1) - taken, 0.0))
+
+
+def _shrinkage(seen: FloatArray) -> FloatArray:
+    """(draws, draws): takes deviations to those left once `seen`, in units of its noise, has been measured."""
+    _, sizes, directions = np.linalg.svd(seen, full_matrices=False)
+    shorter = 1.0 - 1.0 / np.sqrt(1.0 + sizes**2)
+    return np.asarray(np.eye(seen.shape[1]) - (directions.T * shorter) @ directions)
+
+
+def _reason(what: _Open, doubts: FloatArray, spreads: FloatArray, before: FloatArray) -> str:
+    """What falls most, in words."""
+    if doubts.sum() + spreads.sum() < SETTLED:
+        return "little is left to settle"
+    if doubts.max() >= spreads.max():
+        mechanism, agent = what.labels[int(doubts.argmax())]
+        return f"settles whether {agent} stays under {mechanism}"
+    place = int(spreads.argmax())
+    mechanism, agent = what.labels[place]
+    part = 100.0 * spreads[place] / before[place]
+    return f"narrows {agent}'s payment under {mechanism} by {part:.0f} %"

@@ -1,0 +1,75 @@
+"""A ready Flower app for a scenario, and the private files of its agents beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+
+from fedpact.negotiation import agents_of
+from fedpact.negotiation.processes import save_agent
+from fedpact.scenario import Scenario
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import located, replace_files
+
+__all__ = ["write_app"]
+
+TEMPLATE = {
+    "app/pyproject.toml": "app.toml",
+    "app/deal/__init__.py": "deal/__init__.py",
+    "app/deal/client_app.py": "deal/client_app.py",
+    "app/deal/server_app.py": "deal/server_app.py",
+    "README.md": "README.md",
+}
+PRIVATE = 0o600
+
+
+def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_unit: float = 1.0) -> list[Path]:
+    """Write an app, and private files outside of it, into a new folder; the files that were written.
+
+    The app's folder is all that Flower sends to nodes, so nothing private may be in it.
+    """
+    with located(str(folder)):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InvalidInput("this is not an empty folder; name a new one")
+        _make(folder / "app" / "deal")
+        _make(folder / "agents")
+    values = _values(folder.absolute(), scenario, rounds, samples_per_unit)
+    texts = {folder / path: _filled(name, values) for path, name in TEMPLATE.items()}
+    replace_files({path: text.encode() for path, text in texts.items()})
+    private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
+    for path, agent in zip(private, agents_of(scenario.federation), strict=True):
+        save_agent(agent, path)
+        os.chmod(path, PRIVATE)
+    return [*texts, *private]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"the folder cannot be made: {error.strerror}") from error
+
+
+def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: float) -> dict[str, str]:
+    """What goes in place of @key@; texts are quoted as TOML and JSON both do."""
+    money, federation = scenario.money, scenario.federation
+    return {
+        "heading": scenario.title or "A deal",
+        "title": json.dumps(scenario.title),
+        "record": json.dumps(str(folder / "record")),
+        "agents": json.dumps(str(folder / "agents")),
+        "num_agents": str(federation.n_agents),
+        "names": json.dumps(json.dumps(list(federation.agent_names))),
+        "rounds": str(rounds),
+        "samples_per_unit": repr(float(samples_per_unit)),
+        "currency": json.dumps(money.currency if money else "EUR"),
+        "per_payoff": repr(money.per_payoff if money else 1.0),
+    }
+
+
+def _filled(name: str, values: dict[str, str]) -> str:
+    text = files("fedpact.flower").joinpath("template", name).read_text(encoding="utf-8")
+    return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)

@@ -1,0 +1,300 @@
+"""The message game behind the Externality mechanism (Sharma and Teneketzis 2012; section 3.2 of the paper).
+
+C_j are the agents that j's data matters to, w_ij != 0, j among them, in a fixed cyclic order. Agent i sends, for every
+j that matters to it, a proposal x^i_j in [0, cap_j] and a price pi^i_j >= 0. With k1 and k2 the next two after i in
+C_j the outcome is
+
+    s_j   = mean of x^k_j over k in C_j
+    l_ij  = pi^{k1}_j - pi^{k2}_j
+    tax_i = sum_j [ l_ij s_j + pi^i_j (x^i_j - x^{k1}_j)^2 - pi^{k1}_j (x^{k1}_j - x^{k2}_j)^2 ],    payment = -tax.
+
+Nobody's own price enters what it pays per sample, and all terms cancel round the cycles: taxes sum to zero at every
+profile of messages. In equilibrium everybody proposes the same welfare optimum and the l_ij are the personal prices of
+`ExternalityMechanism`. With fewer than three agents in some C_j an agent would set its own price; the game is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.certificates.certificate import Certificate, Claim
+from fedpact.certificates.certify import PRECISION
+from fedpact.federation import Federation
+from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
+from fedpact.programs.price_taker import Shopper
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
+
+__all__ = ["Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "Settled", "cycle_prices"]
+
+FEWEST = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Messages:
+    """What everybody says: (n, n), the row sends, the column is whose data it is about.
+
+    Entries about data that does not matter to the sender are ignored.
+    """
+
+    proposals: FloatArray
+    prices: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "proposals", frozen(self.proposals))
+        object.__setattr__(self, "prices", frozen(self.prices))
+
+    def replaced(self, agent: int, proposals: ArrayLike, prices: ArrayLike) -> Messages:
+        """The same with other messages of one agent."""
+        said = {"proposals": self.proposals.copy(), "prices": self.prices.copy()}
+        said["proposals"][agent], said["prices"][agent] = np.asarray(proposals), np.asarray(prices)
+        return Messages(**said)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GameOutcome:
+    """What the game makes of messages.
+
+    Attributes
+    ----------
+    contributions
+        s_j, the mean proposal.
+    prices
+        l_ij: what agent i pays per sample of j's, (n, n).
+    payments
+        What each agent receives; they sum to zero.
+    utilities
+        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff.
+    """
+
+    contributions: FloatArray
+    prices: FloatArray
+    payments: FloatArray
+    utilities: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Deviation:
+    """The best one agent could say instead: its messages, and what it would gain."""
+
+    agent: int
+    proposals: FloatArray
+    prices: FloatArray
+    gain: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settled:
+    """What the form alone makes of messages: contributions, personal prices (n, n), and payments that sum to zero."""
+
+    contributions: FloatArray
+    prices: FloatArray
+    payments: FloatArray
+
+
+class GameForm:
+    """The rules of the game: who matters to whom, and the caps. It needs to know no weights, payoffs or costs.
+
+    Parameters
+    ----------
+    matters
+        (n, n): whether the column's data matters to the row.
+    caps, names
+        Of the agents.
+    """
+
+    def __init__(self, matters: np.ndarray, caps: FloatArray, names: Sequence[str]) -> None:
+        self.matters, self.caps, self.names = matters, caps, names
+        self.users = matters.sum(axis=0)
+        if (self.users < FEWEST).any():
+            agent = int(np.argmax(self.users < FEWEST))
+            raise InvalidInput(
+                f"the message game needs three agents who draw on everybody's data, but the data of agent "
+                f'"{names[agent]}" matters to {self.users[agent]} only; ExternalityMechanism().solve and '
+                f"negotiate(..., game=False) make the same deal without the game"
+            )
+        self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
+        for giver in range(matters.shape[0]):
+            cycle = self.cycle(giver)
+            self._next[cycle, giver] = np.roll(cycle, -1)
+
+    def cycle(self, agent: int) -> np.ndarray:
+        """C_j: those an agent's data matters to, in their cyclic order."""
+        return np.flatnonzero(self.matters[:, agent])
+
+    def settle(self, messages: Messages) -> Settled:
+        """The contributions, prices and payments of any messages."""
+        proposals, prices = self.checked(messages)
+        contributions = proposals.sum(axis=0) / self.users
+        column = np.arange(self.users.size)
+        first = self._next
+        second = first[first, column]
+        distance = np.where(self.matters, proposals - proposals[first, column], 0.0) ** 2
+        personal = np.where(self.matters, prices[first, column] - prices[second, column], 0.0)
+        fines = np.where(self.matters, prices * distance, 0.0)
+        refunds = np.where(self.matters, fines[first, column], 0.0)
+        payments = -(personal * contributions + fines - refunds).sum(axis=1)
+        return Settled(contributions=frozen(contributions), prices=frozen(personal), payments=frozen(payments))
+
+    def messages_for(self, contributions: FloatArray, personal: FloatArray) -> Messages:
+        """Messages that settle on given contributions and personal prices, the columns of which sum to zero."""
+        proposals = np.where(self.matters, contributions, 0.0)
+        return Messages(proposals=proposals, prices=cycle_prices(personal, self.matters))
+
+    def checked(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
+        """Proposals and prices, zero where they are about data that does not matter to the sender."""
+        said = []
+        rules = (
+            ("proposals", messages.proposals, self.caps, "between 0 and the cap"),
+            ("prices", messages.prices, np.inf, "at least zero and finite"),
+        )
+        for label, given, most, rule in rules:
+            if given.shape != self.matters.shape:
+                raise InvalidInput(f"{label} must have a row and a column per agent, got shape {given.shape}")
+            numbers = np.where(self.matters, given, 0.0)
+            wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
+            if wrong.any():
+                sender, about = map(int, np.argwhere(wrong)[0])
+                raise InvalidInput(
+                    f"{label}[{sender}, {about}] must be {rule}, got {numbers[sender, about]:g} "
+                    f'(said by "{self.names[sender]}" about the data of "{self.names[about]}")'
+                )
+            said.append(numbers)
+        return said[0], said[1]
+
+
+class MessageGame:
+    """The game form of the Externality mechanism on a federation.
+
+    Raises
+    ------
+    InvalidInput
+        If fewer than three agents draw on somebody's data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> game = MessageGame(federation)
+    >>> game.outcome(game.equilibrium_messages()).contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+
+    def outcome(self, messages: Messages) -> GameOutcome:
+        """The contributions, prices, payments and utilities of any messages."""
+        settled = self.form.settle(messages)
+        contributions, payments = settled.contributions, settled.payments
+        return GameOutcome(
+            contributions=contributions,
+            prices=settled.prices,
+            payments=payments,
+            utilities=frozen(self._payoffs(contributions) - self.federation.costs.value(contributions) + payments),
+        )
+
+    def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
+        """Messages at which everybody proposes a welfare optimum and the prices are its personal prices.
+
+        Without `contributions` the optimum is that of `ExternalityMechanism`.
+        """
+        federation = self.federation
+        if contributions is None:
+            contributions = ExternalityMechanism().solve(federation).contributions
+        profile = federation.checked_contributions(contributions)
+        personal = personal_prices(federation, profile)
+        dense = np.asarray(personal.todense() if federation.is_sparse else personal)
+        return self.form.messages_for(profile, dense)
+
+    def best_deviation(self, agent: int, messages: Messages) -> Deviation:
+        """The largest gain of one agent over all its proposals and prices.
+
+        Its own prices only fine itself, so it is best to say zero. Its proposals then move every s_j in a range, at
+        prices it cannot influence: a concave problem with one marginal payoff (`fedpact.programs.price_taker`). Where
+        there is no cap, proposals go up to a thousand times what is on the table. The gain is infinite for an agent
+        that can get back into the domain of its payoff.
+        """
+        federation, here = self.federation, self.outcome(messages)
+        matters, users = self.form.matters[agent], self.form.users
+        proposals, _ = self.form.checked(messages)
+        others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
+        low = np.where(matters, others, here.contributions)
+        high = np.where(matters, others + ceiling / users, here.contributions)
+        profile = self._shoppers[agent].best(here.prices[agent], low, high)
+        wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
+        silent = np.zeros(federation.n_agents)
+        there = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent])
+        if there > here.utilities[agent]:
+            gain = there - float(here.utilities[agent])
+            return Deviation(agent=agent, proposals=frozen(wanted), prices=frozen(silent), gain=gain)
+        return Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
+
+    def certificate(self, messages: Messages) -> Certificate:
+        """Whether anybody gains by saying something else."""
+        here = self.outcome(messages)
+        payoffs = self._payoffs(here.contributions)
+        felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
+        at_stake = felt + self.federation.costs.value(here.contributions) + np.abs(here.payments)
+        tols = PRECISION * at_stake + 1e-14 * self.federation.values
+        best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
+        gains = np.array([deviation.gain for deviation in best])
+        agent = int(np.argmax(gains / tols))
+        witness = {
+            "agent": self.federation.agent_names[agent],
+            "index": agent,
+            "utility": float(here.utilities[agent]),
+            "gain": float(gains[agent]),
+            "proposals": best[agent].proposals.tolist(),
+            "prices": best[agent].prices.tolist(),
+        }
+        return Certificate.judge(
+            Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one agent", witness
+        )
+
+    def _payoffs(self, contributions: FloatArray) -> FloatArray:
+        federation = self.federation
+        data = federation.data(contributions)
+        inside = data > federation.payoff.floor
+        with np.errstate(all="ignore"):
+            return np.where(inside, federation.values * federation.payoff.value(data), -np.inf)
+
+    def _ceiling(self, here: GameOutcome) -> FloatArray:
+        """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
+        far = 1e3 * (1.0 + float(here.contributions.max()))
+        return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
+
+    @cached_property
+    def _shoppers(self) -> list[Shopper]:
+        federation, weights = self.federation, self.federation.dense_weights()
+        return [
+            Shopper(
+                weights=weights[agent],
+                own=agent,
+                value=float(federation.values[agent]),
+                payoff=federation.payoff.take([agent]),
+                cost=federation.costs.take([agent]),
+            )
+            for agent in range(federation.n_agents)
+        ]
+
+
+def cycle_prices(personal: FloatArray, matters: np.ndarray) -> FloatArray:
+    """The prices pi that give the personal prices l, (n, n): pi of the second next is pi of the next less l.
+
+    Round a cycle the l sum to zero; each cycle is shifted so that its smallest price is zero.
+    """
+    prices = np.zeros_like(personal)
+    for giver in range(personal.shape[0]):
+        cycle = np.flatnonzero(matters[:, giver])
+        steps = np.concatenate([[0.0], -np.cumsum(personal[cycle, giver])[:-1]])
+        steps = np.roll(steps, 1)  # the first of these belongs to the one after the first
+        prices[cycle, giver] = steps - steps.min()
+    return prices

@@ -1,0 +1,320 @@
+"""What an agent gains by misreporting: one at a time says its costs, or its values, are a multiple of the true ones.
+
+The outcome follows from the reports, everybody delivers what was agreed, and the liar is judged by its true payoff and
+its true cost, gain = u_i(lie) - u_i(truth):
+
+* "externality" and "shapley": the mechanism solved on the reports, payments as it computes them from the reports.
+* "message-game": the others send the equilibrium messages of the true game, the liar those it would send if its report
+  were true. By the definition of an equilibrium it cannot gain.
+* "negotiation": price discovery with a lying agent, for the few lies that gain most under "externality". It answers as
+  an agent would for whom the lie is the truth, so it should end where the mechanism does on the reports.
+
+Cost: two solves for every lie, compiled for small federations: a few seconds for five agents and 97 factors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.certificates.certify import PRECISION
+from fedpact.comparison import solve_batch
+from fedpact.federation import Batch, Federation, Linear, Quadratic
+from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices
+from fedpact.negotiation.agent import Agent, agents_of
+from fedpact.negotiation.channels import InProcess
+from fedpact.negotiation.coordinator import coordinate
+from fedpact.negotiation.misreports import GAME, LIES, NEGOTIATION, MisreportStudy, Negotiated
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
+
+__all__ = ["FACTORS", "MisreportStudy", "misreport_study", "misreported"]
+
+FACTORS = frozen(2.0 ** np.linspace(-2.0, 2.0, 97))  # some lies pay only when they are small
+FEWER_FACTORS = frozen(FACTORS[::4])
+SOLVED = ("externality", "shapley")
+
+MOST_QUICK = 8  # agents: with more, an equilibrium of the Shapley mechanism takes a second
+MOST_IN_BATCH = 64  # agents: larger federations are solved one by one
+MOST_IN_GAME = 2000  # agents: messages are a matrix
+MOST_NEGOTIATED = 2  # lies of each kind
+
+Progress = Callable[[int, int], None]
+
+
+def misreported(federation: Federation, agent: int, *, what: str, factor: float) -> Federation:
+    """The federation as it looks when one agent reports its costs or its values multiplied by a factor."""
+    stretch = np.ones(federation.n_agents)
+    stretch[agent] = factor
+    if what == "values":
+        return replace(federation, values=federation.values * stretch)
+    if what != "costs":
+        raise InvalidInput(f"what must be one of {', '.join(LIES)}, got {what!r}")
+    linear, quadratic = federation.costs.linear * stretch, federation.costs.quadratic * stretch
+    return replace(federation, costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear))
+
+
+def misreport_study(
+    federation: Federation,
+    *,
+    agents: Sequence[int | str] | None = None,
+    factors: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> MisreportStudy:
+    """How much each agent gains by lying by a factor, under both mechanisms and in the message game.
+
+    Parameters
+    ----------
+    agents
+        Who lies, one at a time, by number or by name; everybody if not given.
+    factors
+        What true costs or values are multiplied by; positive. If not given, 97 from 1/4 to 4, 25 beyond eight agents.
+    progress
+        Called with how many equilibria are found, and of how many.
+
+    Raises
+    ------
+    NotConverged
+        If no mechanism has an equilibrium when everybody is honest.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> study = misreport_study(hospitals().federation, agents=["Clinic"], factors=[0.5, 1.0, 2.0])
+    >>> best = study.best()["externality"]
+    >>> best.agent, best.what, best.factor, round(best.gain, 4)
+    ('Clinic', 'values', 0.5, 0.0263)
+    >>> study.best()["message-game"].pays
+    False
+    """
+    liars = _chosen(federation, agents)
+    usual = FACTORS if federation.n_agents <= MOST_QUICK else FEWER_FACTORS
+    tried = np.atleast_1d(checked_numbers("factors", usual if factors is None else factors, positive, POSITIVE))
+    if not tried.size:
+        raise InvalidInput("factors must hold at least one number, got none")
+    game, missing = _game_of(federation)
+    count = _Count(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
+    found = [_measured(federation, game, agent, tried, count) for agent in liars]
+    studied = [name for name in (*SOLVED, GAME) if name in found[0]]
+    solved = [name for name in studied if all(np.isfinite(each[name].honest) for each in found)]
+    missing |= {name: "no equilibrium was found when everybody is honest" for name in studied if name not in solved}
+    if not solved:
+        raise NotConverged("no mechanism has an equilibrium when everybody is honest: there is nothing to compare with")
+
+    def by_mechanism(part: str) -> dict[str, FloatArray]:
+        return {name: frozen([getattr(each[name], part) for each in found]) for name in solved}
+
+    study = MisreportStudy(
+        agents=tuple(federation.agent_names[agent] for agent in liars),
+        factors=frozen(tried),
+        utilities=by_mechanism("utilities"),
+        others=by_mechanism("others"),
+        honest=by_mechanism("honest"),
+        rounding=by_mechanism("rounding"),
+        negotiated=(),
+        missing=missing,
+    )
+    return _with_negotiations(federation, liars, study)
+
+
+class _Count:
+    """Progress over several batches."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._before = progress, total, 0
+
+    def __call__(self, done: int) -> None:
+        """So many of the present batch are done."""
+        if self._progress is not None:
+            self._progress(self._before + done, self._total)
+
+    def finish(self, size: int) -> None:
+        """A batch of this size is done."""
+        self(size)
+        self._before += size
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Measured:
+    """One agent under one mechanism: arrays are (lies, factors)."""
+
+    honest: float
+    rounding: float
+    utilities: FloatArray
+    others: FloatArray
+
+
+def _chosen(federation: Federation, agents: Sequence[int | str] | None) -> list[int]:
+    names = federation.agent_names
+    if agents is None:
+        return list(range(len(names)))
+    if isinstance(agents, str) or not len(agents):
+        raise InvalidInput(f"agents must list at least one agent by number or name, got {agents!r}")
+    chosen = []
+    for agent in agents:
+        place = names.index(agent) if agent in names else agent
+        if isinstance(place, str) or not 0 <= place < len(names):
+            raise InvalidInput(f"agents must be numbers from 0 to {len(names) - 1} or names, got {agent!r}")
+        chosen.append(int(place))
+    return chosen
+
+
+def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]]:
+    if federation.n_agents > MOST_IN_GAME:
+        return None, {GAME: f"messages between more than {MOST_IN_GAME} agents are too many to study"}
+    try:
+        return MessageGame(federation), {}
+    except InvalidInput:
+        users = (federation.dense_weights() != 0).sum(axis=0)
+        name, count = federation.agent_names[int(users.argmin())], int(users.min())
+        counted = "one agent" if count == 1 else f"{count} agents"
+        return None, {
+            GAME: f'it needs three agents who draw on everybody\'s data; that of "{name}" matters to {counted}'
+        }
+
+
+def _measured(
+    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray, count: _Count
+) -> dict[str, _Measured]:
+    """One agent's lies under everything that can be studied."""
+    lies = [misreported(federation, agent, what=what, factor=float(factor)) for what in LIES for factor in factors]
+    reports = [federation, *lies]
+    found = {}
+    for name in SOLVED:
+        contributions, payments = _solved(reports, MECHANISMS[name], count)
+        count.finish(len(reports))
+        utilities = _true_utilities(federation, contributions, payments)
+        rounding = _rounding(federation, agent, contributions[0], payments[0])
+        found[name] = _told(utilities, agent, factors, rounding)
+        if name == "externality" and game is not None:
+            found[GAME] = _told(_played(game, agent, reports, contributions), agent, factors, rounding)
+    return found
+
+
+def _solved(reports: Sequence[Federation], mechanism: Mechanism, count: _Count) -> tuple[FloatArray, FloatArray]:
+    """Contributions and payments on every report, (reports, n); NaN where there is no equilibrium."""
+    if reports[0].n_agents <= MOST_IN_BATCH:
+        try:
+            batch = solve_batch(Batch.of(reports), mechanism, progress=count)
+        except NotConverged as error:
+            batch = error.result
+        return batch.contributions, batch.payments
+    found = np.full((2, len(reports), reports[0].n_agents), np.nan)
+    for place, report in enumerate(reports):
+        count(place)
+        try:
+            outcome = mechanism.solve(report)
+        except FedpactError:  # NaN, as in a batch
+            continue
+        found[:, place] = outcome.contributions, outcome.payments
+    return found[0], found[1]
+
+
+def _true_utilities(federation: Federation, contributions: FloatArray, payments: FloatArray) -> FloatArray:
+    """Everybody's, (reports, n). A lie about costs or values changes no domain: what was agreed lies within it."""
+    utilities = np.full(contributions.shape, np.nan)
+    for place in np.flatnonzero(~np.isnan(contributions).any(axis=1)):
+        profile = contributions[place]
+        utilities[place] = federation.payoffs(profile) - federation.costs.value(profile) + payments[place]
+    return utilities
+
+
+def _played(game: MessageGame, agent: int, reports: Sequence[Federation], contributions: FloatArray) -> FloatArray:
+    """Everybody's true utility when one agent sends the equilibrium messages of its report, (reports, n)."""
+    utilities = np.full(contributions.shape, np.nan)
+    if np.isnan(contributions[0]).any():
+        return utilities
+    honest = game.equilibrium_messages(contributions[0])
+    for place, report in enumerate(reports):
+        if np.isnan(contributions[place]).any():
+            continue
+        personal = personal_prices(report, contributions[place])
+        dense = np.asarray(personal.todense() if report.is_sparse else personal)
+        sent = game.form.messages_for(contributions[place], dense)
+        messages = honest.replaced(agent, sent.proposals[agent], sent.prices[agent])
+        utilities[place] = game.outcome(messages).utilities
+    return utilities
+
+
+def _told(utilities: FloatArray, agent: int, factors: FloatArray, rounding: float) -> _Measured:
+    """The liar's utilities and the others' change; the first row of `utilities` is honesty, which factor 1 is too."""
+    own = utilities[:, agent]
+    rest = np.delete(utilities, agent, axis=1).sum(axis=1)
+    shape, truth = (len(LIES), factors.size), factors == 1.0
+    return _Measured(
+        honest=float(own[0]),
+        rounding=rounding,
+        utilities=np.where(truth, own[0], own[1:].reshape(shape)),
+        others=np.where(truth, 0.0, (rest[1:] - rest[0]).reshape(shape)),
+    )
+
+
+def _rounding(federation: Federation, agent: int, contributions: FloatArray, payments: FloatArray) -> float:
+    """What certificates allow for rounding, for one agent."""
+    if np.isnan(contributions).any():
+        return np.nan
+    spent = federation.costs.value(contributions)
+    at_stake = np.abs(federation.payoffs(contributions)) + spent + np.abs(payments)
+    return float(PRECISION * at_stake[agent] + 1e-14 * federation.values[agent])
+
+
+def _with_negotiations(federation: Federation, liars: Sequence[int], study: MisreportStudy) -> MisreportStudy:
+    """The study with the lies that gain most under the Externality mechanism told in negotiations."""
+    if "externality" not in study.gains:
+        return study
+    if federation.n_agents > MOST_IN_GAME:
+        reason = f"negotiations between more than {MOST_IN_GAME} agents take too long here"
+        return replace(study, missing={**study.missing, NEGOTIATION: reason})
+    honest = MECHANISMS["externality"].solve(federation).utilities
+    held, failures = [], []
+    for where in _boldest(study):
+        try:
+            held.append(_negotiated(federation, liars[where[0]], study, where, honest))
+        except NotConverged as error:
+            failures.append(str(error))
+    missing = dict(study.missing)
+    if failures:
+        missing[NEGOTIATION] = f"{len(failures)} of {len(failures) + len(held)} checks, the first with {failures[0]}"
+    return replace(study, negotiated=tuple(held), missing=missing)
+
+
+def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
+    """The agents that gain most by each kind of lie, and their best one: agent, kind and factor by their places."""
+    gains = study.gains["externality"]
+    gains = np.where(np.abs(gains) <= study.rounding["externality"][:, None, None], 0.0, gains)
+    gains = np.where((study.factors == 1.0) | np.isnan(gains), -np.inf, gains)
+    peaks = gains.max(axis=2)
+    return [
+        (int(place), what, int(gains[place, what].argmax()))
+        for what in range(len(LIES))
+        for place in np.argsort(-peaks[:, what], kind="stable")[:MOST_NEGOTIATED]
+        if np.isfinite(peaks[place, what])
+    ]
+
+
+def _negotiated(
+    federation: Federation, agent: int, study: MisreportStudy, where: tuple[int, int, int], honest: FloatArray
+) -> Negotiated:
+    """Price discovery in which one agent answers as if its lie were the truth."""
+    place, what, at = where
+    factor = float(study.factors[at])
+    lying = Agent.of(misreported(federation, agent, what=LIES[what], factor=factor), agent)
+    table = [lying if other.index == agent else other for other in agents_of(federation)]
+    deal = coordinate(InProcess(table))
+    if deal.excluded:
+        raise NotConverged(f"the exclusion of {', '.join(deal.excluded)}: {', '.join(deal.excluded.values())}")
+    contributions = np.array(deal.contributions)
+    utilities = federation.payoffs(contributions) - federation.costs.value(contributions) + deal.payments
+    utility = float(utilities[agent])
+    return Negotiated(
+        agent=study.agents[place],
+        what=LIES[what],
+        factor=factor,
+        utility=utility,
+        gain=utility - float(study.honest["externality"][place]),
+        others=float(np.delete(utilities - honest, agent).sum()),
+        expected=float(study.gains["externality"][where]),
+    )

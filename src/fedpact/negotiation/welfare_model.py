@@ -1,0 +1,208 @@
+"""What a coordinator makes of answers about one profile: a model of welfare, and the profile it would be best at.
+
+The payoffs are the curves of `fedpact.negotiation.payoff_curves`, the costs quadratic. The model's maximiser is found
+by the compiled solver for small programs, and where that does not get there by the interior point; nobody is asked
+anything for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numba
+import numpy as np
+
+from fedpact.negotiation.payoff_curves import FAR_ENOUGH, USELESS, Curves, fitted
+from fedpact.negotiation.validation import Said
+from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import room
+from fedpact.programs.kernels import climb_all
+from fedpact.programs.solver import linearised_gains, maximise_batch
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["Model"]
+
+FARTHER = 64.0
+MOST_STRETCHES = 12
+FEW = 24  # agents: more are solved faster by the interior point alone
+MODERATE = 1e100
+MAXIMAL = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Model:
+    """Welfare around a profile, as the agents at the table have described it.
+
+    Arrays run over the agents at the table; `worth` is (agents, agents), what they have said of the profile itself.
+    """
+
+    at: FloatArray
+    worth: FloatArray
+    payoffs: FloatArray
+    costs: FloatArray
+    marginal_costs: FloatArray
+    cost_curvatures: FloatArray
+    caps: FloatArray
+    curves: Curves = field(repr=False)
+
+    @classmethod
+    def of(cls, histories: Sequence[Sequence[Said]], caps: FloatArray, members: np.ndarray) -> Model:
+        """The model of agents from all each has said, lastly about the same profile; `members` are their places."""
+        answers = [history[-1] for history in histories]
+        return cls(
+            at=answers[0].at[members],
+            worth=np.array([answer.worth[members] for answer in answers]),
+            payoffs=np.array([answer.payoff for answer in answers]),
+            costs=np.array([answer.cost for answer in answers]),
+            marginal_costs=np.array([answer.marginal_cost for answer in answers]),
+            cost_curvatures=np.array([_cost_curvature(*each) for each in zip(histories, members, strict=True)]),
+            caps=caps[members],
+            curves=fitted(histories, members),
+        )
+
+    @property
+    def welfare(self) -> float:
+        """At the profile, as said."""
+        return float(self.payoffs.sum() - self.costs.sum())
+
+    @cached_property
+    def scale(self) -> float:
+        """The size of what is at stake."""
+        return float(np.abs(self.payoffs).sum() + self.costs.sum()) or 1e-3 * float((1.0 / self.curves.decay).sum())
+
+    @cached_property
+    def marginal_welfare(self) -> FloatArray:
+        """What one more sample of each agent's is worth to all, less its cost."""
+        return self.worth.sum(axis=0) - self.marginal_costs
+
+    @cached_property
+    def gap(self) -> float:
+        """How much more welfare there can be at most, of the scale: the linearised gain over what payoffs can buy.
+
+        Payoffs are concave, so whatever the curves are like there is no more, as long as the costs of a better profile
+        are at most twice the payoffs and costs of this one.
+        """
+        upper = np.maximum(np.minimum(self.caps, self._affordable(2.0 * self.scale)), self.at)
+        return float(linearised_gains(self.at, self.marginal_welfare, upper).sum()) / self.scale
+
+    def best(self) -> tuple[FloatArray, float]:
+        """The profile the model is largest at, and how much more it promises there."""
+        box = np.where(np.isfinite(self.caps), self.caps, FARTHER * (1.0 + self.at.max()))
+        for _ in range(MOST_STRETCHES):
+            found = self._maximised(box)
+            stretched = ~np.isfinite(self.caps) & (found >= 0.99 * box)
+            if not stretched.any():
+                break
+            box = np.where(stretched, FARTHER * box, box)
+        return found, self.promised(found)
+
+    def promised(self, profile: FloatArray) -> float:
+        """The model's gain in welfare from the profile it is about to another."""
+        return float(self.gains(profile).sum())
+
+    def gains(self, profile: FloatArray) -> FloatArray:
+        """Every agent's gain, payoff less cost, from the profile the model is about to another."""
+        moved = profile - self.at
+        here, there = self.curves.steps(self.at), self.curves.steps(profile)
+        costs = self.marginal_costs * moved + 0.5 * self.cost_curvatures * moved**2
+        with np.errstate(invalid="ignore"):
+            return self.curves.payoffs(there) - self.curves.payoffs(here) - costs
+
+    def _affordable(self, budget: float) -> FloatArray:
+        """The contributions that cost so much each."""
+        linear = np.maximum(self._linear_costs, 0.0)
+        with np.errstate(divide="ignore"):
+            return 2.0 * budget / (linear + np.sqrt(linear**2 + 2.0 * self.cost_curvatures * budget))
+
+    @property
+    def _linear_costs(self) -> FloatArray:
+        """The marginal costs of the first sample."""
+        return self.marginal_costs - self.cost_curvatures * self.at
+
+    def _maximised(self, box: FloatArray) -> FloatArray:
+        found, gain = self._climbed(box) if self.at.size <= FEW and self._moderate(box) else (self.at, np.inf)
+        if gain <= MAXIMAL:
+            return found
+        try:
+            other, _ = maximise_batch(_Program(self, box))
+        except np.linalg.LinAlgError:  # numbers nobody can mean: what was found stands, however little it promises
+            return found
+        return found if self.promised(found) >= self.promised(other) else other
+
+    def _moderate(self, box: FloatArray) -> bool:
+        """Whether compiled code can square everything without overflow."""
+        curves = self.curves
+        with np.errstate(over="ignore"):
+            steepest = curves.slopes(-curves.offset)
+            bends = curves.bends(-curves.offset) * (np.abs(curves.prices) @ box) ** 2
+        return bool((steepest < MODERATE).all() and (bends < MODERATE).all())
+
+    def _climbed(self, box: FloatArray) -> tuple[FloatArray, float]:
+        """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""
+        curves, wide = self.curves, np.isinf(self.curves.width)
+        finite = np.where(wide, 1.0, curves.width)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            steepness = curves.slopes(-curves.offset)
+            width = np.where(wide, np.inf, curves.width - curves.offset)
+            decay = np.where(wide, curves.decay, curves.decay * finite / np.where(wide, 1.0, width))
+        found, gains = np.zeros((1, self.at.size)), np.zeros(1)
+        with _one_thread():
+            climb_all(
+                np.ascontiguousarray(curves.prices)[None], np.ones((1, self.at.size)), steepness[None], decay[None],
+                width[None], self._linear_costs[None], 0.5 * self.cost_curvatures[None], box[None],
+                np.array([self.scale]),
+                np.ones((1, self.at.size), dtype=bool), np.ones(1), found, gains,
+            )  # fmt: skip
+        return found[0], float(gains[0])
+
+
+def _cost_curvature(history: Sequence[Said], place: int) -> float:
+    """As said; as the marginal costs say, where they have risen at quite another rate since the last other place."""
+    now = history[-1]
+    for before in reversed(history):
+        moved = float(now.at[place] - before.at[place])
+        if not before.outside and abs(moved) > FAR_ENOUGH * float(now.at[place]):
+            risen = max((now.marginal_cost - before.marginal_cost) / moved, 0.0)
+            agrees = risen <= USELESS * now.cost_curvature and now.cost_curvature <= USELESS * risen
+            rounding = 1e-12 * now.marginal_cost / abs(moved)
+            return now.cost_curvature if agrees or abs(risen - now.cost_curvature) <= rounding else risen
+    return now.cost_curvature
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One program is work for one thread; waking others costs more than all of it."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+class _Program:
+    """The model as a program for the interior point."""
+
+    def __init__(self, model: Model, upper: FloatArray) -> None:
+        self.model, self.curves = model, model.curves
+        self.upper, self.scale = upper, model.scale
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        slopes = self.curves.slopes(self.curves.steps(contributions))
+        moved = contributions - self.model.at
+        return self.curves.prices.T @ slopes - self.model.marginal_costs - self.model.cost_curvatures * moved
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        bends = self.curves.bends(self.curves.steps(contributions))
+        hessian = -(self.curves.prices.T * bends) @ self.curves.prices - np.diag(self.model.cost_curvatures)
+        return DenseCurvature.scaled(hessian, left, right)
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        return room(self.curves.prices, self.curves.floor, contributions, direction)
+
+    def start(self) -> FloatArray:
+        share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
+        return self.upper * min(share, 1.0 / (1.0 + self.upper.size))

@@ -1,0 +1,69 @@
+"""Many small programs at once: projected Newton in compiled code, one instance after the other on every core.
+
+Both mechanisms maximise a weighted sum over coalitions X of the members' total payoff, less the costs,
+
+    f(s) = sum_X share_X sum_i values_i g_i(sum_{j in X} w_ij s_j) - sum_j c_j(s_j)       over 0 <= s <= upper:
+
+the social optimum with the grand coalition alone, the Shapley equilibrium with all of them
+(`fedpact.programs.potential`). From a start, agents held at a bound by the sign of their slope stay there and others
+take a Newton step, projected on the box and halved until f rises.
+
+Stopping inequality: the linearised gain is at most 1e-15 of the scale, or falls no further. It comes back in units
+of the scale with the point it belongs to: what is not small enough is for the caller to solve another way. Cost per
+step: n 2^n slopes and n^2 2^n products for the Shapley equilibrium, 1 / 2^n of that for the optimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.programs.kernels import climb_all
+from fedpact.utils.arrays import FloatArray
+
+__all__ = ["maximise_blocks"]
+
+
+def maximise_blocks(
+    federation: Federation,
+    upper: FloatArray,
+    scale: FloatArray,
+    members: FloatArray,
+    shares: FloatArray,
+    *,
+    start: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Maximisers (blocks, n) of federations side by side in one, and the linearised gain each is left with.
+
+    `upper` and `scale` are the box and the size of each program (`fedpact.federation.bounds.block_bounds`); `members`
+    (coalitions, n) and `shares` the coalitions that count and their weights; `start` is where to begin.
+    """
+    blocks = scale.size
+    n_agents = federation.n_agents // blocks
+    shape = federation.payoff.hyperbola()
+    assert shape is not None, "compiled code knows payoffs with hyperbolic slopes only"
+
+    def stacked(numbers: FloatArray | float) -> FloatArray:
+        return np.array(np.broadcast_to(numbers, federation.n_agents)).reshape(blocks, n_agents)
+
+    steepness, decay, width = (stacked(np.asarray(part, dtype=np.float64)) for part in shape)
+    costs = federation.costs
+    contributions, gains = np.array(start).reshape(blocks, n_agents), np.zeros(blocks)
+    climb_all(
+        _diagonal_blocks(federation, blocks), stacked(federation.values), steepness, decay, width,
+        stacked(costs.linear), stacked(costs.quadratic), stacked(upper), scale,
+        np.asarray(members) > 0, np.array(shares, dtype=np.float64), contributions, gains,
+    )  # fmt: skip
+    return contributions, gains
+
+
+def _diagonal_blocks(federation: Federation, blocks: int) -> FloatArray:
+    """The weights of every block, (blocks, n, n)."""
+    n_agents = federation.n_agents // blocks
+    if not federation.is_sparse:
+        return np.array(federation.weights).reshape(1, n_agents, n_agents)
+    entries = federation.weights.tocoo()
+    rows, columns = entries.coords
+    dense = np.zeros((blocks, n_agents, n_agents))
+    dense[rows // n_agents, rows % n_agents, columns % n_agents] = entries.data
+    return dense

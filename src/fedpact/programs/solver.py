@@ -1,0 +1,290 @@
+"""The concave maximiser: a primal-dual interior point, then an active set that finishes to the last digits.
+
+Maximise f(s) over 0 <= s <= upper, f smooth and concave, falling to minus infinity at the edge of its domain.
+In x = s / upper and units of `scale`, the interior point follows
+
+    -f'(x) = z - v,      x z = mu,      (1 - x) v = mu,          mu -> 0,
+
+by Newton steps with a line search on the barrier function. The finish drops the barrier: variables at a
+bound are held there, the others take Newton steps, and a held variable is released when its multiplier has the wrong
+sign. All arrays may carry leading batch axes: one call solves many programs of the same size side by side.
+
+Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
+from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.programs.curvature import Curvature
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import NotConverged
+
+__all__ = ["Program", "Solution", "Status", "linearised_gains", "maximise"]
+
+TOLERANCE = 1e-10
+# The barrier is followed down to this mu (in units of scale): below it rounding rules.
+FIRST_BARRIER = 0.1
+LAST_BARRIER = 1e-16
+ROUGH_BARRIER = 1e-9
+ENOUGH = 10.0  # a barrier problem counts as solved at this multiple of mu
+DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
+FRACTION_TO_BOUNDARY = 0.995
+FRACTION_TO_DOMAIN = 0.9
+STEEP, TURNED = 0.9, 0.9  # a step is good while slope / slope at the start lies between -TURNED and STEEP
+MOST_ITERATIONS = 300
+PATIENCE, PATIENCE_AT_LAST = 60, 4  # iterations without a lower mu before the finish takes over
+MOST_TRIALS = 60
+MOST_FINISHING_STEPS = 60
+
+
+class Program(Protocol):
+    """A concave program over a box; arrays are (..., n_agents)."""
+
+    @property
+    def upper(self) -> FloatArray:
+        """Finite upper bounds; the lower bounds are zero."""
+
+    @property
+    def scale(self) -> FloatArray | float:
+        """The size of the objective, (...), for tolerances."""
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """f'(s)."""
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        """-left f''(s) right, with coordinates scaled from both sides."""
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        """The largest step along `direction` that stays in the domain, (...)."""
+
+    def start(self) -> FloatArray:
+        """A point inside the box and the domain."""
+
+
+class Status(Enum):
+    """How a maximisation ended; the value is the message."""
+
+    CONVERGED = "the linearised gain is within tolerance"
+    STALLED = "the linearised gain stayed above tolerance"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """A maximiser with its multipliers.
+
+    Attributes
+    ----------
+    contributions
+        The point reached.
+    lower_multipliers, upper_multipliers
+        Of s >= 0 and of s <= upper: non-negative, zero away from the bound.
+    kkt_residual
+        The linearised gain in units of scale: a bound on the relative distance from the maximum.
+    iterations
+        Newton steps taken, interior point and finish together.
+    """
+
+    contributions: FloatArray
+    lower_multipliers: FloatArray
+    upper_multipliers: FloatArray
+    kkt_residual: float
+    iterations: int
+    status: Status
+
+
+def maximise(program: Program, *, tol: float = TOLERANCE, rough: Program | None = None) -> Solution:
+    """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`.
+
+    With `rough`, a cheaper program with nearly the same maximiser and the same box, the barrier is followed there and
+    only the finish uses `program` itself.
+    """
+    if rough is None:
+        points, iterations = maximise_batch(program)
+    else:
+        near, before = maximise_batch(rough, last_barrier=ROUGH_BARRIER)
+        points, iterations = finish_batch(program, near)
+        iterations += before
+    return conclude(program, points, iterations, tol=tol)
+
+
+def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = TOLERANCE) -> Solution:
+    """Multipliers and residual of a point, or `NotConverged`."""
+    gradient = program.gradient(contributions)
+    gains = linearised_gains(contributions, gradient, program.upper)
+    residual = float(np.sum(gains) / max(float(np.max(program.scale)), np.finfo(float).tiny))
+    solution = Solution(
+        contributions=frozen(contributions),
+        lower_multipliers=frozen(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
+        upper_multipliers=frozen(np.where(contributions >= program.upper, np.maximum(gradient, 0.0), 0.0)),
+        kkt_residual=residual,
+        iterations=iterations,
+        status=Status.CONVERGED if residual <= tol else Status.STALLED,
+    )
+    if solution.status is Status.STALLED:
+        raise NotConverged(
+            f"the maximiser stopped at a linearised gain of {residual:.1e} of the payoff scale, above {tol:.0e}",
+            result=solution,
+        )
+    return solution
+
+
+def linearised_gains(contributions: FloatArray, gradient: FloatArray, upper: FloatArray) -> FloatArray:
+    """max over 0 <= t_j <= upper_j of gradient_j (t_j - s_j), per coordinate; never negative."""
+    return np.maximum(gradient * (upper - contributions), -gradient * contributions)
+
+
+def finish_batch(program: Program, contributions: FloatArray) -> tuple[FloatArray, int]:
+    """Maximisers from points close to them: only the finishing steps."""
+    scaled = _Scaled(program)
+    x = np.where(program.upper > 0, contributions / np.where(program.upper > 0, program.upper, 1.0), 0.5)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        x, steps = _finish(scaled, x, held_low=x <= 0.0, held_high=x >= 1.0)
+    return np.clip(x, 0.0, 1.0) * program.upper, steps
+
+
+def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> tuple[FloatArray, int]:
+    """Maximisers of all programs of a batch, (..., n), and the number of Newton steps."""
+    scaled = _Scaled(program)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # trial points may overflow; they are rejected
+        x, z, v, steps = _follow_barrier(scaled, last_barrier)
+        x, more = _finish(scaled, x, held_low=x < z, held_high=(1.0 - x) < v)
+    return np.clip(x, 0.0, 1.0) * program.upper, steps + more
+
+
+class _Scaled:
+    """The program as the minimisation of -f in x = s / upper, in units of scale."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.upper = program.upper
+        scale = np.maximum(np.asarray(program.scale, dtype=np.float64), np.finfo(float).tiny)
+        self.factor = self.upper / scale[..., None]
+
+    def start(self) -> FloatArray:
+        box = np.where(self.upper > 0, self.upper, 1.0)
+        return np.where(self.upper > 0, self.program.start() / box, 0.5)
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        return -self.factor * self.program.gradient(self.upper * x)
+
+    def curvature(self, x: FloatArray) -> Curvature:
+        return self.program.curvature(self.upper * x, self.factor, self.upper)
+
+    def room(self, x: FloatArray, direction: FloatArray) -> FloatArray:
+        return self.program.room(self.upper * x, self.upper * direction)
+
+
+def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
+    """The largest t up to 1 / FRACTION with x + t step >= 0, (...)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(step < 0, -x / step, np.inf)
+    return ratio.min(axis=-1)
+
+
+def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    x = problem.start()
+    mu = np.full(x.shape[:-1], FIRST_BARRIER)
+    z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
+    gradient = problem.gradient(x)
+    lowered_at = 0
+    for iteration in range(MOST_ITERATIONS):
+        lower = _lowered(mu, _barrier_error(gradient, x, z, v, mu), last)
+        lowered_at = iteration if (lower < mu).any() else lowered_at
+        mu = lower
+        done = (mu <= last) & (_barrier_error(gradient, x, z, v, mu) <= ENOUGH * last)
+        if done.all() or iteration - lowered_at > (PATIENCE_AT_LAST if (mu <= last).all() else PATIENCE):
+            break
+        target = mu[..., None]
+        push = gradient - target / x + target / (1.0 - x)
+        dx = problem.curvature(x).solve(z / x + v / (1.0 - x), -push)
+        dz = target / x - z - z / x * dx
+        dv = target / (1.0 - x) - v + v / (1.0 - x) * dx
+        x_before = x
+        x, gradient = _search(problem, x, dx, push, target)
+        share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
+        z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
+        v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
+        if (x == x_before).all():
+            break
+    return x, z, v, iteration + 1
+
+
+def _barrier_error(gradient: FloatArray, x: FloatArray, z: FloatArray, v: FloatArray, mu: FloatArray) -> FloatArray:
+    target = mu[..., None]
+    parts = (np.abs(gradient - z + v), np.abs(x * z - target), np.abs((1.0 - x) * v - target))
+    return np.maximum.reduce(parts).max(axis=-1)
+
+
+def _lowered(mu: FloatArray, error: FloatArray, last: float) -> FloatArray:
+    """The next barrier parameter of every instance that has solved its present one well enough."""
+    lower = np.maximum(np.minimum(0.2 * mu, mu**1.5), last)
+    return np.where(error <= ENOUGH * mu, lower, mu)
+
+
+def _search(
+    problem: _Scaled, x: FloatArray, dx: FloatArray, push: FloatArray, target: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Move along dx to where the slope of the barrier function has clearly fallen but hardly changed its sign.
+
+    Newton steps on these payoffs err both ways: too short where the curvature falls along the step, far too long where
+    the payoff is saturated. So the step is doubled while the slope stays steep, and bisected when it has turned.
+    """
+    slope_here = (push * dx).sum(axis=-1)
+    longest = np.minimum(
+        FRACTION_TO_BOUNDARY * np.minimum(_longest(x, dx), _longest(1.0 - x, -dx)),
+        FRACTION_TO_DOMAIN * problem.room(x, dx),
+    )
+    low, high = np.zeros_like(longest), longest
+    length = np.minimum(1.0, longest)
+    for _ in range(MOST_TRIALS):
+        tried = x + length[..., None] * dx
+        gradient = problem.gradient(tried)
+        slope = ((gradient - target / tried + target / (1.0 - tried)) * dx).sum(axis=-1)
+        ratio = slope / np.where(slope_here < 0, slope_here, -1.0)  # 1 at the start, 0 at the minimum, below it past
+        long = ~(ratio >= -TURNED)
+        short = (ratio > STEEP) & (length < longest)
+        if not (long | short).any():
+            break
+        low, high = np.where(short, length, low), np.where(long, length, high)
+        further = np.where(high < longest, 0.5 * (low + high), np.minimum(2.0 * length, longest))
+        nearer = np.where(low > 0, 0.5 * (low + high), 0.25 * length)
+        length = np.where(short, further, np.where(long, nearer, length))
+    unusable = np.asarray(long | ~np.isfinite(gradient).all(axis=-1))
+    stuck = unusable[..., None]
+    return np.where(stuck, x, tried), np.where(stuck, problem.gradient(x), gradient) if stuck.any() else gradient
+
+
+def _gap(gradient: FloatArray, x: FloatArray) -> FloatArray:
+    """The linearised gain in scaled variables, infinite where the gradient is not finite."""
+    gap = np.maximum(gradient * x, -gradient * (1.0 - x)).sum(axis=-1)
+    return np.where(np.isfinite(gap), gap, np.inf)
+
+
+def _finish(
+    problem: _Scaled, x: FloatArray, *, held_low: NDArray[np.bool_], held_high: NDArray[np.bool_]
+) -> tuple[FloatArray, int]:
+    """Newton steps on the variables away from their bounds, until the projected gradient no longer falls."""
+    best, best_gap = x, _gap(problem.gradient(x), x)
+    snapped = np.where(held_low, 0.0, np.where(held_high, 1.0, x))
+    fits = problem.room(np.zeros_like(x), snapped) > 1.0
+    x = np.where(fits[..., None], snapped, x)
+    for step in range(MOST_FINISHING_STEPS):
+        gradient = problem.gradient(x)
+        gap = _gap(gradient, x)
+        better = gap < 0.5 * best_gap
+        best = np.where((gap < best_gap)[..., None], x, best)
+        best_gap = np.minimum(gap, best_gap)
+        if step > 3 and not better.any():
+            break
+        held = ((x <= 0.0) & (gradient >= 0.0)) | ((x >= 1.0) & (gradient <= 0.0))
+        dx = problem.curvature(x).solve_free(held, -gradient)
+        length = np.minimum(1.0, FRACTION_TO_DOMAIN * problem.room(x, dx))
+        x = np.clip(x + length[..., None] * dx, 0.0, 1.0)
+    return best, step + 1

@@ -1,0 +1,319 @@
+"""Pictures of sweeps: curves over one parameter, heat maps over two.
+
+In heat maps red is below zero and blue above, with the numbers' change of sign drawn as a line, so that no reader
+depends on the colours. Where some agent contributes nothing or its cap, the picture is hatched lightly; where some
+coalition leaves the domain of the payoffs, it is dotted; where a number is undefined or infinite, it is grey, and
+crossed where there is no equilibrium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedpact.comparison.sweep_metrics import unit_of
+from fedpact.mechanisms import MECHANISMS
+from fedpact.report.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
+from fedpact.report.plots.scales import Scale, scale_of
+from fedpact.utils.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from fedpact.comparison import Sweep
+
+__all__ = ["heat_map", "mark_regions", "plot_sweep", "region_legend", "signed_limits"]
+
+BELOW_TO_ABOVE = ("#a50f15", "#de2d26", "#fc9272", "#f7f7f7", "#9ecae1", "#4292c6", "#08519c")
+GREY = "#d9d9d9"
+HATCHING = "#00000060"
+BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
+LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
+DASHES = ("-", "--", "-.", ":")
+MOST_AGENTS = 8
+MOST_ROWS = 8  # of panels in a picture
+MOST_MARKED = 25  # points of a curve
+LONGEST_NAME, LONGEST_LABEL = 24, 34
+PANEL = 2.5  # inches
+CURVE = (3.1, 2.3)
+LETTERS = 16  # in an inch of a legend
+FAR = 0.5  # of the largest number: colours then begin at the smallest instead of zero
+NOTHING = 1e-9  # of the largest number of a map
+ROUNDING = 1e-12  # where there is no larger number, units of payoff
+FEWEST_CROSSED = 5  # values of both parameters, to draw a line between the signs
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Map:
+    """One panel: a number for each point of the grid."""
+
+    mechanism: str
+    metric: str
+    head: str
+    values: FloatArray
+
+
+def plot_sweep(sweep: Sweep, *, figure: Any = None) -> Any:
+    """Every metric of a sweep under every mechanism, as far as a picture holds them."""
+    return _curves(sweep, figure) if len(sweep.shape) == 1 else _maps(sweep, figure)
+
+
+def _metrics(sweep: Sweep) -> list[str]:
+    return list(next(iter(sweep.metrics.values())))
+
+
+# Curves
+
+
+def _curves(sweep: Sweep, figure: Any) -> Any:
+    metrics, mechanisms = _metrics(sweep)[:MOST_ROWS], list(sweep.metrics)
+    figure = figure or new_figure(1.2 + CURVE[0] * len(mechanisms), 0.6 + CURVE[1] * len(metrics))
+    panels = figure.subplots(len(metrics), len(mechanisms), squeeze=False, sharex=True, sharey="row")
+    scale = scale_of(sweep.axes[0].points)
+    for row, metric in enumerate(metrics):
+        for column, mechanism in enumerate(mechanisms):
+            panel = panels[row, column]
+            _draw_curves(panel, scale, _series(sweep, mechanism, metric))
+            _shade_unsolved(panel, scale, sweep.solved[mechanism])
+            _dress(panel)
+            if row == 0:
+                panel.set_title(MECHANISMS[mechanism].title, loc="left")
+            if column == 0:
+                panel.set_ylabel(_with_unit(metric))
+            if row == len(metrics) - 1:
+                panel.set_xlabel(_short(sweep.axes[0].label, LONGEST_LABEL))
+    scale.dress(panels[0, 0].xaxis)
+    figure.align_ylabels(panels[:, 0])
+    _name_curves(figure, panels)
+    _tell_left_out(figure, len(_metrics(sweep)), "metrics")
+    return figure
+
+
+def _draw_curves(panel: Any, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
+    numbers = np.concatenate([values for _, values in series])
+    finite = numbers[np.isfinite(numbers)]
+    if np.abs(finite).max(initial=0.0) <= ROUNDING:
+        panel.set_ylim(-1.0, 1.0)
+    elif finite.min() < 0 < finite.max():
+        panel.axhline(0.0, color=FAINT, linewidth=0.8)
+    for place, (label, values) in enumerate(series):
+        rising = values[scale.order]
+        panel.plot(
+            scale.places,
+            np.where(np.isfinite(rising), rising, np.nan),
+            label=label,
+            color=LINES[place % len(LINES)],
+            linestyle=DASHES[place % len(DASHES)],
+            marker="o" if rising.size <= MOST_MARKED else None,
+            markersize=3,
+        )
+
+
+def _shade_unsolved(panel: Any, scale: Scale, solved: np.ndarray) -> None:
+    """A grey band where there is no equilibrium."""
+    for start, stop in _runs(~solved[scale.order]):
+        panel.axvspan(scale.edges[start], scale.edges[stop], facecolor=GREY, edgecolor="none", zorder=0)
+    panel.set_xlim(scale.edges[0], scale.edges[-1])
+
+
+def _runs(flags: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Where flags are set: from which on, and before which they end."""
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    return ((int(start), int(stop)) for start, stop in changes.reshape(-1, 2))
+
+
+def _name_curves(figure: Any, panels: np.ndarray) -> None:
+    from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
+
+    fullest = max(panels.flat, key=lambda panel: len(panel.get_legend_handles_labels()[0]))
+    handles, labels = fullest.get_legend_handles_labels()
+    if len(handles) == 1:
+        handles, labels = [], []
+    if any(panel.patches for panel in panels.flat):
+        handles, labels = [*handles, Patch(facecolor=GREY)], [*labels, "no equilibrium"]
+    _legend(figure, handles, labels)
+
+
+def _dress(panel: Any) -> None:
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    panel.grid(color="#e6e6e6", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+# Maps
+
+
+def _maps(sweep: Sweep, figure: Any) -> Any:
+    rows = [row for metric in _metrics(sweep) for row in _rows(sweep, metric)]
+    shown = rows[:MOST_ROWS]
+    width = max(len(row) for row in shown)
+    figure = figure or new_figure(1.5 + PANEL * width, 0.7 + (PANEL + 0.15) * len(shown))
+    panels = figure.subplots(len(shown), width, squeeze=False)
+    for line, row in enumerate(shown):
+        metric = row[0].metric
+        limits = signed_limits([each.values for other in rows for each in other if each.metric == metric])
+        for column, each in enumerate(row):
+            panel = panels[line, column]
+            drawn = heat_map(panel, sweep, each.values, limits)
+            mark_regions(panel, sweep, each.mechanism)
+            panel.set_title(each.head, loc="left", fontsize=9)
+            _name_axes(panel, sweep, left=column == 0, below=line == len(shown) - 1 or column >= len(shown[line + 1]))
+        for panel in panels[line, len(row) :]:
+            panel.set_axis_off()
+        figure.colorbar(drawn, ax=list(panels[line]), label=_with_unit(metric), shrink=0.9, pad=0.02)
+    region_legend(figure, sweep)
+    _tell_left_out(figure, len(rows), "rows of maps")
+    return figure
+
+
+def _rows(sweep: Sweep, metric: str) -> list[list[_Map]]:
+    """The panels of a metric: the mechanisms side by side, or below each other if there are agents side by side."""
+    found = [
+        [
+            _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [MECHANISMS[name].title, label])), values=v)
+            for label, v in _series(sweep, name, metric)
+        ]
+        for name in sweep.metrics
+    ]
+    return found if sweep.is_per_agent(metric) else [[row[0] for row in found]]
+
+
+def _name_axes(panel: Any, sweep: Sweep, *, left: bool, below: bool) -> None:
+    first, second = sweep.axes
+    if left:
+        panel.set_ylabel(_short(first.label, LONGEST_LABEL))
+    if below:
+        panel.set_xlabel(_short(second.label, LONGEST_LABEL))
+
+
+def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
+    """The range of colours: even around zero where there are negative numbers, else from zero if it is not far."""
+    numbers = np.concatenate([values[np.isfinite(values)].ravel() for values in maps])
+    low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+    if not max(-low, high) > ROUNDING:
+        return 0.0, 1.0
+    if low < -NOTHING * high:
+        size = max(-low, high)
+        return -size, size
+    return (low if low > FAR * high else 0.0), high
+
+
+def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
+    """One map: the first axis upwards, the second to the right."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional dependency
+
+    first, second = (scale_of(axis.points) for axis in sweep.axes)
+    rising = values[np.ix_(first.order, second.order)]
+    low, high = limits
+    colours = BELOW_TO_ABOVE if low < 0 else BELOW_TO_ABOVE[3:]
+    chart = LinearSegmentedColormap.from_list("signed", colours).with_extremes(bad=GREY)
+    shown = np.ma.masked_invalid(rising)
+    drawn = panel.pcolormesh(second.edges, first.edges, shown, cmap=chart, vmin=low, vmax=high, rasterized=True)
+    finite = np.where(np.isfinite(rising), rising, np.nan)
+    least = NOTHING * max(-low, high)
+    if low < 0 and min(rising.shape) >= FEWEST_CROSSED and (finite < -least).any() and (finite > least).any():
+        clear = np.where(np.abs(finite) <= least, 0.0, finite)  # no lines around rounding
+        panel.contour(second.places, first.places, clear, levels=[0.0], colors=INK, linewidths=1.0)
+    second.dress(panel.xaxis)
+    first.dress(panel.yaxis)
+    return drawn
+
+
+def mark_regions(panel: Any, sweep: Sweep, mechanism: str) -> None:
+    """Hatch where somebody contributes nothing or its cap, dots where a coalition leaves the domain."""
+    first, second = (scale_of(axis.points) for axis in sweep.axes)
+    for _, hatch, flags in _regions(sweep, mechanism):
+        if not flags.any():
+            continue
+        # Every cell's flag at its own corners: the border of the region is that of its cells.
+        region = flags[np.ix_(first.order, second.order)].astype(float).repeat(2, axis=0).repeat(2, axis=1)
+        where = (second.doubled(), first.doubled(), region)
+        laid = panel.contourf(*where, levels=[0.5, 1.5], colors="none", hatches=[hatch])
+        laid.set_edgecolor(HATCHING)
+        laid.set_linewidth(0.0)
+        if not flags.all():
+            panel.contour(*where, levels=[0.5], colors=FAINT, linewidths=0.6)
+
+
+def _regions(sweep: Sweep, mechanism: str) -> list[tuple[str, str, np.ndarray]]:
+    """What is marked, how, and where."""
+    solved = sweep.solved[mechanism]
+    boundary = solved & sweep.on_boundary[mechanism].any(axis=-1)
+    return [
+        ("somebody contributes nothing or its cap", BOUNDARY, boundary),
+        ("a coalition leaves the domain", OUTSIDE, solved & ~sweep.in_domain[mechanism]),
+        ("no equilibrium", UNSOLVED, ~solved),
+    ]
+
+
+def region_legend(figure: Any, sweep: Sweep) -> None:
+    """What hatching, dots and grey mean, below the panels."""
+    from matplotlib.patches import Patch  # noqa: PLC0415 - optional dependency
+
+    marks = [region for mechanism in sweep.metrics for region in _regions(sweep, mechanism)]
+    seen = {label: hatch for label, hatch, flags in marks if flags.any()}
+    handles = []
+    for label, hatch, _ in marks[: len(marks) // len(sweep.metrics)]:
+        if label in seen:
+            face = GREY if hatch == UNSOLVED else "none"
+            handles.append(Patch(facecolor=face, edgecolor=FAINT, linewidth=0.6, hatch=hatch, label=label))
+    if _has_undefined(sweep):
+        handles.append(Patch(facecolor=GREY, label="undefined or infinite"))
+    _legend(figure, handles, [str(handle.get_label()) for handle in handles])
+
+
+def _has_undefined(sweep: Sweep) -> bool:
+    """Whether some number is missing although there is an equilibrium."""
+    return any(
+        not np.isfinite(values[sweep.solved[mechanism]]).all()
+        for mechanism, metrics in sweep.metrics.items()
+        for values in metrics.values()
+    )
+
+
+# Both
+
+
+def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
+    """The curves or maps of one metric: one per agent while they can be told apart, else the range over agents."""
+    values = sweep.metrics[mechanism][metric]
+    if not sweep.is_per_agent(metric):
+        return [("", values)]
+    if len(sweep.agents) <= MOST_AGENTS:
+        return [(_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
+    with np.errstate(invalid="ignore"):
+        mean = values.mean(axis=-1)
+    low, high = values.min(axis=-1), values.max(axis=-1)
+    return [("lowest of all agents", low), ("mean of all agents", mean), ("highest of all agents", high)]
+
+
+def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Below the panels, in as many columns as fit."""
+    if handles:
+        widest = (max(len(label) for label in labels) + 6) / LETTERS
+        columns = max(1, min(len(labels), int(figure.get_size_inches()[0] / widest)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def _tell_left_out(figure: Any, count: int, what: str) -> None:
+    if count > MOST_ROWS:
+        figure.suptitle(f"The first {MOST_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
+
+
+def _with_unit(metric: str) -> str:
+    return f"{metric}\n({unit_of(metric)})"
+
+
+def _name(name: str) -> str:
+    """An agent's name; legends leave out what begins with _."""
+    short = _short(name, LONGEST_NAME)
+    return f" {short}" if short.startswith("_") else short
+
+
+def _short(text: str, longest: int) -> str:
+    """A text on one line, with its middle left out if it is long; dollar signs are no mathematics."""
+    line = " ".join(text.split())
+    short = line if len(line) <= longest else f"{line[: longest // 2]}…{line[1 - longest // 2 :]}"
+    return short.replace("$", r"\$")

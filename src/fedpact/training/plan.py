@@ -1,0 +1,192 @@
+"""Everything needed to repeat a run: the scenario, the deal, the images and how to train, as plain data and back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.report.records import jsonable
+from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
+from fedpact.training.agreements import Agreement
+from fedpact.training.data import Images, mnist
+from fedpact.training.experiment import Experiment
+from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
+from fedpact.training.partitions import Dirichlet, Even, Partition
+from fedpact.training.run import Progress, Run, check_trainable, train_under
+from fedpact.training.settings import Training
+from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
+
+__all__ = ["Plan", "plan_of", "versions"]
+
+PARTITIONS: Mapping[str, type[Partition]] = {"even": Even, "dirichlet": Dirichlet}
+NOISES: Mapping[str, type[Noise]] = {"labels": LabelNoise, "pixels": PixelNoise, "private": PrivateUpdates}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """A run that can be trained any number of times.
+
+    Attributes
+    ----------
+    scenario, agreement
+        Who, and what was agreed.
+    data
+        Where MNIST comes from: "embedded", "openml" or "huggingface".
+    samples, test_share, partition, noise, training, seed
+        As `Experiment` takes them; samples and strengths of noise have one number per agent.
+    floors, ceilings
+        As `train_under` takes them, one number per agent.
+    """
+
+    scenario: Scenario
+    agreement: Agreement
+    data: str
+    samples: FloatArray
+    test_share: float
+    partition: Partition
+    noise: Sequence[Noise]
+    training: Training
+    seed: int
+    floors: FloatArray
+    ceilings: FloatArray
+
+    @cached_property
+    def images(self) -> Images:
+        """What is dealt to the agents."""
+        return mnist(self.data)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The images dealt to the agents."""
+        return Experiment(
+            self.images,
+            n_agents=self.scenario.federation.n_agents,
+            samples=self.samples,
+            test_share=self.test_share,
+            partition=self.partition,
+            noise=list(self.noise),
+            training=self.training,
+            seed=self.seed,
+            names=self.scenario.federation.agent_names,
+        )
+
+    def check(self) -> None:
+        """Raise `InvalidInput` if there is something that cannot be trained, without training anything."""
+        check_trainable(self.agreement, self.scenario.federation, self.experiment)
+
+    def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
+        """Train as planned."""
+        return train_under(
+            self.agreement,
+            self.scenario.federation,
+            self.experiment,
+            floors=self.floors,
+            ceilings=self.ceilings,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The plan as plain data, which `plan_of` reads."""
+        names = self.scenario.federation.agent_names
+        partition = {name: kind for name, kind in PARTITIONS.items() if isinstance(self.partition, kind)}
+        kinds = {kind: name for name, kind in NOISES.items()}
+        plain: dict[str, Any] = jsonable(
+            {
+                "scenario": scenario_to_dict(_plain(self.scenario)),
+                "deal": {
+                    "mechanism": self.agreement.mechanism,
+                    "agents": names,
+                    "contributions": self.agreement.contributions,
+                    "payments": self.agreement.payments,
+                    "members": [name for name, inside in zip(names, self.agreement.members, strict=True) if inside],
+                },
+                "experiment": {
+                    "data": self.data,
+                    "samples": np.asarray(self.samples).astype(np.int64),
+                    "test_share": self.test_share,
+                    "partition": {"kind": next(iter(partition))} | asdict(self.partition),  # type: ignore[call-overload]
+                    "noise": {kinds[type(noise)]: noise.per_agent(names) for noise in self.noise},
+                    "training": asdict(self.training),
+                    "seed": self.seed,
+                },
+                "floors": self.floors,
+                "ceilings": self.ceilings,
+                "fingerprint": self.experiment.fingerprint,
+            }
+        )
+        return plain
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan:
+    """The plan that `Plan.record` wrote down.
+
+    Raises
+    ------
+    InvalidInput
+        If the record is not one of those.
+    """
+    try:
+        scenario = parse_scenario(record["scenario"], where="scenario", folder=Path())
+        deal, experiment = record["deal"], record["experiment"]
+        partition = dict(experiment["partition"])
+        kind = PARTITIONS[partition.pop("kind")]
+        names = scenario.federation.agent_names
+        return Plan(
+            scenario=scenario,
+            agreement=Agreement(
+                mechanism=str(deal["mechanism"]),
+                contributions=scenario.federation.checked_contributions(deal["contributions"]),
+                payments=frozen(deal["payments"]),
+                members=np.array([name in deal["members"] for name in names]),
+            ),
+            data=experiment["data"],
+            samples=np.array(experiment["samples"]),
+            test_share=experiment["test_share"],
+            partition=kind(**partition),
+            noise=[NOISES[name](**_strengths(given)) for name, given in experiment["noise"].items()],
+            training=Training(**experiment["training"]),
+            seed=experiment["seed"],
+            floors=frozen(record["floors"]),
+            ceilings=frozen(record["ceilings"]),
+        )
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(
+            f"these are not the settings of a run: {type(error).__name__} {shown(str(error))}"
+        ) from error
+
+
+def versions() -> dict[str, str]:
+    """What a run depends on beside its plan."""
+    return {
+        "fedpact": version("fedpact"),
+        "python": sys.version.split()[0],
+        "jax": version("jax"),
+        "numpy": version("numpy"),
+    }
+
+
+def _plain(scenario: Scenario) -> Scenario:
+    """The scenario with dense weights and without its uncertainty, so that it needs no files beside it."""
+    federation = scenario.federation
+    if federation.is_sparse:
+        federation = replace(federation, weights=federation.dense_weights())
+    return replace(scenario, federation=federation, uncertainty=None)
+
+
+def _strengths(given: Mapping[str, Sequence[float | str]]) -> dict[str, list[float]]:
+    return {
+        name: [math.inf if entry == "inf" else float(entry) for entry in entries] for name, entries in given.items()
+    }

@@ -1,0 +1,327 @@
+"""Training under a deal: what was promised beside what came of it.
+
+Everybody in the deal contributes what it agreed to, in whole samples, and one model is trained; beside it a model for
+every agent alone, on the samples it would use alone. In place of the curve a_i(s) that the deal was made with, an agent
+gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy on its own test set. With floor 0 and
+ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
+realised payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
+as agreed: money does not depend on the accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.deals import Outcome
+from fedpact.federation import Federation
+from fedpact.negotiation import Deal
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.training.agreements import Agreement, agreement_of, check_held, whole_samples
+from fedpact.training.checks import IntArray, frozen_counts
+from fedpact.training.experiment import Experiment, Histories
+from fedpact.training.models import Models
+from fedpact.training.settings import whole_number
+from fedpact.utils.arrays import FloatArray, checked_numbers, frozen
+from fedpact.utils.errors import InvalidInput
+
+__all__ = ["Progress", "Run", "check_trainable", "checked_range", "train_under"]
+
+NEGLIGIBLE = 1e-9  # of an agent's value: a smaller loss keeps nobody from federating
+DOUBTFUL = 2.0  # standard errors
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """What came of training under a deal. Amounts are in units of payoff.
+
+    Attributes
+    ----------
+    federation, agreement
+        Who, and what was agreed.
+    together
+        Samples, accuracies and losses by round: the common model's for the members of the deal, for others those of
+        their own.
+    alone
+        The same of the models everybody trains alone; an agent without samples has an untrained model.
+    test_sizes
+        Images each agent was tested on.
+    floors, ceilings
+        Accuracies at which the payoff counts as 0 and as the agent's value.
+    fingerprint
+        Of the experiment.
+    """
+
+    federation: Federation
+    agreement: Agreement
+    together: Histories
+    alone: Histories
+    test_sizes: IntArray
+    floors: FloatArray
+    ceilings: FloatArray
+    fingerprint: str
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents' names."""
+        return self.federation.agent_names
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were trained."""
+        return len(self.together.accuracies)
+
+    @property
+    def contributions(self) -> FloatArray:
+        """What was agreed."""
+        return self.agreement.contributions
+
+    @property
+    def payments(self) -> FloatArray:
+        """As agreed; positive ones are received."""
+        return self.agreement.payments
+
+    @property
+    def samples(self) -> IntArray:
+        """Samples used."""
+        return frozen_counts(self.together.contributions[-1])
+
+    @property
+    def accuracies(self) -> FloatArray:
+        """After the last round."""
+        return frozen(self.together.accuracies[-1])
+
+    @property
+    def standalone_samples(self) -> IntArray:
+        """Samples used alone."""
+        return frozen_counts(self.alone.contributions[-1])
+
+    @property
+    def standalone_accuracies(self) -> FloatArray:
+        """Alone, after the last round."""
+        return frozen(self.alone.accuracies[-1])
+
+    @cached_property
+    def payoffs(self) -> FloatArray:
+        """Predicted, a_i(s): among the members of the deal, alone for the others."""
+        predicted = self.federation.isolated().payoffs(self.contributions)
+        places = np.flatnonzero(self.agreement.members)
+        if places.size:
+            predicted[places] = self.federation.take(places).payoffs(self.contributions[places])
+        return frozen(predicted)
+
+    @cached_property
+    def realised_payoffs(self) -> FloatArray:
+        """What the measured accuracies are worth."""
+        return self._worth(self.accuracies)
+
+    @cached_property
+    def costs(self) -> FloatArray:
+        """Predicted, of the contributions agreed."""
+        return frozen(self.federation.costs.value(self.contributions))
+
+    @cached_property
+    def realised_costs(self) -> FloatArray:
+        """Of the samples used."""
+        return frozen(self.federation.costs.value(self.samples.astype(np.float64)))
+
+    @cached_property
+    def utilities(self) -> FloatArray:
+        """Predicted: payoffs less costs plus payments."""
+        return frozen(self.payoffs - self.costs + self.payments)
+
+    @cached_property
+    def realised_utilities(self) -> FloatArray:
+        """The same with realised payoffs and costs, and payments as agreed."""
+        return frozen(self.realised_payoffs - self.realised_costs + self.payments)
+
+    @cached_property
+    def standalone(self) -> FloatArray:
+        """Predicted: the best each agent could do alone."""
+        return frozen(standalone_optimum(self.federation)[1])
+
+    @cached_property
+    def realised_standalone(self) -> FloatArray:
+        """What came of training alone."""
+        spent = self.federation.costs.value(self.standalone_samples.astype(np.float64))
+        return frozen(self._worth(self.standalone_accuracies) - spent)
+
+    @property
+    def ir_gaps(self) -> FloatArray:
+        """Predicted gain over training alone."""
+        return frozen(self.utilities - self.standalone)
+
+    @property
+    def realised_ir_gaps(self) -> FloatArray:
+        """Realised gain over training alone."""
+        return frozen(self.realised_utilities - self.realised_standalone)
+
+    @property
+    def leavers(self) -> tuple[str, ...]:
+        """Members who would leave by the prediction."""
+        return self._leaving(self.ir_gaps)
+
+    @property
+    def realised_leavers(self) -> tuple[str, ...]:
+        """Members who would have done better alone."""
+        return self._leaving(self.realised_ir_gaps)
+
+    @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Of the realised gains, as far as they come from the size of the test sets.
+
+        Both models answer the same test images, which makes the error of the difference smaller as a rule; that
+        another seed gives other models makes it larger.
+        """
+        variances = np.zeros(len(self.agents))
+        for accuracies in (self.accuracies, self.standalone_accuracies):
+            share = (accuracies * self.test_sizes + 1.0) / (self.test_sizes + 2.0)  # not 0 where all answers are right
+            variances += share * (1.0 - share) / self.test_sizes
+        return frozen(self.federation.values * np.sqrt(variances) / (self.ceilings - self.floors))
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Members whose realised gain is within two standard errors of zero: larger test sets might say otherwise."""
+        unclear = np.abs(self.realised_ir_gaps) < DOUBTFUL * self.standard_errors
+        return self._names(unclear & self.agreement.members)
+
+    @property
+    def welfare(self) -> float:
+        """Predicted: all payoffs less all costs."""
+        return float(self.payoffs.sum() - self.costs.sum())
+
+    @property
+    def realised_welfare(self) -> float:
+        """The same with realised payoffs and costs."""
+        return float(self.realised_payoffs.sum() - self.realised_costs.sum())
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Learning curves as a picture, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots.learning import plot_run  # noqa: PLC0415 - optional dependency
+
+        return plot_run(self, figure=figure)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.agents)} agents, {self.rounds} rounds, mean accuracy {self.accuracies.mean():.3f}"
+        return f"<Run under {self.agreement.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
+
+    def _worth(self, accuracies: FloatArray) -> FloatArray:
+        return frozen(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
+
+    def _leaving(self, gaps: FloatArray) -> tuple[str, ...]:
+        return self._names((gaps < -NEGLIGIBLE * self.federation.values) & self.agreement.members)
+
+    def _names(self, chosen: np.ndarray) -> tuple[str, ...]:
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(chosen))
+
+
+def train_under(
+    deal: Outcome | Deal | Agreement,
+    federation: Federation,
+    experiment: Experiment,
+    *,
+    rounds: int | None = None,
+    floors: ArrayLike = 0.0,
+    ceilings: ArrayLike = 1.0,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+) -> Run:
+    """Train the common model of a deal, and everybody's own.
+
+    Parameters
+    ----------
+    deal
+        A solved outcome or a negotiated deal. Agents of the federation who are not in it train alone.
+    federation
+        Costs, values and the payoffs that were predicted.
+    experiment
+        The agents' images and how to train; as many agents as the federation has, in the same order.
+    rounds
+        The experiment's if not given.
+    floors, ceilings
+        Accuracies that are worth nothing and the agent's value; a number or one per agent.
+    progress
+        Called with what is trained next.
+    checkpoint
+        A folder that keeps finished models, so that an interrupted call goes on where it was.
+    """
+    _check_agents(federation, experiment)
+    lengths = experiment.training.rounds if rounds is None else whole_number("rounds", rounds, least=1)
+    low, high = checked_range(floors, ceilings, federation)
+    agreement = agreement_of(deal, federation)
+    used, own = check_trainable(agreement, federation, experiment)
+    models = Models(experiment, lengths, checkpoint)
+    inside = np.where(agreement.members, used, 0)
+    wanted = [(inside, "everybody together")] if agreement.members.any() else []
+    singles = np.diag(np.where(agreement.members, 0, used)), np.diag(own)
+    loners = np.flatnonzero(~agreement.members)
+    wanted += [(singles[0][agent], f"{federation.agent_names[agent]} on its own") for agent in loners]
+    wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.agent_names)]
+    models.train(wanted, progress)
+    shared = [inside if member else singles[0][agent] for agent, member in enumerate(agreement.members)]
+    return Run(
+        federation=federation,
+        agreement=agreement,
+        together=models.histories(shared),
+        alone=models.histories(list(singles[1])),
+        test_sizes=frozen_counts(experiment.samples - experiment.available),
+        floors=low,
+        ceilings=high,
+        fingerprint=experiment.fingerprint,
+    )
+
+
+def check_trainable(agreement: Agreement, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
+    """The samples everybody uses in the deal and alone, if they are there and somebody contributes any."""
+    used = whole_samples(agreement.contributions)
+    own = whole_samples(standalone_optimum(federation)[0])
+    check_held(used, own, experiment)
+    if not used[agreement.members if agreement.members.any() else slice(None)].any():
+        raise InvalidInput(
+            "nobody contributes a whole sample under this deal: there is no data and no model to train; "
+            "lower costs or another mechanism give one"
+        )
+    return used, own
+
+
+def checked_range(floors: ArrayLike, ceilings: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
+    """One floor and one ceiling per agent, the former below the latter."""
+    checked = []
+    for label, given in (("floors", floors), ("ceilings", ceilings)):
+        numbers = checked_numbers(
+            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.agent_names
+        )
+        checked.append(frozen(np.broadcast_to(numbers, federation.n_agents)))
+    for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
+        raise InvalidInput(
+            f"floors[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
+            f'(agent "{federation.agent_names[agent]}")'
+        )
+    return checked[0], checked[1]
+
+
+def _check_agents(federation: Federation, experiment: Experiment) -> None:
+    there = experiment.agent_names
+    if experiment.n_agents != federation.n_agents:
+        raise InvalidInput(
+            f"experiment must have as many agents as the federation: {federation.n_agents} there, "
+            f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
+        )
+    if there != federation.agent_names and there != _numbered(len(there)):
+        raise InvalidInput(
+            f"experiment must have the federation's agents in their order ({', '.join(federation.agent_names)}), "
+            f"got {', '.join(there)}; say names=federation.names"
+        )
+
+
+def _numbered(count: int) -> Sequence[str]:
+    """The names of agents nobody named."""
+    return tuple(f"agent {agent}" for agent in range(count))

@@ -1,0 +1,233 @@
+"""The folder of a run: what was asked, every round, what came of it, and a picture.
+
+| file            | holds                                                                              |
+|-----------------|------------------------------------------------------------------------------------|
+| `settings.json` | scenario, deal, experiment, fingerprint, versions and the command: enough to repeat |
+| `rounds.csv`    | round, agent, samples, accuracy, loss                                              |
+| `alone.csv`     | the same of the models agents train alone                                          |
+| `result.json`   | predicted and realised, per agent                                                  |
+| `learning.png`  | the learning curves, where matplotlib is installed                                 |
+
+Settings are there from the start; finished models lie in a hidden folder until the other files are written, all at
+once.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.report.records import jsonable
+from fedpact.training.checks import frozen_counts
+from fedpact.training.experiment import Histories
+from fedpact.training.plan import Plan, plan_of, versions
+from fedpact.training.run import Progress, Run
+from fedpact.utils.arrays import frozen
+from fedpact.utils.checkpoint import remove_pieces
+from fedpact.utils.errors import InvalidInput, MissingExtra
+from fedpact.utils.files import DECODERS, located, read_text, replace_files
+
+__all__ = ["RunFolder", "run_record"]
+
+SETTINGS, RESULT, ROUNDS, ALONE, PICTURE = "settings.json", "result.json", "rounds.csv", "alone.csv", "learning.png"
+KEPT = ".models"
+DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
+HEADS = ["round", "agent", "samples", "accuracy", "loss"]
+COMPARED = ("scenario", "deal", "experiment", "floors", "ceilings", "fingerprint")
+RESOLUTION = 200
+
+PER_AGENT = (
+    "contributions",
+    "samples",
+    "accuracies",
+    "payoffs",
+    "realised_payoffs",
+    "costs",
+    "realised_costs",
+    "payments",
+    "utilities",
+    "realised_utilities",
+    "standalone_samples",
+    "standalone_accuracies",
+    "standalone",
+    "realised_standalone",
+    "ir_gaps",
+    "realised_ir_gaps",
+    "standard_errors",
+    "test_sizes",
+    "floors",
+    "ceilings",
+)
+OVERALL = ("leavers", "realised_leavers", "doubtful", "welfare", "realised_welfare", "rounds", "fingerprint")
+
+
+def run_record(run: Run) -> dict[str, Any]:
+    """What came of a run, as plain data."""
+    members = [name for name, inside in zip(run.agents, run.agreement.members, strict=True) if inside]
+    record = {"mechanism": run.agreement.mechanism, "agents": run.agents, "members": members}
+    plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*PER_AGENT, *OVERALL)})
+    return plain
+
+
+class RunFolder:
+    """A folder that holds one run, or is to hold it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is complete."""
+        return (self.path / RESULT).is_file()
+
+    @property
+    def files(self) -> list[str]:
+        """What a finished run left, in the order it is told."""
+        return [name for name in (SETTINGS, ROUNDS, ALONE, RESULT, PICTURE) if (self.path / name).is_file()]
+
+    @property
+    def kept(self) -> int:
+        """How many finished models lie there until the run is complete."""
+        return len(list((self.path / KEPT).glob("*.npz")))
+
+    def check(self, *, resume: bool) -> None:
+        """Raise `InvalidInput` if a run cannot be put there."""
+        with located(str(self.path)):
+            if self.path.exists() and not self.path.is_dir():
+                raise InvalidInput("this is a file; name a folder")
+            if not self.path.absolute().parent.is_dir():
+                raise InvalidInput("there is no such folder to put it in; make it first")
+            held = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
+            held = [name for name in held if not DRAFT.fullmatch(name)]
+            if SETTINGS in held:
+                if not resume:
+                    raise InvalidInput("there is a run already; --resume goes on with it, -o names another folder")
+            elif held:
+                raise InvalidInput(f"the folder must be empty, it holds {held[0]!r}; -o names another")
+
+    def begin(self, plan: Plan, origin: Mapping[str, Any]) -> None:
+        """Write the settings; those that are there must be of the same plan."""
+        settings = {**plan.record(), **origin, "versions": versions()}
+        if (self.path / SETTINGS).is_file():
+            self._check_same(settings)
+        if self.finished:
+            return
+        try:
+            self.path.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(f"{self.path}: the folder cannot be made: {error.strerror}") from error
+        self._write({SETTINGS: _json(settings)})
+
+    def train(self, plan: Plan, *, progress: Progress | None = None) -> Run:
+        """Train what is not there yet, and write what came of it."""
+        if self.finished:
+            return self.load(plan)
+        run = plan.run(progress=progress, checkpoint=self.path / KEPT)
+        contents = {
+            ROUNDS: _rows(run, run.together),
+            ALONE: _rows(run, run.alone),
+            **_picture(run),
+            RESULT: _json(run_record(run)),  # the last to take its place: the run is finished
+        }
+        self._write(contents)
+        remove_pieces(self.path / KEPT)
+        return run
+
+    def settings(self) -> dict[str, Any]:
+        """What was asked."""
+        path = self.path / SETTINGS
+        with located(str(path)):
+            record = DECODERS[".json"](read_text(path))
+            if not isinstance(record, dict):
+                raise InvalidInput("these are not the settings of a run: they must be one JSON object")
+        return record
+
+    def plan(self) -> Plan:
+        """The plan to repeat the run by."""
+        with located(str(self.path / SETTINGS)):
+            return plan_of(self.settings())
+
+    def load(self, plan: Plan) -> Run:
+        """The finished run, without training."""
+        names, shape = plan.scenario.federation.agent_names, (plan.training.rounds, len(plan.samples))
+        histories = []
+        for name in (ROUNDS, ALONE):
+            with located(str(self.path / name)):
+                histories.append(_history(read_text(self.path / name), names, shape))
+        experiment = plan.experiment
+        return Run(
+            federation=plan.scenario.federation,
+            agreement=plan.agreement,
+            together=histories[0],
+            alone=histories[1],
+            test_sizes=frozen_counts(experiment.samples - experiment.available),
+            floors=plan.floors,
+            ceilings=plan.ceilings,
+            fingerprint=experiment.fingerprint,
+        )
+
+    def _check_same(self, settings: Mapping[str, Any]) -> None:
+        there = self.settings()
+        other = [key for key in COMPARED if there.get(key) != settings[key]]
+        if not other:
+            return
+        if "experiment" in other and isinstance(there.get("experiment"), dict):
+            mine, own = settings["experiment"], there["experiment"]
+            other[other.index("experiment")] = ", ".join(key for key in mine if own.get(key) != mine[key])
+        if len(other) > 1:
+            other = [key for key in other if key != "fingerprint"]  # it follows from the others
+        began = there.get("command")
+        words = f"; it began with: {began}" if isinstance(began, str) else ""
+        raise InvalidInput(f"{self.path} holds another run, with other {', '.join(other)}{words}")
+
+    def _write(self, contents: Mapping[str, bytes]) -> None:
+        with located(str(self.path)):
+            replace_files({self.path / name: content for name, content in contents.items()})
+
+
+def _json(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _picture(run: Run) -> dict[str, bytes]:
+    content = BytesIO()
+    try:
+        run.plot().savefig(content, format="png", dpi=RESOLUTION)
+    except MissingExtra:
+        return {}
+    return {PICTURE: content.getvalue()}
+
+
+def _rows(run: Run, history: Histories) -> bytes:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADS)
+    for number in range(run.rounds):
+        for agent, name in enumerate(run.agents):
+            numbers = [
+                array[number, agent].item() for array in (history.contributions, history.accuracies, history.loss)
+            ]
+            writer.writerow([number + 1, name, *numbers])
+    return text.getvalue().encode()
+
+
+def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histories:
+    """What `_rows` wrote."""
+    heads, *rows = csv.reader(StringIO(text, newline=""))
+    expected = [[str(number + 1), name] for number in range(shape[0]) for name in names]
+    if heads != HEADS or [row[:2] for row in rows] != expected:
+        raise InvalidInput(
+            f"the table must have a row per round and agent ({shape[0]} x {shape[1]}), as it was written"
+        )
+    try:
+        samples, accuracies, loss = np.array([row[2:] for row in rows], dtype=np.float64).T.reshape(3, *shape)
+    except ValueError as error:
+        raise InvalidInput("samples, accuracy and loss must be numbers, as they were written") from error
+    return Histories(contributions=frozen_counts(samples), accuracies=frozen(accuracies), loss=frozen(loss))

@@ -1,0 +1,173 @@
+"""Bytes in and out of files, and texts into plain data.
+
+Files are written whole or not at all. Every failure is an `InvalidInput` that leaves out the file's name; callers add
+it with `located`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import reprlib
+import tomllib
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from fedpact.utils.errors import InvalidInput
+
+__all__ = [
+    "DECODERS",
+    "for_suffix",
+    "located",
+    "read_bytes",
+    "read_text",
+    "replace_files",
+    "replace_text",
+    "shown",
+]
+
+T = TypeVar("T")
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of any `InvalidInput` raised inside."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+class _Short(reprlib.Repr):
+    """A one-line repr that stays short whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print integers of more than 4300 digits.
+        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
+
+
+shown = _Short().repr
+
+
+def for_suffix(path: Path, formats: Mapping[str, T]) -> T:
+    """The entry for the kind of file that `path` is."""
+    suffix = path.suffix.lower()
+    if suffix not in formats:
+        raise InvalidInput(f"the file's name must end in {' or '.join(formats)}, got {shown(path.name)}")
+    return formats[suffix]
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise InvalidInput("there is no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise InvalidInput("this is a folder; name a file in it") from error
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the file cannot be read: {_reason(error)}") from error
+
+
+def read_text(path: Path) -> str:
+    """All of a UTF-8 file, without the byte order mark that some editors write."""
+    content = read_bytes(path)
+    try:
+        decoded = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(
+            f"the file must be UTF-8 text, but byte 0x{content[error.start]:02x} on line {line} is not; "
+            f"save it with UTF-8 encoding"
+        ) from error
+    if not decoded.strip():
+        raise InvalidInput("the file is empty")
+    return decoded
+
+
+def replace_files(contents: Mapping[Path, bytes]) -> None:
+    """Write all of the files or, on failure, leave all of them as they were.
+
+    Everything is on disk under temporary names before the first file takes its place, so what can fail fails before.
+    """
+    drafts = {path.with_name(f".{uuid.uuid4().hex}.tmp"): path for path in contents}
+    try:
+        for draft, path in drafts.items():
+            if path.is_dir():
+                raise InvalidInput("this is a folder; name a file in it")
+            with draft.open("xb") as file:
+                file.write(contents[path])
+                file.flush()
+                os.fsync(file.fileno())
+        for draft, path in drafts.items():
+            os.replace(draft, path)
+    except InvalidInput:
+        raise
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the file cannot be written: {_reason(error)}") from error
+    finally:
+        for draft in drafts:
+            with suppress(OSError, ValueError):
+                draft.unlink()
+
+
+def replace_text(path: Path, content: str) -> None:
+    """Write one UTF-8 file whole, or leave what was there; errors name the file."""
+    with located(str(path)):
+        if not path.name:
+            raise InvalidInput("this is a folder; name a file in it")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+        replace_files({path: content.encode()})
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _from_toml(content: str) -> Any:
+    try:
+        return tomllib.loads(content)
+    except RecursionError as error:
+        raise InvalidInput("the file nests its lists or tables too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, or an integer beyond Python's limit of digits
+        raise InvalidInput(f"the file is not valid TOML: {error}") from error
+
+
+def _from_json(content: str) -> Any:
+    try:
+        return json.loads(content, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise InvalidInput("the file nests its lists or objects too deeply") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"the file is not valid JSON: {error.msg}: line {error.lineno}, column {error.colno}"
+        ) from error
+    except InvalidInput:
+        raise
+    except ValueError as error:  # an integer beyond Python's limit of digits
+        raise InvalidInput(f"the file is not valid JSON: {error}") from error
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique: dict[str, Any] = {}
+    for key, given in pairs:
+        if key in unique:
+            raise InvalidInput(f"key {shown(key)} appears twice in one object; keep one of them")
+        unique[key] = given
+    return unique
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise InvalidInput(f'JSON has no {constant}; an unlimited cap is written "inf", and every other number is finite')
+
+
+DECODERS: Mapping[str, Callable[[str], Any]] = {".toml": _from_toml, ".json": _from_json}

@@ -1,0 +1,93 @@
+"""Lines of JSON: written strictly, read with clear errors.
+
+JSON has no infinity and no NaN; they are written "inf", "-inf" and "nan". What JSON cannot hold at all is written as
+the name of its type, which no check of an answer lets pass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import shown
+
+__all__ = ["decoded", "encoded", "numbered_lines", "whole_lines"]
+
+DEEPEST = 8  # levels of what is not plain JSON already: exchanges have five
+LONGEST = 1024  # bits of an integer: more than any float is worth
+
+
+def encoded(entry: Mapping[str, Any]) -> str:
+    """Strict JSON on one line."""
+    try:
+        return json.dumps(entry, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(_plain(entry, DEEPEST), allow_nan=False)
+
+
+def _plain(value: Any, levels: int) -> Any:
+    """Made of what JSON has, down to so many levels."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping) and levels:
+        return {str(key): _plain(entry, levels - 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple) and levels:
+        return [_plain(entry, levels - 1) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if isinstance(value, int) and value.bit_length() > LONGEST:
+        return shown(value)
+    return value if value is None or isinstance(value, str | bool | int | float) else f"<{type(value).__name__}>"
+
+
+def whole_lines(content: bytes) -> int:
+    """The bytes up to the last whole line. Lines are JSON objects: no part of one is JSON."""
+    end = content.rfind(b"\n") + 1
+    try:
+        json.loads(content[end:])
+    except (ValueError, RecursionError):
+        return end
+    return len(content)
+
+
+def numbered_lines(path: Path, length: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of the first `length` bytes, numbered from 1, without those that are blank."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                length -= len(line)
+                if length < 0:
+                    return
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise InvalidInput(f"{path}: the file cannot be read: {error.strerror}") from error
+
+
+def decoded(line: bytes) -> dict[str, Any]:
+    """The JSON object on one line."""
+    try:
+        entry = json.loads(line, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise InvalidInput("must not nest lists or objects so deeply") from error
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"must be valid JSON: {error.msg}, column {error.colno}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput("must be UTF-8 text") from error
+    except InvalidInput:
+        raise
+    except ValueError as error:  # an integer beyond Python's limit of digits
+        raise InvalidInput(f"must be valid JSON: {error}") from error
+    if not isinstance(entry, dict):
+        raise InvalidInput(f"must be a JSON object, got {shown(entry)}")
+    return entry
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise InvalidInput(f'JSON has no {constant}; transcripts spell it "inf", "-inf" or "nan"')

@@ -1,0 +1,164 @@
+"""Mechanisms side by side, and what is recommended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.comparison.comparison import CLOSE
+from fedpact.scenario.examples import example
+
+
+def figure_5() -> fp.Federation:
+    weights = np.ones((4, 4))
+    weights[1:, 0], weights[0, 1:] = -0.3, 0.0
+    return fp.Federation(weights, costs=[0.1, 0.3, 0.3, 0.3], caps=3.0, payoff=fp.PowerLaw(beta=0.5))
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A mechanism that never converges."""
+
+    name: str
+    title: str = "Failing"
+    claims: tuple[fp.Claim, ...] = ()
+
+    def solve(self, federation: fp.Federation) -> fp.Outcome:
+        raise fp.NotConverged("it went round in circles")
+
+
+@pytest.fixture(scope="module")
+def hospitals() -> fp.Comparison:
+    return fp.compare(example("hospitals").federation)
+
+
+def test_all_mechanisms_in_order(hospitals: fp.Comparison) -> None:
+    assert [outcome.mechanism for outcome in hospitals] == ["externality", "shapley", "voluntary", "standalone"]
+    assert list(hospitals.mechanisms) == ["externality", "shapley", "voluntary", "standalone"]
+    assert hospitals.unsolved == {}
+    assert hospitals.title("shapley") == "Shapley"
+    assert hospitals["voluntary"].mechanism == "voluntary"
+
+
+def test_unknown_outcome_is_named(hospitals: fp.Comparison) -> None:
+    with pytest.raises(fp.InvalidInput, match="no outcome of 'vcg' here; there are externality, shapley"):
+        hospitals["vcg"]
+
+
+def test_best_welfare_is_the_social_optimum(hospitals: fp.Comparison) -> None:
+    optimum = fp.social_optimum(hospitals.federation).welfare
+    assert hospitals.best_welfare == pytest.approx(optimum, rel=1e-9)
+    baselines = fp.compare(hospitals.federation, [fp.Voluntary()])
+    assert baselines.best_welfare == pytest.approx(optimum, rel=1e-9), "also where no outcome is optimal"
+
+
+def test_departures_are_followed_through_for_real_mechanisms(hospitals: fp.Comparison) -> None:
+    assert set(hospitals.after_departures) == {"externality", "shapley"}
+    assert hospitals.after_departures["externality"].leavers == ()
+    assert set(hospitals["shapley"].leavers) <= set(hospitals.after_departures["shapley"].leavers)
+
+
+def test_recommendation_and_its_reason(hospitals: fp.Comparison) -> None:
+    recommended = hospitals.recommendation
+    assert recommended.mechanism == "externality"
+    for part in (
+        "Externality reaches 100.0 % of the best welfare with everybody in",
+        "nobody would leave",
+        "University gets back 66 % of its Shapley share",
+        "Shapley loses Children's, Clinic and County and reaches 87.5 %",
+    ):
+        assert part in recommended.reason
+
+
+def test_fairness_decides_between_equally_good_mechanisms() -> None:
+    """With data of no use to others both mechanisms are standing alone; the more reciprocal is chosen, or the first."""
+    federation = fp.Federation(np.eye(3), costs=0.01, caps=50.0, payoff=fp.PowerLaw(beta=0.5))
+    comparison = fp.compare(federation)
+    stable = comparison.after_departures
+    best = max(settled.welfare for settled in stable.values())
+    near = [name for name, settled in stable.items() if settled.welfare >= best * (1 - CLOSE)]
+    assert near == ["externality", "shapley"]
+    chosen = comparison.recommendation.mechanism
+    assert comparison[chosen].reciprocity == max(comparison[name].reciprocity for name in near)
+
+
+def test_baselines_alone_are_not_recommended() -> None:
+    comparison = fp.compare(example("paper-w1").federation, [fp.Voluntary(), fp.Standalone()])
+    assert comparison.after_departures == {}
+    assert comparison.recommendation is None
+
+
+def test_nothing_to_gain_is_no_division_by_zero() -> None:
+    federation = fp.Federation(np.ones((3, 3)), costs=1.0, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    comparison = fp.compare(federation)
+    assert comparison.best_welfare == 0.0
+    assert comparison.recommendation.mechanism == "standalone"
+    assert comparison.of_best(0.0) == "n/a"
+
+
+def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
+    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    recommendation = fp.compare(federation).recommendation
+    assert recommendation.mechanism == "standalone"
+    assert "under Shapley agent 0 and agent 1 would leave" in recommendation.reason
+
+
+def test_a_baseline_without_an_equilibrium_is_listed() -> None:
+    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    comparison = fp.compare(federation)
+    assert [outcome.mechanism for outcome in comparison] == ["externality", "shapley", "standalone"]
+    assert list(comparison.unsolved) == ["voluntary"]
+    assert "free-riding equilibrium" in comparison.unsolved["voluntary"]
+    assert comparison.title("voluntary") == "Voluntary"
+
+
+def test_a_mechanism_that_fails_raises() -> None:
+    federation = example("paper-w1").federation
+    with pytest.raises(fp.NotConverged, match="round in circles"):
+        fp.compare(federation, [fp.ExternalityMechanism(), Failing("auction")])
+    assert fp.compare(federation, [Failing("voluntary")]).unsolved == {"voluntary": "it went round in circles"}
+
+
+def test_renaming_agents_changes_nothing_but_names(hospitals: fp.Comparison) -> None:
+    order = [2, 4, 1, 0, 3]
+    permuted = fp.compare(hospitals.federation.take(order))
+    for outcome in hospitals:
+        other = permuted[outcome.mechanism]
+        np.testing.assert_allclose(other.contributions, outcome.contributions[order], rtol=1e-7)
+        np.testing.assert_allclose(other.payments, outcome.payments[order], rtol=1e-7, atol=1e-12)
+        assert set(other.leavers) == set(outcome.leavers)
+    assert permuted.recommendation.mechanism == hospitals.recommendation.mechanism
+
+
+def test_a_federation_may_do_better_without_those_who_harm_it() -> None:
+    """Figure 5: agent 0 on its own harms nobody, so welfare after it has left is above the best with it in."""
+    comparison = fp.compare(figure_5())
+    settled = comparison.after_departures["externality"]
+    assert settled.leavers == ("agent 0",)
+    assert settled.welfare > comparison.best_welfare == pytest.approx(comparison["externality"].welfare)
+    assert "115.5 % of the best welfare with everybody in" in comparison.recommendation.reason
+
+
+def test_undefined_reciprocity_does_not_win_a_tie() -> None:
+    """Equal welfare once agent 0 has left, and at the optimum with it a coalition leaves the domain: no shares."""
+    weights = [[1.0, -0.1, 0.3], [-0.3, 1.0, 1.4], [0.2, 2.0, 1.0]]
+    federation = fp.Federation(weights, costs=0.01, caps=5.0, payoff=fp.PowerLaw(beta=0.1))
+    comparison = fp.compare(federation)
+    stable = comparison.after_departures
+    assert stable["externality"].welfare == pytest.approx(stable["shapley"].welfare, rel=CLOSE)
+    assert np.isnan(comparison["externality"].reciprocity)
+    assert comparison.recommendation.mechanism == "shapley"
+
+
+def test_the_reason_names_everybody_who_leaves() -> None:
+    """Agent 2 leaves the first deal and takes with it what kept another one in."""
+    weights = [[1.0, -0.1, -0.5], [0.2, 1.0, 2.5], [0.7, -0.2, 1.0]]
+    federation = fp.Federation(weights, costs=0.01, caps=5.0, payoff=fp.PowerLaw(beta=0.5))
+    comparison = fp.compare(federation, [fp.ExternalityMechanism()])
+    leavers = comparison.after_departures["externality"].leavers
+    assert leavers == ("agent 2", "agent 1")
+    assert comparison["externality"].leavers == ("agent 2",)
+    assert "agent 2 and agent 1 would leave" in comparison.recommendation.reason

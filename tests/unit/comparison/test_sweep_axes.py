@@ -1,0 +1,226 @@
+"""What a person writes becomes places and values, and every mistake is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.comparison import Axis, parse_axis
+from fedpact.comparison.sweep_axes import batch_at, check_axes
+
+WEIGHTS = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, -0.1], [0.0, 0.3, 1.0]])
+BASE = fp.Federation(
+    WEIGHTS,
+    costs=[0.01, 0.02, 0.03],
+    caps=[5.0, np.inf, 1.0],
+    payoff=fp.PowerLaw([0.1, 0.2, 0.3]),
+    names=["North", "South [old], = 2", "East, West"],
+    values=[1.0, 2.0, 3.0],
+)
+PLAIN = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log())
+
+
+def changed(axis: Axis, federation: fp.Federation = BASE) -> fp.Federation:
+    """The federation at the first value of an axis."""
+    return batch_at(federation, [axis], [axis.points[:1]])[0]
+
+
+# places
+
+
+@pytest.mark.parametrize(
+    ("written", "places"),
+    [
+        ("weights[0,1]", [(0, 1)]),
+        ("weights[North,1]", [(0, 1)]),
+        (" weights [ 0 , 1 ] ", [(0, 1)]),
+        ("weights[1,1]", [(1, 1)]),
+        ("weights[*,0]", [(1, 0), (2, 0)]),
+        ("weights[0,*]", [(0, 1), (0, 2)]),
+        ("weights[*,*]", [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]),
+        ("weights", [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]),
+        ("weights[East, West,North]", [(2, 0)]),
+        ("weights[0,East, West]", [(0, 2)]),
+        ("weights[East, West,East, West]", [(2, 2)]),
+        ("weights[South [old], = 2,0]", [(1, 0)]),
+        ("weights[South [old], = 2,East, West]", [(1, 2)]),
+        ("weights[*,East, West]", [(0, 2), (1, 2)]),
+    ],
+)
+def test_the_weights_meant(written: str, places: list[tuple[int, int]]) -> None:
+    axis = parse_axis(f"{written}=7", BASE)
+    expected = WEIGHTS.copy()
+    for place in places:
+        expected[place] = 7.0
+    np.testing.assert_array_equal(changed(axis).weights, expected)
+    assert axis.label == written.strip()
+
+
+@pytest.mark.parametrize(
+    ("written", "agents"),
+    [
+        ("", [0, 1, 2]),
+        ("[*]", [0, 1, 2]),
+        ("[2]", [2]),
+        ("[ 2 ]", [2]),
+        ("[North]", [0]),
+        ("[South [old], = 2]", [1]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("costs", lambda f: f.costs.linear),
+        ("costs.linear", lambda f: f.costs.linear),
+        ("costs.quadratic", lambda f: f.costs.quadratic),
+        ("caps", lambda f: f.caps),
+        ("values", lambda f: f.values),
+        ("beta", lambda f: f.payoff.parameters["beta"]),
+        ("payoff.beta", lambda f: f.payoff.parameters["beta"]),
+    ],
+)
+def test_the_agents_meant(name: str, read, written: str, agents: list[int]) -> None:
+    expected = np.array(read(BASE))
+    expected[agents] = 7.0
+    found = changed(parse_axis(f"{name}{written}=7", BASE))
+    np.testing.assert_array_equal(np.broadcast_to(read(found), 3), expected)
+
+
+def test_all_else_stays() -> None:
+    found = changed(parse_axis("costs[0]=0.5", BASE))
+    expected = fp.Federation(
+        WEIGHTS, costs=[0.5, 0.02, 0.03], caps=BASE.caps, payoff=BASE.payoff, names=BASE.names, values=BASE.values
+    )
+    assert found == expected
+
+
+def test_a_name_counts_before_a_number() -> None:
+    turned = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["2", "1", "0"])
+    np.testing.assert_array_equal(parse_axis("costs[0]=1", turned).places, [[2]])
+    np.testing.assert_array_equal(parse_axis("weights[2,1]=1", turned).places, [[0], [1]])
+
+
+def test_a_pair_that_can_be_read_twice_is_refused() -> None:
+    both = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["a", "a,a", "b"])
+    with pytest.raises(fp.InvalidInput, match="more than one pair of agents; give them by number"):
+        parse_axis("weights[a,a,a]=1", both)
+    np.testing.assert_array_equal(parse_axis("weights[a,a,b]=1", both).places, [[1], [2]])
+
+
+def test_an_agent_called_star_goes_by_number() -> None:
+    star = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["*", "b", "c"])
+    assert parse_axis("costs[*]=1", star).places[0].size == 3
+    assert parse_axis("costs[0]=1", star).places[0].tolist() == [0]
+
+
+def test_quadratic_costs_on_linear_ones() -> None:
+    found = changed(parse_axis("costs.quadratic[1]=0.5", PLAIN), PLAIN)
+    np.testing.assert_array_equal(found.costs.quadratic, [0.0, 0.5, 0.0])
+    assert parse_axis("costs.quadratic=0:1:3", PLAIN).points.tolist() == [0.0, 0.5, 1.0]
+
+
+def test_unlimited_caps() -> None:
+    assert parse_axis("caps=1,inf", BASE).points.tolist() == [1.0, np.inf]
+    assert changed(parse_axis("caps[0]=inf", BASE)).caps[0] == np.inf
+
+
+# mistakes
+
+PARAMETERS = "weights, costs, costs.quadratic, caps, values"
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("weights[0,1]", "what to vary must be NAME=VALUES, got 'weights[0,1]'; write for example"),
+        ("weights[0,1]=", "must be NAME=VALUES"),
+        ("=1:2:3", "must be NAME=VALUES"),
+        ("", "must be NAME=VALUES"),
+        ("weights[0,1=1", "must be NAME=VALUES"),
+        ("weights[0,1]x=1", "must be NAME=VALUES"),
+        ("wieghts=1", f"there is no parameter 'wieghts' to vary; there are {PARAMETERS}, beta"),
+        ("rate=1", "there is no parameter 'rate'"),
+        ("payoff.caps=1", "there is no parameter 'payoff.caps'"),
+        ("weights[0]=1", "weights[0] needs two agents, the one that receives and the one that gives"),
+        ("weights[]=1", "weights[] needs two agents"),
+        ("weights[0,9]=1", "weights[0,9]: there is no agent '9'; agents are numbered 0 to 2, or called by name: North"),
+        ("weights[0,1,2]=1", "weights[0,1,2]: there is no agent '1,2'"),
+        ("costs[0,1]=1", "costs[0,1]: there is no agent '0,1'"),
+        ("costs[-1]=1", "there is no agent '-1'"),
+        ("costs[north]=1", "there is no agent 'north'"),
+        ("costs[]=1", "there is no agent ''"),
+        ("costs[" + "9" * 5000 + "]=1", "there is no agent"),
+        ("costs=0:1:3", "there is no federation with costs = 0: costs[0] must be positive, got 0"),
+        ("costs=1,inf", "there is no federation with costs = inf"),
+        ("caps=-1:1:3", "there is no federation with caps = -1: caps[0] must be at least zero"),
+        ("values=0", "there is no federation with values = 0"),
+        ("beta=1,-1", "there is no federation with beta = -1: payoff.beta"),
+        ("weights[1,1]=-1:1:3", "there is no federation with weights[1,1] = -1: weights[1, 1] must be positive"),
+        ("weights[1,1]=0", "there is no federation with weights[1,1] = 0"),
+        ("weights=inf", "there is no federation with weights = inf"),
+        ("costs.quadratic=-1,1", "there is no federation with costs.quadratic = -1"),
+    ],
+)
+def test_mistakes_are_told(written: str, message: str) -> None:
+    with pytest.raises(fp.InvalidInput) as caught:
+        parse_axis(written, BASE)
+    assert message in str(caught.value)
+
+
+def test_many_names_are_not_all_listed() -> None:
+    crowd = fp.Federation(np.eye(9), costs=1.0, payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match=r"numbered 0 to 8, or called by name: agent 0, .*, agent 5, \.\.\.$"):
+        parse_axis("costs[x]=1", crowd)
+
+
+def test_weights_between_agents_need_two_of_them() -> None:
+    lonely = fp.Federation([[1.0]], costs=1.0, payoff=fp.Log())
+    for written in ("weights", "weights[*,0]", "weights[0,*]"):
+        with pytest.raises(fp.InvalidInput, match=r"varies nothing: .* there is only one"):
+            parse_axis(f"{written}=1:2:3", lonely)
+    assert parse_axis("weights[0,0]=1:2:3", lonely).points.size == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        ("weights[*,0]", "weights[1,0]", "weights[1,0]"),
+        ("weights", "weights[2,1]", "weights[2,1]"),
+        ("weights[0,*]", "weights[*,2]", "weights[0,2]"),
+        ("costs[North]", "costs[0]", "costs[0]"),
+        ("costs", "costs.linear[1]", "costs[1]"),
+        ("beta", "payoff.beta", "beta[0]"),
+        ("caps", "caps", "caps[0]"),
+    ],
+)
+def test_two_axes_must_not_set_the_same_number(first: str, second: str, shared: str) -> None:
+    axes = [parse_axis(f"{written}=1", BASE) for written in (first, second)]
+    with pytest.raises(fp.InvalidInput) as caught:
+        check_axes(BASE, axes)
+    assert f"{first} and {second} both set {shared}; vary two parameters that do not overlap" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("weights[*,0]", "weights[*,1]"),
+        ("weights[0,0]", "weights"),
+        ("costs[0]", "costs.quadratic[0]"),
+        ("costs[0]", "caps[0]"),
+    ],
+)
+def test_two_axes_of_one_kind_may_stand_side_by_side(first: str, second: str) -> None:
+    axes = [parse_axis(f"{first}=3", BASE), parse_axis(f"{second}=4", BASE)]
+    check_axes(BASE, axes)
+    found = batch_at(BASE, axes, [np.array([3.0]), np.array([4.0])])[0]
+    again = changed(axes[1], changed(axes[0]))
+    assert found == again
+
+
+def test_corners_at_which_there_is_no_federation_are_found() -> None:
+    """Each cost alone may vanish, not both."""
+    base = fp.Federation(np.eye(2), costs=fp.Quadratic(0.1, 0.1), payoff=fp.Log())
+    axes = [parse_axis("costs=0:1:3", base), parse_axis("costs.quadratic=0:1:3", base)]
+    with pytest.raises(fp.InvalidInput, match=r"no federation with costs = 0 and costs\.quadratic = 0: .*"):
+        check_axes(base, axes)

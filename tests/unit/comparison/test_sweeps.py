@@ -1,0 +1,334 @@
+"""A sweep is the same as solving every federation of its grid alone, however it is cut up and shared out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.comparison import sweep_pieces as pieces
+from fedpact.comparison import sweep_workers as workers
+from fedpact.comparison import sweeps as running
+from fedpact.comparison.sweep_metrics import METRICS
+from fedpact.deals.outcome import PER_AGENT
+from fedpact.mechanisms import MECHANISMS
+
+SAME = {"rtol": 1e-6, "atol": 1e-9}  # a batch stops at the tolerance of a single solve, not at its last digit
+PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
+TRIO = fp.Federation(
+    [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
+)
+CLAIMS = {str(claim): claim for claim in fp.Claim if claim != "reciprocity"} | {"reciprocity-margin": "reciprocity"}
+
+
+def alone(federation: fp.Federation, mechanism: str, metric: str):
+    """A metric of one federation solved by itself."""
+    outcome = MECHANISMS[mechanism].solve(federation)
+    return outcome.certificates[CLAIMS[metric]].margin if metric in CLAIMS else getattr(outcome, metric)
+
+
+def with_weights(base: fp.Federation, entries: dict[tuple[int, int], float]) -> fp.Federation:
+    weights = base.weights.copy()
+    for place, value in entries.items():
+        weights[place] = value
+    return fp.Federation(weights, costs=base.costs, caps=base.caps, payoff=base.payoff, names=base.names)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_metric_of_one_parameter(mechanism: str) -> None:
+    found = fp.sweep(TRIO, "weights[0,1]=0.2,1,2", metrics=METRICS, mechanisms=mechanism)
+    assert found.shape == (3,)
+    for place, value in enumerate((0.2, 1.0, 2.0)):
+        federation = with_weights(TRIO, {(0, 1): value})
+        for metric in METRICS:
+            np.testing.assert_allclose(
+                found.metrics[mechanism][metric][place], alone(federation, mechanism, metric), **SAME, err_msg=metric
+            )
+            assert found.is_per_agent(metric) == (metric in PER_AGENT)
+    assert found.solved[mechanism].all()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_two_parameters(mechanism: str) -> None:
+    found = fp.sweep(
+        PAIR,
+        ["weights[0,1]=-0.2,0.4,1", "costs[b]=0.02,0.01"],
+        metrics=["utilities", "welfare"],
+        mechanisms=[mechanism],
+    )
+    assert found.shape == (3, 2)
+    for row, weight in enumerate((-0.2, 0.4, 1.0)):
+        for column, cost in enumerate((0.02, 0.01)):
+            federation = fp.Federation(
+                [[1.0, weight], [0.2, 1.0]], costs=[0.01, cost], caps=50.0, payoff=fp.PowerLaw(0.5)
+            )
+            outcome = MECHANISMS[mechanism].solve(federation)
+            got = found.metrics[mechanism]
+            np.testing.assert_allclose(got["utilities"][row, column], outcome.utilities, **SAME)
+            np.testing.assert_allclose(got["welfare"][row, column], outcome.welfare, **SAME)
+            boundary = (outcome.contributions <= 0) | (outcome.contributions >= 50.0)
+            np.testing.assert_array_equal(found.on_boundary[mechanism][row, column], boundary)
+
+
+@pytest.mark.parametrize(
+    "written", ["beta[0]=0.1,0.4", "caps=1,inf", "values[1]=1,5", "costs.quadratic=0,0.01", "weights[0,0]=0.5,2"]
+)
+def test_every_parameter_reaches_the_solver(written: str) -> None:
+    found = fp.sweep(PAIR, written, metrics=["contributions"], mechanisms=["externality"])
+    for place, federation in enumerate(pieces.batch_at(PAIR, found.axes, [found.axes[0].points])):
+        expected = fp.ExternalityMechanism().solve(federation).contributions
+        np.testing.assert_allclose(found.metrics["externality"]["contributions"][place], expected, **SAME)
+    np.testing.assert_raises(AssertionError, np.testing.assert_allclose, *found.metrics["externality"]["contributions"])
+
+
+def test_how_the_grid_is_cut_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"metrics": ["contributions", "nash"], "mechanisms": ["shapley", "voluntary", "standalone"]}
+    whole = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
+    monkeypatch.setattr(pieces, "BATCHED", 4)
+    monkeypatch.setattr(pieces, "SINGLE", 2)
+    parts = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
+    for mechanism in asked["mechanisms"]:
+        for metric in asked["metrics"]:
+            np.testing.assert_allclose(
+                parts.metrics[mechanism][metric], whole.metrics[mechanism][metric], rtol=1e-9, atol=1e-12
+            )
+
+
+def test_the_order_of_values_is_kept() -> None:
+    up = fp.sweep(PAIR, "costs=0.01,0.02,0.03", metrics=["welfare"], mechanisms=["externality"])
+    down = fp.sweep(PAIR, "costs=0.03,0.02,0.01", metrics=["welfare"], mechanisms=["externality"])
+    np.testing.assert_allclose(
+        up.metrics["externality"]["welfare"], down.metrics["externality"]["welfare"][::-1], rtol=1e-12
+    )
+    assert (np.diff(up.metrics["externality"]["welfare"]) < 0).all()
+
+
+def test_points_without_an_equilibrium_are_marked() -> None:
+    """Free riders who harm each other beyond the domain have none."""
+    found = fp.sweep(PAIR, ["weights[0,1]=-3,0", "weights[1,0]=-3,0"], metrics=METRICS, mechanisms=["voluntary"])
+    np.testing.assert_array_equal(found.solved["voluntary"], [[False, True], [True, True]])
+    for metric, numbers in found.metrics["voluntary"].items():
+        assert np.isnan(numbers[0, 0]).all(), metric
+    assert np.isfinite(found.metrics["voluntary"]["utilities"][1]).all()
+    assert not found.on_boundary["voluntary"][0, 0].any()
+    assert not found.in_domain["voluntary"][0, 0]
+
+
+def test_a_coalition_outside_the_domain_is_marked() -> None:
+    found = fp.sweep(PAIR, "weights[0,1]=-3,0.5", metrics=["shapley_values"], mechanisms=["standalone", "voluntary"])
+    assert found.in_domain["standalone"].all(), "alone nobody is harmed"
+    assert found.in_domain["voluntary"][1]
+    assert not found.in_domain["voluntary"][0]
+    np.testing.assert_array_equal(
+        np.isnan(found.metrics["voluntary"]["shapley_values"]).any(axis=1), ~found.in_domain["voluntary"]
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_one_agent(mechanism: str) -> None:
+    lonely = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
+    found = fp.sweep(lonely, "costs=0.1:1:4", metrics=METRICS, mechanisms=[mechanism])
+    np.testing.assert_allclose(
+        found.metrics[mechanism]["contributions"][:, 0], 1.0 / found.axes[0].points - 1.0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["externality", "shapley", "voluntary"])
+def test_more_agents_than_compiled_code_takes(mechanism: str) -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0.0, 0.3, (20, 20))
+    np.fill_diagonal(weights, 1.0)
+    crowd = fp.Federation(weights, costs=0.05, caps=40.0, payoff=fp.PowerLaw(0.3))
+    found = fp.sweep(crowd, "costs[3]=0.01,0.1", metrics=["contributions", "shapley_values"], mechanisms=[mechanism])
+    federation = fp.Federation(
+        weights, costs=np.where(np.arange(20) == 3, 0.1, 0.05), caps=40.0, payoff=fp.PowerLaw(0.3)
+    )
+    outcome = MECHANISMS[mechanism].solve(federation)
+    for metric in ("contributions", "shapley_values"):
+        np.testing.assert_allclose(found.metrics[mechanism][metric][1], getattr(outcome, metric), rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_are_read_only() -> None:
+    found = fp.sweep(PAIR, "costs=0.01,0.02", mechanisms=["standalone"])
+    for array in (found.metrics["standalone"]["ir_gaps"], found.solved["standalone"], found.axes[0].points):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+def test_progress_begins_at_nothing_and_ends_with_all() -> None:
+    told: list[tuple[int, int]] = []
+    fp.sweep(
+        PAIR, "costs=0.01:0.02:25", mechanisms=["voluntary", "externality"], progress=lambda *now: told.append(now)
+    )
+    assert told[0] == (0, 50)
+    assert told[-1] == (50, 50)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert len(told) == 1 + 3 + 1, "pieces of ten, and one batch"
+
+
+@pytest.mark.parametrize(
+    ("vary", "options", "message"),
+    [
+        ([], {}, "a sweep varies one or two parameters, got 0"),
+        (["costs=1", "caps=1", "values=1"], {}, "a sweep varies one or two parameters, got 3"),
+        (["costs=1", "costs=2"], {}, "costs and costs both set costs[0]"),
+        (["costs=1"], {"metrics": ["gaps"]}, "there is no metric 'gaps'; there are contributions, payoffs"),
+        (["costs=1"], {"metrics": []}, "name at least one metric, each once, got none"),
+        (["costs=1"], {"metrics": ["nash", "nash"]}, "name at least one metric, each once, got nash, nash"),
+        (["costs=1"], {"mechanisms": ["vcg"]}, "there is no mechanism 'vcg'; there are externality, shapley, vol"),
+        (["costs=1"], {"mechanisms": []}, "name at least one mechanism"),
+        (["costs=1:2:2000", "caps=1:2:2000"], {}, "a sweep has up to 1,000,000 points, got 4,000,000"),
+        (["costs=1:2:1000", "caps=1:2:1000"], {"metrics": METRICS[:6]}, "up to 20,000,000 numbers, got 24,000,000"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vary, options, message: str
+) -> None:
+    monkeypatch.setattr(pieces.Piece, "solve", None)
+    with pytest.raises(fp.InvalidInput) as caught:
+        fp.sweep(PAIR, vary, checkpoint=tmp_path / "kept", **options)
+    assert message in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_many_agents() -> None:
+    crowd = fp.Federation(np.eye(501), costs=1.0, payoff=fp.Log())
+    with pytest.raises(fp.InvalidInput, match="sweeps take up to 500 agents, got 501"):
+        fp.sweep(crowd, "costs=1,2")
+
+
+# workers
+
+
+def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    if fp.thread_count() < 2:
+        pytest.skip("one thread")
+    vary = ["weights[0,1]=-0.5:1:20", "weights[1,0]=-0.5:1:10"]
+    used = []
+    true_way = running.share_out
+    monkeypatch.setattr(running, "share_out", lambda given: used.append(len(given)) or true_way(given))
+    environment = dict(os.environ)
+    shared = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
+    assert used == [20], "the twenty pieces of ten points of the mechanism that is not compiled"
+    assert dict(os.environ) == environment
+    monkeypatch.setattr(workers, "WORTH", 10_000)
+    here = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
+    assert used == [20]
+    for mechanism in ("voluntary", "externality"):
+        np.testing.assert_array_equal(shared.metrics[mechanism]["utilities"], here.metrics[mechanism]["utilities"])
+    np.testing.assert_array_equal(shared.solved["voluntary"], here.solved["voluntary"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into processes")
+def test_workers_hear_no_interrupts_and_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt on a terminal reaches all processes; workers would print tracebacks, the earlier the worse."""
+    if fp.thread_count() < 2:
+        pytest.skip("one thread")
+    monkeypatch.setattr(workers, "WORTH", 20)
+    seen = []
+
+    def look(done: int, total: int) -> None:
+        for worker in multiprocessing.active_children() if done else []:
+            status = Path(f"/proc/{worker.pid}/status").read_text(encoding="utf-8")
+            blocked = int(re.search(r"SigBlk:\t(\w+)", status)[1], 16)
+            environment = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+            seen.append((bool(blocked >> (signal.SIGINT - 1) & 1), b"FEDPACT_THREADS=1" in environment))
+
+    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"], progress=look)
+    assert seen and set(seen) == {(True, True)}
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
+def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "share_out", None)
+    fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
+    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
+    monkeypatch.setattr(workers, "thread_count", lambda: 1)
+    monkeypatch.setattr(workers, "WORTH", 20)
+    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
+
+
+def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    path.write_text(text, encoding="utf-8")
+    threads = {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+    return subprocess.run(
+        [sys.executable, path],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+        env=os.environ | threads,
+    )
+
+
+PLAIN_SCRIPT = """
+import numpy as np, fedpact as fp
+print("begun")
+{payoff}
+base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff={made})
+from fedpact.sweeps import running, workers
+workers.WORTH = 40
+shared = running.share_out
+def told(pieces):
+    print("workers")
+    return shared(pieces)
+running.share_out = told
+print(fp.sweep(base, "costs=0.01:0.02:40", mechanisms=["voluntary"]).solved["voluntary"].all())
+"""
+
+
+@pytest.mark.parametrize("kind", ["guarded by nothing", "with a payoff of its own"])
+def test_plain_scripts_work(tmp_path: Path, kind: str) -> None:
+    """Workers do not run the script again; where they would need its classes, there are none."""
+    own = kind == "with a payoff of its own"
+    payoff = "class Own(fp.PowerLaw):\n    pass\n" if own else ""
+    made = "Own(0.5)" if own else "fp.PowerLaw(0.5)"
+    ran = run_script(tmp_path / "script.py", PLAIN_SCRIPT.format(payoff=payoff, made=made))
+    assert ran.stderr == ""
+    assert ran.stdout.split() == (["begun", "True"] if own else ["begun", "workers", "True"])
+
+
+def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
+    end = """
+import multiprocessing, os, signal
+def end(done, total):
+    if done:
+        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+"""
+    script = PLAIN_SCRIPT.format(payoff=end, made="fp.PowerLaw(0.5)")
+    script = script.replace("0.02:40", "0.02:4000").replace("mechanisms=", "progress=end, mechanisms=")
+    ran = run_script(tmp_path / "script.py", script)
+    assert "FedpactError: a worker process of the sweep ended, perhaps for lack of memory" in ran.stderr
+
+
+SLOW_PAYOFF = """
+import multiprocessing, time, fedpact as fp
+class Slow(fp.PowerLaw):
+    def value(self, y):
+        if multiprocessing.parent_process():
+            time.sleep(300)
+        return super().value(y)
+"""
+INTERRUPTING = """
+import os, signal, sys, threading
+sys.path.insert(0, os.path.dirname(__file__))
+from slow_payoff import Slow
+threading.Timer(5.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_an_interrupt_does_not_wait_for_workers(tmp_path: Path) -> None:
+    (tmp_path / "slow_payoff.py").write_text(SLOW_PAYOFF, encoding="utf-8")
+    ran = run_script(tmp_path / "script.py", PLAIN_SCRIPT.format(payoff=INTERRUPTING, made="Slow(0.5)"))
+    assert ran.returncode == -signal.SIGINT
+    assert ran.stderr.count("Traceback") == 1, "that of the script"

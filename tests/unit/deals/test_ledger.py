@@ -1,0 +1,280 @@
+"""Ledgers: append-only, chained, and cut off nowhere that matters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedpact as fp
+from fedpact.deals import Ledger, is_ledger, read_ledger, settle
+from fedpact.deals.ledger import BEGINNING
+from fedpact.negotiation.audit import AGREED, SETTLED, SIGNED, TRAINED, audit
+
+PRICES = [[-0.2, 0.1], [0.2, -0.1]]
+DEAL = {
+    "mechanism": "externality",
+    "agents": ["A", "B"],
+    "contributions": [10.0, 4.0],
+    "payments": [1.6, -1.6],
+    "prices": PRICES,
+    "excluded": {},
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+def written(path: Path, *contents: Any) -> list[Any]:
+    with Ledger(path) as ledger:
+        return [ledger.append("begun" if not ledger.entries else "noted", content) for content in contents]
+
+
+def test_entries_are_chained(path: Path) -> None:
+    first, second = written(path, {"a": 1}, {"b": [0.1, None, "ü", True]})
+    chain = read_ledger(path)
+    assert chain.entries == (first, second)
+    assert (first.previous, second.previous) == (BEGINNING, first.hash)
+    assert (first.seq, second.seq) == (0, 1)
+    assert chain.head == second.hash and chain.broken is None and not chain.cut_off
+
+
+def test_opened_again_it_goes_on(path: Path) -> None:
+    first = written(path, {"a": 1})
+    again = written(path, {"b": 2})
+    assert list(read_ledger(path).entries) == first + again
+
+
+def test_floats_survive_bit_for_bit(path: Path) -> None:
+    numbers = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 1e22, 1.0]
+    (entry,) = written(path, {"numbers": numbers})
+    assert read_ledger(path).entries[0].content["numbers"] == numbers
+    assert [str(number) for number in entry.content["numbers"]] == [str(number) for number in numbers]
+
+
+@pytest.mark.parametrize("content", [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}, {"x": "\ud800"}])
+def test_what_json_cannot_hold_is_refused_and_nothing_is_written(path: Path, content: Any) -> None:
+    written(path, {})
+    before = path.read_bytes()
+    with pytest.raises(fp.InvalidInput, match="plain data that JSON can hold"):
+        written(path, content)
+    assert path.read_bytes() == before
+
+
+def test_keys_that_are_numbers_are_written_as_texts(path: Path) -> None:
+    written(path, {"by": {10: "ten", 2: "two"}})
+    assert read_ledger(path).entries[0].content["by"] == {"10": "ten", "2": "two"}
+
+
+def test_the_first_entry_says_what_it_is(path: Path) -> None:
+    with Ledger(path) as ledger, pytest.raises(fp.InvalidInput, match="first entry must be of kind 'begun'"):
+        ledger.append("settled", {})
+    assert path.read_bytes() == b""
+
+
+def test_cut_off_anywhere_in_the_last_line(path: Path) -> None:
+    first, second = written(path, {"a": 1}, {"b": 2})
+    content = path.read_bytes()
+    start = content.index(b"\n") + 1
+    for length in range(start, len(content)):
+        path.write_bytes(content[:length])
+        # Without its line break alone it is whole.
+        stands = (first, second) if length == len(content) - 1 else (first,)
+        assert read_ledger(path).entries == stands
+        assert read_ledger(path).broken is None
+        with Ledger(path) as ledger:
+            assert ledger.entries == stands
+            third = ledger.append("noted", {"c": 3})
+        assert read_ledger(path).entries == (*stands, third)
+
+
+def test_cut_off_in_its_first_line(path: Path) -> None:
+    written(path, {"a": 1})
+    content = path.read_bytes()
+    for length in (0, 1, len(content) // 2):
+        path.write_bytes(content[:length])
+        assert len(written(path, {"b": 2})) == 1
+        assert len(read_ledger(path).entries) == 1
+
+
+def changes(lines: list[bytes]) -> dict[str, list[bytes]]:
+    """A ledger of four entries, tampered with."""
+    second = json.loads(lines[1])
+
+    def rewritten(**fields: Any) -> bytes:
+        return json.dumps(second | fields, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+    return {
+        "content": [lines[0], lines[1].replace(b'"b":2', b'"b":3'), *lines[2:]],
+        "removed": [lines[0], *lines[2:]],
+        "swapped": [lines[0], lines[2], lines[1], lines[3]],
+        "doubled": [lines[0], lines[1], lines[1], *lines[2:]],
+        "spaces": [lines[0], lines[1].replace(b'":', b'": ', 1), *lines[2:]],
+        "doubled key": [lines[0], lines[1].replace(b'"content":{', b'"content":{"b":9,', 1), *lines[2:]],
+        "time": [lines[0], rewritten(time="2000-01-01T00:00:00Z"), *lines[2:]],
+        "seq as truth": [lines[0], rewritten(seq=True), *lines[2:]],
+        "no hash": [lines[0], rewritten(hash=None), *lines[2:]],
+        "other keys": [lines[0], rewritten(more=1), *lines[2:]],
+        "not JSON": [lines[0], b"{\n", *lines[2:]],
+        "blank line": [lines[0], b"\n", *lines[1:]],
+    }
+
+
+@pytest.mark.parametrize("change", list(changes([b'{"a":1}\n'] * 4)))
+def test_no_change_goes_unnoticed(path: Path, change: str) -> None:
+    entries = written(path, {"a": 1}, {"b": 2}, {"c": 3}, {"d": 4})
+    path.write_bytes(b"".join(changes(path.read_bytes().splitlines(keepends=True))[change]))
+    chain = read_ledger(path)
+    stands = 2 if change == "doubled" else 1
+    assert chain.entries == tuple(entries[:stands]) and chain.broken
+    with pytest.raises(fp.InvalidInput, match=f"line {stands + 1} .*nothing is added to a ledger that was changed"):
+        Ledger(path)
+    assert audit(path).failed == ["chain"]
+
+
+def test_a_rewritten_entry_breaks_the_next(path: Path) -> None:
+    """Whoever changes an entry and its hash has to change all that follow."""
+    written(path, {"a": 1}, {"b": 2}, {"c": 3})
+    lines = path.read_bytes().splitlines(keepends=True)
+    other = path.with_name("other.jsonl")
+    other.write_bytes(lines[0])
+    written(other, {"b": 3})
+    path.write_bytes(other.read_bytes() + lines[2])
+    assert "previous" in (read_ledger(path).broken or "")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"", None), (b"{}\n", "keys of an entry"), (b"not JSON\n", "valid JSON"), (b'{"transcript": 1}\n', "keys")],
+)
+def test_files_that_are_no_ledgers(path: Path, content: bytes, problem: str | None) -> None:
+    path.write_bytes(content)
+    assert not is_ledger(path)
+    if problem:
+        with pytest.raises(fp.InvalidInput, match=f"this is no ledger: line 1 .*{problem}"):
+            read_ledger(path)
+    else:
+        assert read_ledger(path).entries == ()
+
+
+def test_missing_files_and_folders(tmp_path: Path) -> None:
+    assert not is_ledger(tmp_path / "none.jsonl") and not is_ledger(tmp_path)
+    with pytest.raises(fp.InvalidInput, match="no such file"):
+        read_ledger(tmp_path / "none.jsonl")
+    with pytest.raises(fp.InvalidInput, match="no such folder"):
+        Ledger(tmp_path / "none" / "ledger.jsonl")
+    with pytest.raises(fp.InvalidInput, match="cannot be opened"):
+        Ledger(tmp_path)
+
+
+def test_a_ledger_that_is_closed(path: Path) -> None:
+    ledger = Ledger(path)
+    ledger.close()
+    with pytest.raises(fp.InvalidInput, match="is closed"):
+        ledger.append("begun", {})
+
+
+def test_one_writer_at_a_time_and_none_after_it_died(path: Path) -> None:
+    code = (
+        "import sys, os, time; from pathlib import Path; from fedpact.ledger import Ledger\n"
+        "ledger = Ledger(Path(sys.argv[1])); ledger.append('begun', {'by': 'other'}); print('open', flush=True)\n"
+        "time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None and other.stdout.readline() == "open\n"
+        with pytest.raises(fp.InvalidInput, match="another process is writing"):
+            Ledger(path)
+    finally:
+        other.kill()
+        other.wait()
+        assert other.stdout is not None
+        other.stdout.close()
+    assert len(written(path, {"more": 1})) == 1
+    assert [entry.content.get("by") for entry in read_ledger(path).entries] == ["other", None]
+
+
+# What a run's ledger proves
+
+
+def run_ledger(path: Path, **changed: Any) -> None:
+    """The ledger of a run of two agents, some contents changed before they were written."""
+    settlement = settle(DEAL["payments"], names=DEAL["agents"], per_payoff=100.0)
+    with Ledger(path) as ledger:
+        ledger.append("begun", {"title": "Two"})
+        deal = ledger.append(AGREED, changed.get(AGREED, {"deal": DEAL}))
+        signatures = {"A": {"signed": True}, "B": {"signed": True}}
+        ledger.append(SIGNED, changed.get(SIGNED, {"deal": deal.hash, "signatures": signatures}))
+        ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}))
+        cents = dict(zip(settlement.names, settlement.cents, strict=True))
+        settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.ledger()}
+        ledger.append(SETTLED, settled | changed.get(SETTLED, {}))
+
+
+def test_a_sound_record(path: Path) -> None:
+    run_ledger(path)
+    found = audit(path)
+    assert found.failed == [] and found.deal == DEAL
+    assert {claim for claim, finding in found.findings.items() if finding.holds is None} == {"recomputed", "model"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "claim"),
+    [
+        (AGREED, {"deal": DEAL | {"payments": [1.6, -1.5]}}, "budget-balance"),
+        (AGREED, {"deal": DEAL | {"payments": [1.5, -1.5]}}, "prices"),
+        (AGREED, {"deal": DEAL | {"prices": "none"}}, "prices"),
+        (AGREED, {"deal": DEAL | {"contributions": [1.0]}}, "contributions"),
+        (AGREED, {"deal": DEAL, "transcript": {"file": "../elsewhere", "sha256": ""}}, "recomputed"),
+        (SIGNED, {"deal": "another", "signatures": {"A": {}, "B": {}}}, "signed"),
+        (TRAINED, {"samples": {"A": [10, 11]}, "samples_per_unit": 1.0}, "contributions"),
+        (TRAINED, {"samples": {"C": [1]}, "samples_per_unit": 1.0}, "contributions"),
+        (TRAINED, {"samples": {"A": ["1"]}, "samples_per_unit": 1.0}, "contributions"),
+        (SETTLED, {"cents": {"A": 161, "B": -160}}, "budget-balance"),
+        (SETTLED, {"cents": {"A": 161, "B": -161}}, "settlement"),
+        (SETTLED, {"cents": {"A": 160.0, "B": -160.0}}, "budget-balance"),
+        (SETTLED, {"transfers": []}, "settlement"),
+        (SETTLED, {"deal": "another"}, "settlement"),
+        (SETTLED, {"cents": None}, "settlement"),
+    ],
+)
+def test_records_that_contradict_themselves(path: Path, kind: str, content: Any, claim: str) -> None:
+    run_ledger(path, **{kind: content})
+    assert claim in audit(path).failed
+
+
+def test_a_missing_signature(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.append("begun", {})
+        deal = ledger.append(AGREED, {"deal": DEAL})
+        ledger.append(SIGNED, {"deal": deal.hash, "signatures": {"A": {}}})
+    assert audit(path).findings["signed"].told == "not signed by B"
+
+
+def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
+    path.with_name("model.npz").write_bytes(b"another")
+    path.with_name("talk.jsonl").write_bytes(b"another")
+    run_ledger(
+        path,
+        agreed={"deal": DEAL, "transcript": {"file": "talk.jsonl", "sha256": "0", "exchanges": 1}},
+        trained={"samples": {}, "samples_per_unit": 1.0, "model": {"file": "model.npz", "sha256": "0"}},
+    )
+    assert audit(path).failed == ["recomputed", "model"]
+    path.with_name("model.npz").unlink()
+    path.with_name("talk.jsonl").unlink()
+    assert audit(path).failed == []
+
+
+def test_claims_are_about_the_last_deal(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.append("begun", {})
+        ledger.append(AGREED, {"deal": DEAL | {"payments": [9.0, 9.0]}})
+        ledger.append(AGREED, {"deal": DEAL})
+    found = audit(path)
+    assert found.failed == [] and found.findings["signed"].holds is None

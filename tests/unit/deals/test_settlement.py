@@ -1,0 +1,327 @@
+"""Payments to cents and transfers: balances are exact, fair to equals and as few transfers as can be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fedpact.deals import Settlement, settle
+from fedpact.deals.cents import EVEN_WINDOW, whole_cents
+from fedpact.deals.transfers import EXACT_LIMIT, fewest_transfers
+from fedpact.utils.errors import InvalidInput
+
+
+def numbered(n_agents: int) -> list[str]:
+    return [f"agent {agent}" for agent in range(n_agents)]
+
+
+def settled(payments: Sequence[float], **options: object) -> Settlement:
+    return settle(payments, names=numbered(len(payments)), **options)  # type: ignore[arg-type]
+
+
+def balanced(numbers: Sequence[float]) -> list[float]:
+    """The numbers and one more that brings their sum to zero, up to the last bit."""
+    return [*numbers, -math.fsum(numbers)]
+
+
+def moved(settlement: Settlement) -> list[int]:
+    """The balances that the transfers bring about."""
+    balances = dict.fromkeys(settlement.names, 0)
+    for transfer in settlement.transfers:
+        balances[transfer.payer] -= transfer.cents
+        balances[transfer.payee] += transfer.cents
+    return list(balances.values())
+
+
+def fewest_by_search(balances: Sequence[int]) -> int:
+    """Fewest transfers by trying every way to settle the first debt or claim with one other agent."""
+    left = [balance for balance in balances if balance]
+    if not left:
+        return 0
+    first, rest = left[0], left[1:]
+    options = [
+        [*rest[:other], rest[other] + first, *rest[other + 1 :]]
+        for other in range(len(rest))
+        if rest[other] * first < 0
+    ]
+    return 1 + min(map(fewest_by_search, options))
+
+
+# Up to 1e12 of the currency: the last number's rounding error is then well below a cent.
+payment_lists = st.sampled_from([1e-9, 1e-3, 1.0, 1e3, 1e12]).flatmap(
+    lambda scale: st.lists(st.floats(-scale, scale), max_size=8).map(balanced)
+)
+quarters = st.lists(st.integers(-9, 9), max_size=6).map(lambda numbers: [number / 4 for number in balanced(numbers)])
+cent_lists = st.lists(st.integers(-9, 9), max_size=6).map(lambda numbers: [*numbers, -sum(numbers)])
+
+
+class TestBalances:
+    @given(payment_lists, st.sampled_from([1.0, 0.1, 3.7]), st.sampled_from([0, 2, 3]))
+    def test_sum_to_zero_within_one_cent_of_the_exact_amounts(self, payments, per_payoff, decimals):
+        settlement = settled(payments, per_payoff=per_payoff, decimals=decimals)
+        assert sum(settlement.cents) == 0
+        assert all(type(cents) is int for cents in settlement.cents)
+        for payment, cents in zip(payments, settlement.cents, strict=True):
+            assert abs(cents - Fraction(payment) * Fraction(per_payoff) * 10**decimals) < 1
+
+    @given(payment_lists)
+    def test_transfers_reproduce_them(self, payments):
+        settlement = settled(payments)
+        assert moved(settlement) == list(settlement.cents)
+        assert all(transfer.cents > 0 for transfer in settlement.transfers)
+        assert len(settlement.transfers) <= max(0, len(payments) - 1)
+
+    @given(payment_lists)
+    def test_deterministic(self, payments):
+        assert settled(payments) == settled(np.array(payments))
+
+    @given(st.data(), payment_lists)
+    def test_renaming_agents_permutes_them_if_no_remainders_tie(self, data, payments):
+        remainders = {round(Fraction(payment) * 10**8) % 10**6 for payment in payments}
+        assume(len(remainders) == len(payments))
+        order = data.draw(st.permutations(range(len(payments))))
+        permuted = settled([payments[agent] for agent in order])
+        assert permuted.cents == tuple(settled(payments).cents[agent] for agent in order)
+
+    @given(quarters)
+    def test_equal_payments_get_equal_cents_whenever_rounding_allows_it(self, payments):
+        levels = sorted(set(payments))
+        roundings = product(*({math.floor(level), math.ceil(level)} for level in levels))
+        fair = any(
+            sum(payments.count(level) * cents for level, cents in zip(levels, chosen, strict=True)) == 0
+            for chosen in roundings
+        )
+        cents = settled(payments, decimals=0, currency="JPY").cents
+        given_to = {
+            level: {paid for payment, paid in zip(payments, cents, strict=True) if payment == level} for level in levels
+        }
+        unequal = [level for level in levels if len(given_to[level]) > 1]
+        assert len(unequal) == (0 if fair else 1)
+
+    @pytest.mark.parametrize(
+        ("amounts", "expected"),
+        [
+            ((0.7, 0.6, 0.3, -1.6), (1, 1, 0, -2)),  # two cents to hand out, to 0.7 and 0.6
+            ((0.7, 0.6, 0.6, -1.9), (0, 1, 1, -2)),  # two cents: not to 0.7 and one of the equals, but to the equals
+            ((0.5, 0.5, 0.2, -1.2), (0, 0, 1, -1)),  # two cents, 1.0 of remainders either way: -1.2 is first in order
+            ((1 / 3, 1 / 3, 1 / 3, -1.0), (1, 0, 0, -1)),  # one cent for three equals and nowhere else to go
+            ((-1.0, 1 / 3, 1 / 3, 1 / 3), (-1, 1, 0, 0)),
+            ((0.5, -0.5), (1, -1)),
+        ],
+    )
+    def test_by_hand(self, amounts, expected):
+        assert settled(amounts, decimals=0).cents == expected
+
+    def test_the_last_bits_do_not_tell_equals_apart(self):
+        share = 0.005
+        payments = [np.nextafter(share, 1), share, np.nextafter(share, 0), 0.0025, -0.0175]
+        assert settled(payments).cents == (0, 0, 0, 1, -1)
+
+    def test_equals_stay_together_among_many_agents(self):
+        lone = [Fraction(number, 2000) for number in range(1, 2000)]
+        assert len(lone) > 2 * EVEN_WINDOW
+        would_be_parted = 0
+        for shift in range(-8, 8):
+            equal = Fraction(2 * (1000 + shift) + 1, 4000)  # near the cut, which is at a remainder of about a half
+            amounts = [*[equal] * 7, *lone]
+            cents = whole_cents([*amounts, -sum(amounts)])
+            assert sum(cents) == 0
+            assert len(set(cents[:7])) == 1
+            above = sum(amount > equal for amount in amounts) + (-sum(amounts) % 1 > equal)
+            would_be_parted += above < round(sum(amounts) + -sum(amounts) % 1) < above + 7
+        assert would_be_parted > 0
+
+    def test_whole_cents_stay_as_they_are(self):
+        assert settled([0.29, 0.07, -0.36, 0.0]).cents == (29, 7, -36, 0)
+
+    @given(st.lists(st.floats(-1e18, 1e18), min_size=1, max_size=6).map(balanced), st.floats(-1e-10, 1e-10))
+    def test_an_imbalance_of_many_cents_is_spread_in_proportion(self, payments, error):
+        payments = [payment * (1 + error) if payment > 0 else payment for payment in payments]
+        cents = settled(payments).cents
+        assert sum(cents) == 0
+        for payment, paid in zip(payments, cents, strict=True):
+            assert abs(paid - Fraction(payment) * 100) <= 1 + Fraction(abs(payment) * 100) / 10**9
+
+    def test_more_than_a_machine_integer_holds(self):
+        settlement = settled([3e300, -1e300, -2e300], per_payoff=1e6)
+        assert sum(settlement.cents) == 0
+        assert moved(settlement) == list(settlement.cents)
+        assert len(settlement.transfers) == 2
+
+
+class TestTransfers:
+    @settings(deadline=None)
+    @given(cent_lists)
+    def test_as_few_as_an_exhaustive_search_finds(self, cents):
+        transfers, minimal = fewest_transfers(cents)
+        assert minimal
+        assert len(transfers) == fewest_by_search(cents)
+
+    def test_splits_into_groups_that_greedy_payment_would_mix(self):
+        # 10 + 7 = 17 and 9 + 6 = 15; the largest debtor paying the largest creditor needs 5 transfers
+        settlement = settled([17, -10, 15, -9, -7, -6], decimals=0)
+        assert [(transfer.payer[-1], transfer.payee[-1], transfer.cents) for transfer in settlement.transfers] == [
+            ("1", "0", 10),
+            ("3", "2", 9),
+            ("4", "0", 7),
+            ("5", "2", 6),
+        ]
+        assert settlement.minimal
+
+    @pytest.mark.parametrize("unit", [1, 10**15])  # sums that fit into a machine integer, and sums that do not
+    def test_exact_at_the_limit(self, unit):
+        rng = np.random.default_rng(3)
+        groups = rng.integers(-(10**6), 10**6, size=(EXACT_LIMIT // 4, 3))  # too wide for sums to vanish by chance
+        cents = [int(number) * unit for group in groups for number in balanced(group)]
+        order = rng.permutation(len(cents))
+        transfers, minimal = fewest_transfers([cents[agent] for agent in order])
+        assert minimal and len(transfers) == len(cents) - len(groups)
+
+    @pytest.mark.parametrize("n_agents", [EXACT_LIMIT + 1, 300])
+    def test_beyond_the_limit_at_most_one_fewer_than_agents(self, n_agents):
+        rng = np.random.default_rng(n_agents)
+        settlement = settled(balanced(rng.normal(size=n_agents - 1) * 1000))
+        assert moved(settlement) == list(settlement.cents)
+        assert len(settlement.transfers) <= n_agents - 1
+        assert not settlement.minimal
+
+    def test_beyond_the_limit_opposite_pairs_are_matched_first(self):
+        payments = [number for k in range(1, 101) for number in (k, -k)]
+        settlement = settled(payments, decimals=0)
+        assert len(settlement.transfers) == 100
+        assert settlement.minimal
+
+    def test_beyond_the_limit_one_creditor_is_proven_minimal(self):
+        settlement = settled([*[-1.0 - k for k in range(40)], 820.0])
+        assert len(settlement.transfers) == 40
+        assert settlement.minimal
+
+    def test_beyond_the_limit_disjoint_triples_of_their_own_size_are_found(self):
+        transfers, minimal = fewest_transfers([100**k * part for k in range(8) for part in (5, -2, -3)])
+        assert len(transfers) == 16
+        assert minimal
+
+
+class TestLedger:
+    names = ('Comma, "quote"', "line\nbreak", "carriage\rreturn", "Zürich 大学")
+
+    def settlement(self) -> Settlement:
+        return settle([12.34, -4.56, -7.0, -0.78], names=self.names, currency="CHF")
+
+    def test_csv_reads_back(self, tmp_path):
+        settlement = self.settlement()
+        path = tmp_path / "ledger.csv"
+        text = settlement.to_csv(path)
+        assert path.read_bytes().decode("utf-8") == text
+        header, *rows = csv.reader(io.StringIO(text, newline=""))
+        assert header == ["payer", "payee", "amount", "currency"]
+        assert rows == [
+            ["line\nbreak", 'Comma, "quote"', "4.56", "CHF"],
+            ["carriage\rreturn", 'Comma, "quote"', "7.00", "CHF"],
+            ["Zürich 大学", 'Comma, "quote"', "0.78", "CHF"],
+        ]
+
+    def test_json_reads_back(self, tmp_path):
+        settlement = self.settlement()
+        path = tmp_path / "ledger.json"
+        text = settlement.to_json(str(path))
+        assert path.read_text(encoding="utf-8") == text
+        ledger = json.loads(text)
+        assert list(ledger) == ["currency", "per_payoff", "balances", "transfers", "minimal"]
+        assert ledger["currency"] == "CHF" and ledger["per_payoff"] == 1.0 and ledger["minimal"] is True
+        assert ledger["balances"][0] == {"agent": 'Comma, "quote"', "amount": "12.34"}
+        assert [balance["amount"] for balance in ledger["balances"]] == ["12.34", "-4.56", "-7.00", "-0.78"]
+        assert ledger["transfers"][1] == {"payer": "carriage\rreturn", "payee": 'Comma, "quote"', "amount": "7.00"}
+
+    @pytest.mark.parametrize(
+        ("decimals", "amount"), [(0, "1235"), (2, "1234.57"), (3, "1234.568"), (8, "1234.56780000")]
+    )
+    def test_decimals(self, decimals, amount):
+        settlement = settled([1234.5678, -1234.5678], decimals=decimals)
+        assert settlement.amounts == (Decimal(amount), -Decimal(amount))
+        assert settlement.ledger()["transfers"][0]["amount"] == amount
+
+    def test_amounts_are_exact_whatever_the_decimal_context(self):
+        settlement = settled([1e40, -1e40])
+        with localcontext() as context:
+            context.prec = 3
+            assert sum(map(Fraction, settlement.amounts)) == 0
+            assert settlement.ledger()["balances"][0]["amount"] == f"{int(1e40)}.00"
+
+    def test_frozen(self):
+        settlement = self.settlement()
+        with pytest.raises(FrozenInstanceError):
+            settlement.cents = ()  # type: ignore[misc]
+        assert isinstance(settlement.cents, tuple) and isinstance(settlement.transfers, tuple)
+        assert hash(settlement) == hash(self.settlement())
+
+    @pytest.mark.parametrize("payments", [[], [0.0], [0.0, -0.0, 0.0], [1e-300, -1e-300], [0.001, -0.001]])
+    def test_nothing_to_pay(self, payments):
+        settlement = settled(payments)
+        assert settlement.transfers == () and settlement.minimal
+        assert set(settlement.amounts) <= {Decimal("0.00")}
+        assert settlement.to_csv() == "payer,payee,amount,currency\r\n"
+        assert all(balance["amount"] == "0.00" for balance in settlement.ledger()["balances"])
+
+
+class TestInput:
+    @pytest.mark.parametrize(
+        ("payments", "message"),
+        [
+            ([1.0, -0.5], r"payments must sum to zero, got a sum of 0\.5 \(allowed: 1\.5e-9\)"),
+            ([1.0, -1.0 + 1e-8], "payments must sum to zero, got a sum of 1.*e-8"),
+            ([1e308, 1e308], "payments must sum to zero, got a sum of 2.*308"),
+            ([1.0, math.nan], r'payments\[1\] must be finite, got nan \(agent "Ben"\)'),
+            ([-math.inf, 1.0], r'payments\[0\] must be finite, got -inf \(agent "Ada"\)'),
+            ([0.0, 0.0, 0.0], "2 agents, 3 numbers given"),
+            (0.0, "payments must be one number per agent: 2 agents, a single number given"),
+            ([[0.0, 0.0]], "payments must be .* one number per agent, got an array of shape"),
+            (["a", "b"], "payments must be .* one number per agent"),
+        ],
+    )
+    def test_payments(self, payments, message):
+        with pytest.raises(InvalidInput, match=message):
+            settle(payments, names=["Ada", "Ben"])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"per_payoff": 0.0}, "per_payoff must be positive, got 0"),
+            ({"per_payoff": math.inf}, "per_payoff must be positive and finite, got inf"),
+            ({"per_payoff": [1.0, 2.0]}, "per_payoff must be one number"),
+            ({"decimals": -1}, "decimals must be a whole number from 0 to 18, got -1"),
+            ({"decimals": 2.0}, r"decimals must be a whole number from 0 to 18, got 2\.0"),
+            ({"decimals": True}, "decimals must be a whole number"),
+            ({"currency": " "}, "currency must be a non-empty string"),
+            ({"names": "AB"}, "names must be a list of strings"),
+            ({"names": None}, "names must be a list of strings"),
+            ({"names": ["A", ""]}, r"names\[1\] must be a non-empty string, got ''"),
+            ({"names": ["A", "A"]}, r'names\[1\] must differ from the others, "A" appears twice'),
+        ],
+    )
+    def test_options(self, options, message):
+        with pytest.raises(InvalidInput, match=message):
+            settle([1.0, -1.0], **{"names": ["A", "B"], **options})
+
+    def test_is_not_modified(self):
+        payments = np.array([1.0, -1.0])
+        names = ["A", "B"]
+        settlement = settle(payments, names=names, decimals=np.int64(2))
+        names.append("C")
+        payments[0] = 5.0
+        assert settlement.names == ("A", "B") and settlement.cents == (100, -100)
+
+    def test_rounding_error_of_the_sum_is_allowed(self):
+        assert settled([0.1, 0.2, -0.3]).cents == (10, 20, -30)

@@ -1,0 +1,395 @@
+"""What the page is told is what the library computes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import tomllib
+from html import unescape
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.explorer.draft import Draft, draft_of
+from fedpact.explorer.files import FILES
+from fedpact.explorer.parameters import Parameter, points_between
+from fedpact.explorer.questions import Answers, Unfinished, started
+from fedpact.explorer.service import STEPS, Cancelled, Desk
+from fedpact.explorer.validation import read_draft
+from fedpact.report import render_report
+from fedpact.report.records import comparison_record
+from fedpact.scenario.examples import EXAMPLES, hospitals
+
+WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
+COST = {"kind": "costs", "agent": 1}
+FEDERATION = hospitals().federation
+
+
+def quietly(done, total):
+    pass
+
+
+def words(html):
+    return " ".join(unescape(re.sub("<[^>]*>", " ", html)).replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+def mapped(ask, **changes):
+    asked = ask(
+        up={"parameter": WEIGHT, "low": "-1", "high": "1"},
+        right={"parameter": COST, "low": "0.001", "high": "0.01"},
+        metric="ir_gaps",
+        mechanism="shapley",
+        agent=4,
+        count=3,
+    )
+    return asked | changes
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_there_to_start_from(answers, name):
+    answer = answers.example({"name": name})
+    assert read_draft(Draft.of_record(answer["draft"])).scenario == EXAMPLES[name]()
+    assert "<form" in answer["form"] and answer["notes"] == []
+
+
+def test_an_unknown_example_is_refused(answers):
+    with pytest.raises(fp.InvalidInput, match="there is no built-in federation"):
+        answers.example({})
+
+
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_a_saved_scenario_can_be_opened_again(answers, ask, kind):
+    saved = answers.file(ask({"caps[0]": "unlimited"}, file=f"scenario.{kind}")).data.decode()
+    answer = answers.upload({"name": f"mine.{kind}", "text": "\ufeff" + saved})
+    assert answer["draft"]["texts"]["caps[0]"] == "unlimited"
+    assert answer["draft"]["texts"]["weights[0,1]"] == "0.54"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.toml", "", "a.toml: the file is empty"),
+        ("a.txt", "x", "must end in .toml or .json"),
+        ("a.toml", "title =", "not valid TOML"),
+        ("a.json", "[1]", "a scenario must be an object"),
+        ("a.toml", "weights = 'w.csv'\ncosts = 1", "fedpact explore a.toml"),
+        ("a.toml", "weights = [[1.0]]\ncosts = -1.0\npayoff = {family = 'log'}", "costs must be positive"),
+    ],
+)
+def test_files_that_cannot_be_opened_are_explained(answers, name, text, message):
+    with pytest.raises(fp.InvalidInput, match=message):
+        answers.upload({"name": name, "text": text})
+
+
+def test_how_sure_the_numbers_are_is_said_to_be_left_out():
+    federation = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw(0.3), names=["a", "b"])
+    scenario = fp.Scenario(federation=federation, uncertainty=fp.Uncertainty(weights=np.full((2, 2), 0.01)))
+    _, notes = started(scenario)
+    assert len(notes) == 1 and "fedpact compare" in notes[0]
+    assert started(hospitals())[1] == []
+
+
+def test_the_deal_is_the_librarys(answers, ask):
+    answer = answers.deal(ask({"weights[0,1]": "0.9"}))
+    assert answer["errors"] == []
+    weights = np.array(FEDERATION.weights)
+    weights[0, 1] = 0.9
+    compared = fp.compare(
+        fp.Federation(
+            weights, costs=FEDERATION.costs, caps=FEDERATION.caps, payoff=FEDERATION.payoff, names=FEDERATION.names
+        )
+    )
+    text = words(answer["deal"])
+    for outcome in compared:
+        assert f"{1e6 * outcome.welfare:,.0f}" in text
+    assert compared.recommendation.reason in text
+    for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates", "conditions"):
+        assert f'id="{part}"' in answer["deal"]
+    assert answer["agents"] == list(FEDERATION.agent_names)
+    assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "beta"]
+
+
+def test_errors_come_with_their_place_and_their_name(answers, ask):
+    answer = answers.deal(
+        ask({"weights[0,1]": "x", "costs[2]": "-1", "payoff.beta": "", "money.per_payoff": "0", "names[4]": ""})
+    )
+    found = {entry["field"]: (entry["part"], entry["words"]) for entry in answer["errors"]}
+    assert found == {
+        "weights[0,1]": ("weights", "City to University"),
+        "costs[2]": ("members", "Cost of County"),
+        "payoff.beta": ("payoff", "beta"),
+        "money.per_payoff": ("words", "Money per unit of payoff"),
+        "names[4]": ("members", "Name of member 5"),
+    }
+    assert "deal" not in answer
+
+
+def test_a_federation_without_a_deal_is_a_problem_and_no_crash(answers):
+    at_odds = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    answer = answers.deal({"draft": draft_of(fp.Scenario(federation=at_odds)).record()})
+    assert answer["errors"] == []
+    assert "no outcome" in words(answer["deal"])
+
+
+def test_what_the_solvers_refuse_is_told_and_is_no_ones_field(ask):
+    class Stuck(Desk):
+        def comparison(self, scenario):
+            raise fp.NotConverged("no equilibrium within 60 rounds")
+
+    assert Answers(Stuck()).deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
+
+
+@pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
+def test_small_federations_have_every_view(weights):
+    scenario = fp.Scenario(federation=fp.Federation(weights, costs=0.01, caps=10.0, payoff=fp.Log()))
+    question, fresh = {"draft": draft_of(scenario).record()}, Answers()
+    assert fresh.deal(question)["errors"] == []
+    sliding = question | {"parameter": {"kind": "caps", "agent": 0}, "low": "0", "high": "20"}
+    slid = fresh.whatif(sliding)
+    assert slid["value"] == "10"
+    assert "<svg" in fresh.curves(sliding, quietly)["curves"]
+    assert (
+        fresh.leaving(question | {"mechanism": "shapley", "leave": "all"})["members"]
+        == ["agent 0", "agent 1"][: len(weights)]
+    )
+    assert fresh.talks(question | {"protocol": "price-discovery"})["rounds"] >= 1
+
+
+@pytest.mark.parametrize("name", ["range", "whatif", "leaving", "talks", "file", "map_file"])
+def test_drafts_with_errors_are_sent_back(answers, ask, name):
+    with pytest.raises(Unfinished, match="mend those marked"):
+        getattr(answers, name)(ask({"caps[0]": "-1"}))
+
+
+def test_forms_grow_and_shrink(answers, ask):
+    more = answers.form(ask({"caps[0]": "?"}, do="add"))
+    assert more["draft"]["n_agents"] == 6 and 'value="?"' in more["form"]
+    less = answers.form(ask(do="remove", agent=0))
+    assert less["draft"]["texts"]["names[0]"] == "City"
+    with pytest.raises(fp.InvalidInput, match="agent must be a whole number"):
+        answers.form(ask(do="remove", agent="first"))
+
+
+def test_names_never_become_markup(answers, ask):
+    nasty = "<script>alert('x')</script>\" onfocus=\"y"
+    answer = answers.form(ask({"names[0]": nasty}, do="show"))
+    assert "<script" not in answer["form"] and 'onfocus="y"' not in answer["form"]
+    deal = answers.deal(ask({"names[0]": nasty}))
+    assert "<script" not in deal["deal"]
+
+
+@pytest.mark.parametrize("step", [0, 17, STEPS])
+@pytest.mark.parametrize("parameter", [WEIGHT, COST, {"kind": "beta", "agent": None}])
+def test_a_slider_shows_the_deal_at_its_value(answers, ask, parameter, step):
+    answer = answers.whatif(ask(parameter=parameter, low="0.002", high="0.5", step=step))
+    value = float(answer["value"])
+    assert value == points_between(0.002, 0.5, STEPS + 1)[step]
+    there = read_draft(Draft.of_record(answer["kept"])).scenario
+    assert there is not None
+    text = words(answer["moved"])
+    for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
+        outcome = mechanism.solve(there.federation)
+        assert f"EUR {1e6 * outcome.welfare:,.0f}" in text
+        for gap in outcome.ir_gaps:
+            assert f"{abs(1e6 * gap):,.0f}" in text
+
+
+def test_a_slider_begins_where_things_are(answers, ask):
+    answer = answers.whatif(ask(parameter=WEIGHT, low="-0.46", high="1.54", step=None))
+    assert answer["value"] == "0.54" and answer["step"] == STEPS // 2
+    assert "EUR 0 against now" in words(answer["moved"])
+
+
+def test_curves_go_through_the_gains(answers, ask):
+    told = []
+    answer = answers.curves(ask(parameter=WEIGHT, low="-0.46", high="1.54"), lambda *done: told.append(done))
+    assert told and answer["curves"].count("<svg") == 2 and "marker" in answer["curves"]
+    parameter, points = Parameter(kind="weights", receiver=0, giver=1), np.array([-0.46, 0.54, 1.54])
+    found = answers.desk.along(hospitals(), parameter, points, quietly)
+    now = fp.compare(FEDERATION)
+    for mechanism, gaps in found.gaps.items():
+        np.testing.assert_allclose(gaps[1], now[mechanism].ir_gaps, atol=1e-8)
+
+
+def test_curves_of_many_members_go_through_fewer_points(answers):
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.0, 1.0, (12, 12))
+    np.fill_diagonal(weights, 1.0)
+    many = fp.Scenario(federation=fp.Federation(weights, costs=0.05, caps=10.0, payoff=fp.Log()))
+    points, told = np.linspace(0.01, 0.1, 11), []
+    found = answers.desk.along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
+    np.testing.assert_array_equal(found.points, points[::5])
+    assert told == [(0, 1), (0, 3), (1, 3), (2, 3)]
+    assert {gaps.shape for gaps in found.gaps.values()} == {(3, 12)}
+
+
+def test_ones_own_beta_asks_for_own_curves(answers, ask):
+    answer = answers.whatif(ask(parameter={"kind": "beta", "agent": 2}, low="0.1", high="0.5", step=0))
+    kept = Draft.of_record(answer["kept"])
+    assert kept.own_curves
+    assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.3", "0.3", "0.1", "0.3", "0.3"]
+
+
+def test_keeping_a_value_leaves_curves_typed_earlier_behind(answers, ask):
+    question = ask({"payoff.beta": "0.4", "payoff.beta[0]": "7"}, parameter={"kind": "beta", "agent": 2})
+    kept = Draft.of_record(answers.whatif(question | {"low": "0.1", "high": "0.5", "step": 0})["kept"])
+    assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.4", "0.4", "0.1", "0.4", "0.4"]
+
+
+def test_own_curves_begin_with_what_all_had(answers, ask):
+    question = ask({"payoff.beta": "0.4", "payoff.beta[1]": "0.7"}, do="show")
+    question["draft"]["own_curves"] = True
+    texts = answers.form(question)["draft"]["texts"]
+    assert [texts[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.4", "0.7", "0.4", "0.4", "0.4"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"low": "x"}, "^low must be a number"),
+        ({"high": "-5"}, "^high must be above"),
+        ({"low": "-1", "parameter": COST}, "there is no federation with"),
+        ({"step": STEPS + 1}, "step must be from 0"),
+        ({"step": 1.5}, "step must be a whole number"),
+        ({"parameter": {"kind": "?"}}, "there is no parameter"),
+    ],
+)
+def test_wrong_sliders_are_explained(answers, ask, changes, message):
+    with pytest.raises(fp.InvalidInput, match=message):
+        answers.whatif(ask(parameter=WEIGHT, low="0", high="1", step=0) | changes)
+
+
+def test_a_map_holds_the_numbers_of_the_sweep(answers, ask):
+    told = []
+    answer = answers.map(mapped(ask), lambda done, total: told.append((done, total)))
+    assert told[0] == (0, 9) and told[-1] == (9, 9)
+    found = fp.sweep(FEDERATION, ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"], mechanisms=["shapley"])
+    expected = 1e6 * found.metrics["shapley"]["ir_gaps"][..., 4]
+    np.testing.assert_allclose(answer["numbers"]["values"], expected, rtol=1e-9)
+    assert answer["numbers"]["measure"] == "EUR"
+    assert answer["map"].count("<rect") == 9 + 1
+    assert "Gain of one member (Clinic) under Shapley" in answer["map"]
+    json.dumps(answer, allow_nan=False)
+
+
+def test_a_map_can_be_taken_home(answers, ask):
+    table = answers.map_file(mapped(ask, kind="csv")).data.decode()
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert len(rows) == 9 and "ir_gaps[Clinic]" in rows[0]
+    assert answers.map_file(mapped(ask, kind="png")).data.startswith(b"\x89PNG")
+
+
+def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
+    fresh = Answers()
+
+    def refuse(done, total):
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        fresh.map(mapped(ask), refuse)
+    assert fresh.deal(ask())["errors"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"count": 1}, "points each way must be from 2 to 101"),
+        ({"count": None}, "points each way must be a whole number"),
+        ({"metric": "nash equilibrium"}, "metric must be one of"),
+        ({"mechanism": "voluntary"}, "mechanism must be one of"),
+        ({"agent": 5}, "agent must be from 0 to 4"),
+        ({"up": None}, "up must be an object"),
+        ({"right": {"parameter": COST, "low": "", "high": "1"}}, "^right: low must be a number"),
+        ({"right": {"parameter": WEIGHT, "low": "0", "high": "1"}}, "do not overlap"),
+    ],
+)
+def test_wrong_maps_are_explained(answers, ask, changes, message):
+    with pytest.raises(fp.InvalidInput, match=message):
+        answers.map(mapped(ask, **changes), lambda done, total: None)
+
+
+@pytest.mark.parametrize("leave", ["all", "worst"])
+@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
+def test_leaving_is_followed_to_the_end(answers, ask, mechanism, leave):
+    answer = answers.leaving(ask(mechanism=mechanism, leave=leave))
+    rules = {"externality": fp.ExternalityMechanism(), "shapley": fp.ShapleyMechanism()}[mechanism]
+    settled = fp.stable_federation(FEDERATION, rules, leave=leave)
+    assert answer["members"] == list(settled.members)
+    assert len(answer["steps"]) == len(settled.departures) + 1
+    for departure, step in zip(settled.departures, answer["steps"], strict=False):
+        for name in departure.leavers:
+            assert name in words(step).partition("leave")[0]
+    assert f"{1e6 * settled.welfare:,.0f}" in words(answer["steps"][-1])
+
+
+def test_leaving_needs_rules_and_an_order(answers, ask):
+    with pytest.raises(fp.InvalidInput, match="mechanism must be one of"):
+        answers.leaving(ask(mechanism="standalone", leave="all"))
+    with pytest.raises(fp.InvalidInput, match="leave must be one of"):
+        answers.leaving(ask(mechanism="shapley", leave="none"))
+
+
+@pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
+def test_negotiations_are_played_to_their_deal(answers, ask, protocol):
+    answer = answers.talks(ask(protocol=protocol))
+    deal = fp.negotiate(FEDERATION, protocol=protocol)
+    rounds = [event for event in deal.trace if event["event"] == "round"]
+    assert answer["rounds"] == len(rounds)
+    assert len(answer["steps"]) == len(rounds) + 1
+    last = words(answer["steps"][-1])
+    for payment in deal.payments:
+        assert f"{abs(1e6 * payment):,.0f}" in last
+    assert f"EUR {1e6 * rounds[-1]['welfare']:,.0f}" in words(answer["steps"][-2])
+    assert "<svg" in answer["curve"]
+
+
+def test_negotiations_show_what_is_on_the_table(answers, ask):
+    played = answers.desk.negotiation(hospitals(), "price-discovery")
+    np.testing.assert_array_equal(played.rounds[0].contributions, 0.0)
+    for each in played.rounds:
+        assert each.welfare is None or np.isclose(FEDERATION.welfare(each.contributions), each.welfare, rtol=1e-9)
+    np.testing.assert_allclose(played.rounds[-1].contributions, played.deal.contributions, rtol=1e-6)
+
+
+def test_an_unknown_protocol_is_refused(answers, ask):
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of"):
+        answers.talks(ask(protocol="auction"))
+
+
+def test_the_report_is_the_librarys(answers, ask):
+    scenario = hospitals()
+    expected = render_report(
+        fp.compare(FEDERATION),
+        scenario_title=scenario.title,
+        description=scenario.description,
+        money=scenario.money,
+    )
+    assert answers.file(ask(file="report.html")).data.decode() == expected
+
+
+def test_data_files_hold_the_numbers(answers, ask):
+    compared = fp.compare(FEDERATION)
+    rows = list(csv.DictReader(io.StringIO(answers.file(ask(file="deal.csv")).data.decode())))
+    assert len(rows) == 20 and rows[5]["mechanism"] == "shapley"
+    np.testing.assert_allclose(
+        [float(row["payments"]) for row in rows[:5]], compared["externality"].payments, rtol=1e-9, atol=1e-15
+    )
+    record = json.loads(answers.file(ask(file="deal.json")).data)
+    assert record["recommendation"] == comparison_record(compared)["recommendation"]
+    assert tomllib.loads(answers.file(ask(file="scenario.toml")).data.decode())["title"] == "Five hospitals"
+
+
+@pytest.mark.parametrize(
+    ("file", "start"), [("deal.png", b"\x89PNG"), ("weights.png", b"\x89PNG"), ("deal.svg", b"<?xml")]
+)
+def test_pictures_are_pictures(answers, ask, file, start):
+    assert answers.file(ask(file=file)).data.startswith(start)
+
+
+def test_only_known_files_can_be_taken(answers, ask):
+    with pytest.raises(fp.InvalidInput, match="there is no file"):
+        answers.file(ask(file="../secrets"))
+    assert len(FILES) == 8

@@ -1,0 +1,101 @@
+"""Costs: values, slopes, what a budget buys, and the refusals."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.federation.costs import as_cost
+from fedpact.utils.errors import InvalidInput
+
+NAMES = ["Anna", "Ben"]
+COSTS = [fp.Linear(0.3), fp.Linear([0.1, 2.0]), fp.Quadratic(0.5, 0.25), fp.Quadratic([0.0, 1.0], [2.0, 0.0])]
+SAMPLES = np.array([[0.0, 0.0], [1.0, 3.0], [40.0, 0.5]])
+
+every_cost = pytest.mark.parametrize("cost", COSTS, ids=repr)
+
+
+@every_cost
+def test_nothing_costs_nothing(cost):
+    np.testing.assert_array_equal(cost.value(np.zeros(2)), 0.0)
+
+
+@every_cost
+def test_slope_and_curvature_are_derivatives(cost):
+    # Central differences of a quadratic are exact but for rounding.
+    np.testing.assert_allclose(cost.slope(SAMPLES), (cost.value(SAMPLES + 0.5) - cost.value(SAMPLES - 0.5)), rtol=1e-12)
+    np.testing.assert_allclose(
+        cost.curvature(SAMPLES), (cost.slope(SAMPLES + 0.5) - cost.slope(SAMPLES - 0.5)), rtol=1e-12, atol=1e-15
+    )
+
+
+@every_cost
+@pytest.mark.parametrize("budget", [1e-12, 0.7, 1e9])
+def test_affordable_contributions_cost_the_budget(cost, budget):
+    np.testing.assert_allclose(cost.value(cost.affordable(budget)), budget, rtol=1e-14)
+
+
+def test_quadratic_adds_a_rising_marginal_cost():
+    np.testing.assert_allclose(fp.Quadratic(0.5, 0.25).value(np.array([2.0])), [2.0], rtol=1e-15)
+    np.testing.assert_allclose(fp.Quadratic(0.5, 0.25).slope(np.array([2.0])), [1.5], rtol=1e-15)
+
+
+def test_numbers_are_linear_costs():
+    cost = as_cost([0.1, 0.2], NAMES)
+    assert isinstance(cost, fp.Linear)
+    np.testing.assert_array_equal(cost.rate, [0.1, 0.2])
+    np.testing.assert_array_equal(as_cost(0.1, NAMES).rate, [0.1, 0.1])
+
+
+def test_one_cost_per_agent_may_be_mixed():
+    cost = as_cost([fp.Linear(0.1), fp.Quadratic(0.2, 0.3)], NAMES)
+    np.testing.assert_array_equal(cost.linear, [0.1, 0.2])
+    np.testing.assert_array_equal(cost.quadratic, [0.0, 0.3])
+    assert isinstance(as_cost([fp.Linear(0.1), 0.2], NAMES), fp.Linear)
+
+
+def test_take_chooses_agents():
+    chosen = fp.Quadratic([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]).take([2, 0])
+    np.testing.assert_array_equal(chosen.linear, [3.0, 1.0])
+    np.testing.assert_array_equal(chosen.quadratic, [6.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fp.Linear(0.0), "costs must be positive, got 0"),
+        (lambda: fp.Linear([1.0, -2.0]), "costs[1] must be positive, got -2"),
+        (lambda: fp.Quadratic(-1.0, 1.0), "costs.linear must be at least zero, got -1"),
+        (lambda: fp.Quadratic(1.0, [1.0, np.inf]), "costs.quadratic[1] must be at least zero and finite, got inf"),
+        (
+            lambda: fp.Quadratic([0.0, 0.0], [1.0, 0.0]),
+            "costs[1] must rise: linear and quadratic are both 0; give one a positive number",
+        ),
+        (
+            lambda: fp.Quadratic([1.0, 2.0], [1.0, 2.0, 3.0]),
+            "costs.linear and costs.quadratic must have one number per agent each: 2 and 3 given",
+        ),
+        (lambda: as_cost([0.1, -0.5], NAMES), 'costs[1] must be positive, got -0.5 (agent "Ben")'),
+        (
+            lambda: as_cost(fp.Linear([0.1]), NAMES),
+            "costs must be a number or one number per agent: 2 agents, 1 numbers given",
+        ),
+        (lambda: as_cost([fp.Linear(1.0)], NAMES), "costs must have one entry per agent: 2 agents, 1 given"),
+        (
+            lambda: as_cost([fp.Linear(1.0), fp.Linear([1.0, 2.0])], NAMES),
+            'costs[1] must be one agent\'s cost, got numbers for several (agent "Ben")',
+        ),
+    ],
+)
+def test_refusals_say_what_is_wrong(make, message):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        make()
+
+
+def test_bad_number_among_cost_objects_is_named():
+    message = 'costs[1] must be positive, got -0.5 (agent "Ben")'
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+        as_cost([fp.Linear(0.1), -0.5], NAMES)

@@ -1,0 +1,299 @@
+"""The instance: what it computes, what it refuses and how, and that nobody can change it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+
+import fedpact as fp
+from cases import W2, table_1
+from fedpact.utils.errors import InvalidInput, OutsideDomain
+from strategies import contributions, federations, worst_reach
+
+NAMES = ["Anna", "Ben", "Cleo"]
+
+
+def federation(**changes) -> fp.Federation:
+    given = {"weights": W2, "costs": 0.001, "caps": 400.0, "payoff": fp.PowerLaw(0.02), "names": NAMES} | changes
+    return fp.Federation(given.pop("weights"), **given)
+
+
+class TestQuantities:
+    def test_rows_receive_and_columns_give(self):
+        fed = fp.Federation([[1.0, 0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log())
+        np.testing.assert_array_equal(fed.data([1.0, 2.0]), [2.0, 2.0])
+        np.testing.assert_array_equal(fed.reach([1.0, 2.0]), [3.0, 3.0])
+
+    def test_values_multiply_payoffs_and_marginal_payoffs(self):
+        s = [1.0, 2.0, 3.0]
+        plain, paid = federation(), federation(values=[2.0, 3.0, 4.0])
+        np.testing.assert_allclose(paid.payoffs(s), [2.0, 3.0, 4.0] * plain.payoffs(s), rtol=1e-15)
+        np.testing.assert_allclose(paid.marginal_payoffs(s), [2.0, 3.0, 4.0] * plain.marginal_payoffs(s), rtol=1e-15)
+
+    def test_welfare_is_payoffs_less_costs(self):
+        fed, s = federation(costs=fp.Quadratic(0.001, 0.01)), np.array([1.0, 2.0, 3.0])
+        expected = sum(1.0 - (1.0 + row @ s) ** -0.02 for row in np.array(W2)) - sum(0.001 * s + 0.01 * s**2)
+        np.testing.assert_allclose(fed.welfare(s), expected, rtol=1e-13)
+
+    def test_net_externality_is_the_paper_s_up_to_beta(self):
+        # T_i = sum over k != i of w_ki xi_k^(-beta - 1), equation (18).
+        fed, s = federation(), np.array([1.0, 2.0, 3.0])
+        falling = fed.reach(s) ** -1.02
+        expected = [sum(W2[k][i] * falling[k] for k in range(3) if k != i) for i in range(3)]
+        np.testing.assert_allclose(fed.net_externality(s), 0.02 * np.array(expected), rtol=1e-13)
+
+    @given(federations())
+    @settings(max_examples=30, deadline=None, derandomize=True)
+    def test_generated_federations_stay_inside_their_domain(self, fed):
+        assert (worst_reach(fed) > np.broadcast_to(fed.payoff.floor, fed.n_agents)).all()
+
+    def test_sparse_and_dense_weights_give_the_same_numbers(self):
+        weights = np.array([[1.0, 0.0, -0.1], [0.5, 1.0, 0.0], [0.0, 2.0, 1.0]])
+        s = np.array([1.0, 2.0, 3.0])
+        dense, sparse = federation(weights=weights), federation(weights=sp.coo_array(weights))
+        assert sparse.is_sparse and not dense.is_sparse
+        assert sparse.has_harm and dense.has_harm
+        np.testing.assert_array_equal(sparse.dense_weights(), weights)
+        for quantity in ("data", "reach", "payoffs", "marginal_payoffs", "net_externality", "welfare"):
+            np.testing.assert_allclose(getattr(sparse, quantity)(s), getattr(dense, quantity)(s), rtol=1e-14)
+        np.testing.assert_array_equal(sparse.own_weights, dense.own_weights)
+        np.testing.assert_array_equal(sparse.positive_weights().toarray(), dense.positive_weights())
+        np.testing.assert_array_equal(sparse.negative_weights().toarray(), dense.negative_weights())
+
+    def test_sparse_duplicates_are_added_up(self):
+        weights = sp.coo_array(([1.0, 1.0, 0.25, 0.25], ([0, 1, 0, 0], [0, 1, 1, 1])), shape=(2, 2))
+        fed = fp.Federation(weights, costs=0.1, payoff=fp.Log())
+        np.testing.assert_array_equal(fed.dense_weights(), [[1.0, 0.5], [0.0, 1.0]])
+
+
+class TestDomain:
+    harmed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
+
+    def test_payoffs_outside_the_domain_are_refused(self):
+        message = 'agent "Anna" is harmed beyond the domain of its payoff: its reach is -0.5, it must exceed 0'
+        with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
+            self.harmed.payoffs([0.0, 3.0])
+
+    def test_admits_tells_without_raising(self):
+        assert self.harmed.admits([2.0, 3.0])
+        assert not self.harmed.admits([0.0, 3.0])
+        assert not self.harmed.admits([0.0, 2.0])
+
+    def test_admits_refuses_infinite_losses(self):
+        fed = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=0.1, payoff=fp.Exponential(1.0))
+        assert fed.admits([0.0, 100.0])
+        assert not fed.admits([0.0, 1e6])
+
+
+class TestContributions:
+    def test_one_number_serves_all(self):
+        np.testing.assert_array_equal(federation().checked_contributions(5.0), [5.0, 5.0, 5.0])
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ([1.0, 2.0, 401.0], 'contributions[2] must lie between 0 and the cap 400, got 401 (agent "Cleo")'),
+            ([1.0, -2.0, 0.0], 'contributions[1] must lie between 0 and the cap 400, got -2 (agent "Ben")'),
+            ([1.0, 2.0, np.nan], 'contributions[2] must be finite, got nan (agent "Cleo")'),
+            ([1.0, 2.0], "contributions must be a number or one number per agent: 3 agents, 2 numbers given"),
+        ],
+    )
+    def test_refusals(self, given, message):
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+            federation().checked_contributions(given)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"weights": [[1.0, 2.0]]}, "weights must be a square matrix with a row per agent, got shape (1, 2)"),
+            ({"weights": [1.0, 2.0]}, "weights must be a square matrix with a row per agent, got shape (2,)"),
+            ({"weights": np.zeros((0, 0))}, "weights must be a square matrix with a row per agent, got shape (0, 0)"),
+            ({"weights": [[1.0, 2.0], [3.0]]}, "weights must be a square matrix of numbers, got [[1.0, 2.0], [3.0]]"),
+            (
+                {"weights": [[1.0, np.nan, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]},
+                'weights[0, 1] must be finite, got nan (what "Ben" is worth to "Anna")',
+            ),
+            (
+                {"weights": sp.csr_array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, np.inf, 1.0]])},
+                'weights[2, 1] must be finite, got inf (what "Ben" is worth to "Cleo")',
+            ),
+            (
+                {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]},
+                'weights[2, 2] must be positive, got 0: an agent\'s own data is useful to it (agent "Cleo")',
+            ),
+            ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (agent "Cleo")'),
+            ({"costs": 0.0}, "costs must be positive, got 0"),
+            ({"costs": [1.0, 2.0]}, "costs must be a number or one number per agent: 3 agents, 2 numbers given"),
+            ({"caps": [1.0, -1.0, 1.0]}, 'caps[1] must be at least zero, got -1 (agent "Ben")'),
+            ({"caps": [1.0, np.nan, 1.0]}, 'caps[1] must be at least zero, got nan (agent "Ben")'),
+            ({"values": [0.0, 1.0, 1.0]}, 'values[0] must be positive, got 0 (agent "Anna")'),
+            (
+                {"payoff": fp.PowerLaw([0.1, 0.2])},
+                "payoff.beta must be a number or one number per agent: 3 agents, 2 numbers given",
+            ),
+            ({"payoff": 0.02}, "payoff must be a payoff family such as PowerLaw(beta=0.02), got 0.02"),
+            ({"names": ["Anna", "Ben"]}, "names must have one entry per agent: 3 rows of weights, 2 names given"),
+            ({"names": ["Anna", "Ben", "Anna"]}, 'names[2] must differ from the others, "Anna" appears twice'),
+            (
+                {"names": ["Anna", " ", "Ben"]},
+                "names must be non-empty strings, one per agent, got ['Anna', ' ', 'Ben']",
+            ),
+            ({"names": "Ann"}, "names must be non-empty strings, one per agent, got 'Ann'"),
+        ],
+    )
+    def test_say_the_entry_the_rule_the_value_and_the_agent(self, changes, message):
+        with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
+            federation(**changes)
+
+    def test_are_value_errors_too(self):
+        with pytest.raises(ValueError, match="costs"):
+            federation(costs=-1.0)
+
+    def test_names_that_are_no_sequence_are_refused(self):
+        with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per agent, got 5$"):
+            federation(names=5)
+
+    @pytest.mark.parametrize("label", ["costs", "values"])
+    def test_infinite_numbers_are_refused_as_infinite(self, label):
+        with pytest.raises(InvalidInput, match="finite"):
+            federation(**{label: np.inf})
+
+
+class TestImmutability:
+    def test_fields_cannot_be_replaced(self):
+        with pytest.raises(FrozenInstanceError):
+            federation().caps = 5.0
+
+    @pytest.mark.parametrize("field", ["weights", "caps", "values"])
+    def test_arrays_are_read_only(self, field):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(federation(), field)[0] = 5.0
+
+    def test_cost_and_payoff_arrays_are_read_only(self):
+        fed = federation(payoff=fp.PowerLaw([0.1, 0.2, 0.3]))
+        for array in (fed.costs.linear, fed.payoff.beta):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 5.0
+
+    def test_sparse_entries_are_read_only(self):
+        fed = federation(weights=sp.csr_array(W2))
+        with pytest.raises(ValueError, match="read-only"):
+            fed.weights.data[0] = 5.0
+
+    @pytest.mark.parametrize("part", ["indices", "indptr"])
+    def test_sparse_structure_is_read_only(self, part):
+        fed = federation(weights=sp.csr_array(W2))
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(fed.weights, part)[0] = 1
+
+    def test_inputs_are_copied_and_left_alone(self):
+        weights, costs, caps, values = np.array(W2), np.full(3, 0.001), np.full(3, 400.0), np.ones(3)
+        fed = federation(weights=weights, costs=costs, caps=caps, values=values)
+        same = federation(weights=weights, costs=costs, caps=caps, values=values)
+        for array in (weights, costs, caps, values):
+            assert array.flags.writeable
+            array[0] = 7.0
+        assert fed == same
+        assert fed.dense_weights()[0, 0] == 1.0
+
+    def test_sparse_inputs_are_copied_and_left_alone(self):
+        weights = sp.csr_array(W2)
+        fed = federation(weights=weights)
+        weights.data[:] = 7.0
+        np.testing.assert_array_equal(fed.dense_weights(), W2)
+
+    def test_solving_leaves_the_contributions_given_alone(self):
+        fed, s = federation(), np.array([1.0, 2.0, 3.0])
+        fp.shapley_values(fed, s)
+        fp.best_response_dynamics(fed, start=s)
+        np.testing.assert_array_equal(s, [1.0, 2.0, 3.0])
+
+
+class TestTake:
+    @given(federations(least_agents=2))
+    @settings(max_examples=30, deadline=None, derandomize=True)
+    def test_taking_everybody_in_another_order_permutes(self, fed):
+        order = np.roll(np.arange(fed.n_agents), 1)
+        moved = fed.take(order)
+        s = np.where(np.isinf(fed.caps), 1.0, 0.5 * fed.caps)
+        # Sums in another order: a few units in the last place of the largest term.
+        np.testing.assert_allclose(moved.payoffs(s[order]), fed.payoffs(s)[order], rtol=1e-11, atol=1e-12)
+        np.testing.assert_array_equal(moved.costs.value(s[order]), fed.costs.value(s)[order])
+        np.testing.assert_array_equal(moved.caps, fed.caps[order])
+        assert moved.names == tuple(fed.names[agent] for agent in order)
+
+    def test_a_part_keeps_its_mutual_weights(self):
+        part = federation(payoff=fp.PowerLaw([0.1, 0.2, 0.3]), values=[1.0, 2.0, 3.0]).take([2, 0])
+        np.testing.assert_array_equal(part.weights, [[1.0, 1.4], [0.4, 1.0]])
+        np.testing.assert_array_equal(part.payoff.beta, [0.3, 0.1])
+        np.testing.assert_array_equal(part.values, [3.0, 1.0])
+        assert part.names == ("Cleo", "Anna")
+
+    def test_sparse_stays_sparse(self):
+        part = federation(weights=sp.csr_array(W2)).take([2, 0])
+        assert part.is_sparse
+        np.testing.assert_array_equal(part.dense_weights(), [[1.0, 1.4], [0.4, 1.0]])
+
+    def test_a_mask_chooses_or_is_refused(self):
+        pair = federation().take([0, 1])
+        try:
+            chosen = pair.take([True, False])
+        except InvalidInput:
+            return
+        assert chosen.names == ("Anna",)
+
+
+class TestIsolated:
+    def test_keeps_only_own_data(self):
+        alone = federation(weights=[[2.0, 1.0, 0.0], [0.5, 1.0, 3.0], [-0.1, 0.8, 0.5]]).isolated()
+        np.testing.assert_array_equal(alone.weights, np.diag([2.0, 1.0, 0.5]))
+        assert alone.names == tuple(NAMES)
+
+    def test_sparse_stays_sparse(self):
+        alone = federation(weights=sp.csr_array(W2)).isolated()
+        assert alone.is_sparse
+        np.testing.assert_array_equal(alone.dense_weights(), np.eye(3))
+
+
+class TestEquality:
+    def test_same_numbers_are_equal(self):
+        assert federation() == federation()
+        assert federation(costs=0.001) == federation(costs=fp.Linear([0.001] * 3))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"weights": np.array(W2).T},
+            {"costs": 0.002},
+            {"costs": fp.Quadratic(0.001, 0.001)},
+            {"caps": np.inf},
+            {"values": 2.0},
+            {"payoff": fp.PowerLaw(0.03)},
+            {"payoff": fp.Exponential(0.02)},
+            {"names": ["Anna", "Ben", "Dora"]},
+        ],
+    )
+    def test_any_difference_counts(self, changes):
+        assert federation() != federation(**changes)
+
+    def test_other_things_are_not_federations(self):
+        assert federation() != "federation"
+
+    def test_default_names_count_from_zero(self):
+        assert table_1(W2).agent_names == ("agent 0", "agent 1", "agent 2")
+
+
+@given(federations().flatmap(lambda fed: contributions(fed).map(lambda s: (fed, s))))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_welfare_is_concave_along_segments(drawn):
+    fed, s = drawn
+    ends = fed.welfare(s), fed.welfare(np.zeros(fed.n_agents))
+    size = np.abs(fed.payoffs(s)).sum() + fed.costs.value(s).sum()
+    assert fed.welfare(0.5 * s) >= 0.5 * sum(ends) - 1e-13 * (1.0 + size)

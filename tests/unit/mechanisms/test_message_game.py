@@ -1,0 +1,182 @@
+"""The message game: taxes balance at every profile, nobody gains by saying something else in equilibrium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.mechanisms.message_game import cycle_prices
+
+BALANCE = 1e-12
+
+
+def federations(seed: int, count: int) -> Iterator[fp.Federation]:
+    """Three to eight agents, helpful and harmful, some links missing, caps that bind or none, both kinds of cost."""
+    rng = np.random.default_rng(seed)
+    while count:
+        n_agents = int(rng.integers(3, 9))
+        weights = rng.uniform(0.05, 2.0, (n_agents, n_agents))
+        weights = np.where(rng.random(weights.shape) < 0.15, -0.3 * weights, weights)
+        weights = np.where(rng.random(weights.shape) < 0.2, 0.0, weights)
+        np.fill_diagonal(weights, rng.uniform(0.5, 2.0, n_agents))
+        if ((weights != 0).sum(axis=0) < 3).any():
+            continue
+        rates = rng.uniform(0.001, 0.1, n_agents)
+        bends = rng.uniform(0.0, 0.01, n_agents)
+        yield fp.Federation(
+            weights,
+            costs=fp.Quadratic(rates, bends) if rng.random() < 0.5 else rates,
+            caps=rng.uniform(1.0, 60.0, n_agents) if rng.random() < 0.7 else np.inf,
+            payoff=fp.PowerLaw(float(rng.uniform(0.05, 0.9))),
+        )
+        count -= 1
+
+
+def random_messages(federation: fp.Federation, rng: np.random.Generator) -> fp.Messages:
+    shape = (federation.n_agents, federation.n_agents)
+    return fp.Messages(
+        proposals=rng.uniform(0.0, 1.0, shape) * np.minimum(federation.caps, 50.0), prices=rng.uniform(0.0, 1.0, shape)
+    )
+
+
+def test_taxes_sum_to_zero_at_any_messages() -> None:
+    rng = np.random.default_rng(1)
+    for federation in federations(seed=1, count=40):
+        game = fp.MessageGame(federation)
+        for _ in range(25):
+            payments = game.outcome(random_messages(federation, rng)).payments
+            assert abs(payments.sum()) <= BALANCE * np.abs(payments).sum()
+
+
+def test_equilibrium_messages_make_the_deal_of_the_mechanism_and_nobody_gains_by_others() -> None:
+    for federation in federations(seed=2, count=40):
+        deal = fp.ExternalityMechanism().solve(federation)
+        game = fp.MessageGame(federation)
+        messages = game.equilibrium_messages(deal.contributions)
+        found = game.outcome(messages)
+        size = float(np.abs(deal.payoffs).max())
+        np.testing.assert_allclose(found.contributions, deal.contributions, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(found.payments, deal.payments, atol=1e-9 * size)
+        np.testing.assert_allclose(found.utilities, deal.utilities, atol=1e-9 * size)
+        assert game.certificate(messages).verdict == "holds"
+
+
+def test_the_best_deviation_beats_any_other() -> None:
+    rng = np.random.default_rng(3)
+    for federation in federations(seed=3, count=12):
+        game = fp.MessageGame(federation)
+        messages = random_messages(federation, rng)
+        here = game.outcome(messages)
+        for agent in range(federation.n_agents):
+            if not np.isfinite(here.utilities[agent]):
+                continue
+            best = game.best_deviation(agent, messages)
+            reached = game.outcome(messages.replaced(agent, best.proposals, best.prices)).utilities[agent]
+            np.testing.assert_allclose(reached - here.utilities[agent], best.gain, atol=1e-9)
+            for _ in range(40):
+                proposals = rng.uniform(0.0, 1.0, federation.n_agents) ** 3 * np.minimum(federation.caps, 50.0)
+                tried = game.outcome(messages.replaced(agent, proposals, rng.uniform(0.0, 0.1, federation.n_agents)))
+                assert tried.utilities[agent] - here.utilities[agent] <= best.gain + 1e-9
+
+
+@pytest.mark.parametrize("what", ["proposals", "prices"])
+def test_spoiled_messages_are_no_equilibrium(what: str) -> None:
+    (federation,) = federations(seed=4, count=1)
+    game = fp.MessageGame(federation)
+    messages = game.equilibrium_messages()
+    spoiled = {"proposals": messages.proposals.copy(), "prices": messages.prices.copy()}
+    spoiled[what][0] *= 0.5
+    spoiled[what][0] += 0.1 * (what == "prices")
+    certificate = game.certificate(fp.Messages(**spoiled))
+    assert certificate.verdict == "violated"
+    assert certificate.witness["gain"] > 0
+
+
+def test_fewer_than_three_who_draw_on_somebody_s_data_are_refused_by_name() -> None:
+    weights = np.ones((4, 4))
+    weights[[0, 1], 3] = 0.0
+    federation = fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.PowerLaw(0.3), names=["A", "B", "C", "Lonely"])
+    with pytest.raises(fp.InvalidInput, match=r'"Lonely" matters to 2 only; .*negotiate\(\.\.\., game=False\)'):
+        fp.MessageGame(federation)
+    deal = fp.negotiate(federation, game=False)
+    np.testing.assert_allclose(deal.payments, fp.ExternalityMechanism().solve(federation).payments, atol=1e-7)
+
+
+def test_cycle_prices_give_back_the_personal_prices() -> None:
+    rng = np.random.default_rng(5)
+    matters = rng.random((6, 6)) < 0.8
+    np.fill_diagonal(matters, True)
+    matters[:3] = True
+    personal = np.where(matters, rng.standard_normal((6, 6)), 0.0)
+    np.fill_diagonal(personal, 0.0)
+    np.fill_diagonal(personal, -personal.sum(axis=0))
+    prices = cycle_prices(personal, matters)
+    assert prices.min() >= 0
+    for giver in range(6):
+        cycle = np.flatnonzero(matters[:, giver])
+        round_it = prices[cycle, giver]
+        np.testing.assert_allclose(np.roll(round_it, -1) - np.roll(round_it, -2), personal[cycle, giver], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda said: said["proposals"].__setitem__((0, 1), -1.0), r"proposals\[0, 1\] must be between 0 and the cap"),
+        (lambda said: said["proposals"].__setitem__((2, 0), 1e9), r"proposals\[2, 0\] must be between 0 and the cap"),
+        (lambda said: said["prices"].__setitem__((1, 1), np.nan), r"prices\[1, 1\] must be at least zero and finite"),
+    ],
+)
+def test_messages_out_of_range_are_refused(spoil, message: str) -> None:
+    federation = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
+    said = {"proposals": np.ones((3, 3)), "prices": np.ones((3, 3))}
+    spoil(said)
+    with pytest.raises(fp.InvalidInput, match=message):
+        fp.MessageGame(federation).outcome(fp.Messages(**said))
+
+
+def harmed() -> fp.Federation:
+    """Agent 0 leaves its domain when the others contribute much, and can get back by contributing itself."""
+    weights = [[1.0, -1.0, -1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    return fp.Federation(weights, costs=0.01, caps=[60.0, 10.0, 10.0], payoff=fp.Log())
+
+
+def test_outside_its_domain_an_agent_gains_without_end_by_getting_back() -> None:
+    game = fp.MessageGame(harmed())
+    messages = fp.Messages(proposals=np.array([[0.0, 9.0, 9.0]] * 3), prices=np.ones((3, 3)))
+    assert game.outcome(messages).utilities[0] == -np.inf
+    deviation = game.best_deviation(0, messages)
+    assert deviation.gain == np.inf
+    back = game.outcome(messages.replaced(0, deviation.proposals, deviation.prices))
+    assert np.isfinite(back.utilities[0])
+    certificate = game.certificate(messages)
+    assert certificate.verdict == "violated"
+    assert certificate.witness["agent"] == "agent 0"
+
+
+def test_an_agent_that_cannot_get_back_stays() -> None:
+    federation = fp.Federation(harmed().weights, costs=0.01, caps=[1.0, 90.0, 90.0], payoff=fp.Log())
+    game = fp.MessageGame(federation)
+    messages = fp.Messages(proposals=np.array([[0.0, 90.0, 90.0]] * 3), prices=np.ones((3, 3)))
+    assert game.best_deviation(0, messages).gain == 0.0
+
+
+def test_an_agent_s_own_prices_only_fine_itself() -> None:
+    rng = np.random.default_rng(6)
+    for federation in federations(seed=6, count=5):
+        game, messages = fp.MessageGame(federation), random_messages(federation, rng)
+        silent = messages.replaced(0, messages.proposals[0], np.zeros(federation.n_agents))
+        assert game.outcome(silent).payments[0] >= game.outcome(messages).payments[0] - 1e-12
+
+
+def test_what_does_not_matter_to_the_sender_is_ignored() -> None:
+    weights = np.ones((4, 4))
+    weights[0, 1] = 0.0
+    game = fp.MessageGame(fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.Log()))
+    messages = game.equilibrium_messages()
+    proposals, prices = messages.proposals.copy(), messages.prices.copy()
+    proposals[0, 1], prices[0, 1] = np.nan, -7.0
+    said = game.outcome(fp.Messages(proposals=proposals, prices=prices))
+    np.testing.assert_array_equal(said.payments, game.outcome(messages).payments)

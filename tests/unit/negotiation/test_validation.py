@@ -1,0 +1,171 @@
+"""What makes an answer broken, by what the agent is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedpact.negotiation.validation import (
+    BadAnswer,
+    Introduction,
+    Left,
+    Said,
+    checked_answer,
+    final_message,
+    introduction,
+    said,
+    standing,
+)
+
+QUESTION = {"number": 7, "kind": "prices"}
+MINE = Introduction(cap=np.inf, uses=np.array([True, True, False]))
+AT = np.array([3.0, 1.0, 2.0])
+# a = log(1 + s_0 + 2 s_1), cost 0.1 s_0, at s = (3, 1, 2).
+HONEST: dict[str, Any] = {
+    "number": 7,
+    "payoff": float(np.log(6.0)),
+    "prices": [1 / 6, 2 / 6, 0.0],
+    "curvature": 1.0,
+    "cost": 0.3,
+    "marginal_cost": 0.1,
+    "cost_curvature": 0.0,
+}
+AT_NOTHING = HONEST | {"payoff": 0.0, "prices": [1.0, 2.0, 0.0], "cost": 0.0}
+
+
+def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[Said, ...] = ()) -> Said:
+    return said(answer, at, 0, MINE, earlier)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (None, "no answer in time"),
+        ("yes", "not an answer but str"),
+        ([HONEST], "not an answer but list"),
+        ({}, "answers question None instead of 7"),
+        (HONEST | {"number": 6}, "answers question 6 instead of 7"),
+        (HONEST | {"number": "7"}, "answers question '7' instead of 7"),
+        (HONEST | {"number": 7.0}, "answers question 7.0 instead of 7"),
+        (HONEST | {"number": np.array([7, 7])}, "answers question array"),
+        ({"number": 7, "error": "disk full"}, "fails to answer: disk full"),
+    ],
+)
+def test_what_answers_no_question(raw: Any, message: str) -> None:
+    with pytest.raises(BadAnswer, match=message):
+        checked_answer(raw, QUESTION)
+
+
+def test_leaving_needs_no_number() -> None:
+    with pytest.raises(Left):
+        checked_answer({"leave": True}, QUESTION)
+    assert checked_answer(HONEST | {"leave": False}, QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"payoff": None}, "payoff must be a number, got None"),
+        ({"payoff": float("nan")}, "payoff must be a number, got nan"),
+        ({"payoff": 1e300}, "payoff must lie between"),
+        ({"payoff": 10**5000}, "payoff must be a number, got a int"),
+        ({"payoff": True}, "payoff must be a number, got True"),
+        ({"curvature": -1.0}, "curvature must lie between 0 and"),
+        ({"marginal_cost": "0.1"}, "marginal_cost must be a number, got '0.1'"),
+        ({"prices": None}, "prices must list 3 numbers, got none"),
+        ({"prices": [1.0, 2.0]}, "prices must list 3 numbers, got 2"),
+        ({"prices": [1.0, float("inf"), 0.0]}, r"prices\[1\] must be a finite number, got inf"),
+        ({"prices": [0.1, [1.0], 0.0]}, r"prices\[1\] must be a finite number, got \[1.0\]"),
+        ({"prices": [0.1, 0.2, 0.3]}, "names a price for data that does not matter to it"),
+        ({"prices": [-0.1, 0.2, 0.0]}, "its own data harms it"),
+        ({"marginal_cost": 0.0, "cost": 0.0}, "contributing without end costs nothing"),
+        ({"cost": 0.5}, "says that 3 samples cost it 0.5, at a marginal cost of 0.1"),
+        ({"payoff": 0.5}, "its payoff is 0.5, where by its prices it is at least 0.8333"),
+    ],
+)
+def test_answers_about_prices_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    assert read(HONEST).payoff == HONEST["payoff"]
+    with pytest.raises(BadAnswer, match=message):
+        read(HONEST | change)
+
+
+def test_contributing_nothing_is_worth_nothing_and_always_inside() -> None:
+    nothing = np.zeros(3)
+    assert read(AT_NOTHING, nothing).payoff == 0.0
+    with pytest.raises(BadAnswer, match="contributing nothing is outside the domain"):
+        read({"outside": True}, nothing)
+    with pytest.raises(BadAnswer, match="its payoff is 5"):
+        read(AT_NOTHING | {"payoff": 5.0}, nothing)
+    with pytest.raises(BadAnswer, match="0 samples cost it 1,"):
+        read(AT_NOTHING | {"cost": 1.0}, nothing)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"prices": [1.0, 2.0, 0.0], "payoff": 6.0}, "its payoff cannot go from 1.79176 to 6"),
+        ({"prices": [1 / 7, 3 / 7, 0.0]}, "other proportions"),
+        ({"prices": [1 / 6, 2 / 6, 0.0], "payoff": HONEST["payoff"]}, "its payoff cannot go from"),
+        ({"cost": 0.3, "marginal_cost": 0.1}, "its cost cannot go from 0.3 to 0.3"),
+    ],
+)
+def test_answers_that_contradict_an_earlier_one(change: dict[str, Any], message: str | None) -> None:
+    """From s = (3, 1, 2) to (4, 1, 2); an old answer under a new number is one of them."""
+    before, there = read(HONEST), AT + np.array([1.0, 0.0, 0.0])
+    answer = HONEST | {"payoff": float(np.log(7.0)), "prices": [1 / 7, 2 / 7, 0.0], "cost": 0.4} | change
+    if message is None:
+        assert read(answer, there, (before,)).payoff == answer["payoff"]
+    else:
+        with pytest.raises(BadAnswer, match=message):
+            read(answer, there, (before,))
+
+
+def test_domains_reach_upwards() -> None:
+    inside, more, less = read(HONEST), AT + 1.0, 0.5 * AT
+    with pytest.raises(BadAnswer, match="outside its domain, with more data than when it was inside"):
+        read({"outside": True}, more, (inside,))
+    outside = read({"outside": True}, less, (inside,))
+    with pytest.raises(BadAnswer, match="inside its domain, with less data than when it was outside"):
+        read(AT_NOTHING, np.zeros(3), (outside,))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cap": -1.0}, "cap must lie between 0 and"),
+        ({"cap": float("nan")}, "cap must be a number, got nan"),
+        ({"cap": "much"}, "cap must be a number, got 'much'"),
+        ({"uses": "all"}, "uses must list agents by number"),
+        ({"uses": [0, 3]}, "from 0 to 2, got"),
+        ({"uses": [0, True]}, "uses must list agents by number"),
+        ({"uses": [0, 0]}, "every agent once"),
+        ({"uses": [1, 2]}, "the agent itself"),
+        ({"stiffness": -1.0}, "stiffness must lie between"),
+    ],
+)
+def test_introductions(change: dict[str, Any], message: str) -> None:
+    raw = {"cap": "inf", "uses": [0, 2]}
+    met = introduction(raw, 0, 3)
+    assert met.cap == np.inf and met.uses.tolist() == [True, False, True] and met.stiffness == 0.0
+    assert introduction(raw | {"cap": float("inf")}, 0, 3).cap == np.inf
+    with pytest.raises(BadAnswer, match=message):
+        introduction(raw | change, 0, 3)
+
+
+def test_standing_and_final_messages() -> None:
+    mine = introduction({"cap": 4.0, "uses": [0, 1]}, 0, 3)
+    assert standing({"proposal": [1.0, -2.0, 0], "payoff": None, "cost": 0}, mine).payoff == -np.inf
+    with pytest.raises(BadAnswer, match="payoff must be a number"):
+        standing({"proposal": [1.0, -2.0, 0], "cost": 0}, mine)
+    with pytest.raises(BadAnswer, match="asks for data that does not matter to it"):
+        standing({"proposal": [1.0, -2.0, 3.0], "payoff": None, "cost": 0}, mine)
+    caps, uses = np.array([1.0, 2.0, 3.0]), np.array([True, True, False])
+    proposals, prices = final_message({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
+    assert proposals.tolist() == [1.0, 2.0, 9.0] and prices.tolist() == [0.0, 5.0, -1.0]
+    with pytest.raises(BadAnswer, match="between zero and the caps"):
+        final_message({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
+    with pytest.raises(BadAnswer, match="at least zero"):
+        final_message({"proposals": [1.0, 2.0, 9.0], "prices": [-1.0, 5.0, -1.0]}, caps, uses)

@@ -1,0 +1,157 @@
+"""Coalition accuracies: nothing is trained twice, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.training.measured import CoalitionGame
+from fedpact.training.measured.store import Store
+from unit.training.measured.formula import Formula
+
+EXACT = 1e-12
+
+
+def federation(n: int = 3) -> fp.Federation:
+    rng = np.random.default_rng(n)
+    return fp.Federation(
+        rng.uniform(0.005, 0.05, (n, n)),
+        costs=0.002,
+        caps=200.0,
+        payoff=fp.PowerLaw(0.6),
+        values=rng.uniform(0.7, 0.9, n),
+    )
+
+
+def test_accuracies_are_those_of_the_members_data_alone() -> None:
+    game = CoalitionGame(Formula(federation()))
+    s = np.array([10.0, 20.0, 30.0])
+    np.testing.assert_allclose(game.accuracies(s), federation().payoffs(s), atol=EXACT)
+    np.testing.assert_allclose(game.accuracies(s, [0, 2]), federation().payoffs(s * [1, 0, 1]), atol=EXACT)
+
+
+def test_nothing_is_trained_twice_and_zeros_are_worth_nothing() -> None:
+    experiment = Formula(federation())
+    game = CoalitionGame(experiment)
+    first = game.many([[1, 2, 3], [0, 0, 0], [1, 2, 3], [4, 0, 0]])
+    assert sorted(experiment.asked) == [(1, 2, 3), (4, 0, 0)]
+    assert not first[1].any()
+    np.testing.assert_array_equal(first[0], first[2])
+    game.many([[4, 0, 0], [1, 2, 3]])
+    assert len(experiment.asked) == game.trained == 2
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_few_agents_have_exact_shapley_values(n: int) -> None:
+    game = CoalitionGame(Formula(federation(n)))
+    s = np.arange(1.0, n + 1.0) * 10.0
+    found = game.shapley(s)
+    np.testing.assert_allclose(found.values, fp.shapley_values(federation(n), s).values, atol=EXACT)
+    assert found.method == "enumeration"
+    assert game.trained == 2**n - 1
+
+
+def test_many_agents_have_sampled_ones() -> None:
+    many = federation(10)
+    game = CoalitionGame(Formula(many))
+    s = np.linspace(10.0, 60.0, 10)
+    found = game.shapley(s, permutations=100)
+    assert found.method == "permutation"
+    assert game.trained <= 2 + 100 * 9
+    exact = fp.shapley_values(many, s).values
+    assert (np.abs(found.values - exact) <= 5 * found.standard_errors + 1e-9).all()
+    np.testing.assert_array_equal(game.shapley(s, permutations=100).values, found.values)
+
+
+def test_what_is_trained_is_on_disk_at_once_and_read_again(tmp_path: Path) -> None:
+    class Interrupted(Formula):
+        def each(self, profiles):
+            for count, found in enumerate(super().each(profiles)):
+                if count == 2:
+                    raise KeyboardInterrupt
+                yield found
+
+    profiles = [[k, k, 0] for k in range(1, 6)]
+    with pytest.raises(KeyboardInterrupt):
+        CoalitionGame(Interrupted(federation()), folder=tmp_path).many(profiles)
+    again = Formula(federation())
+    game = CoalitionGame(again, folder=tmp_path)
+    found = game.many(profiles)
+    assert len(again.asked) == 3
+    np.testing.assert_array_equal(found, CoalitionGame(Formula(federation())).many(profiles))
+    third = Formula(federation())
+    CoalitionGame(third, folder=tmp_path).many(profiles)
+    assert third.asked == []
+
+
+def test_histories_are_kept_too(tmp_path: Path) -> None:
+    schedule = np.array([[1, 2, 3], [3, 2, 1]])
+    first = CoalitionGame(Formula(federation()), folder=tmp_path).history(schedule)
+    experiment = Formula(federation())
+    again = CoalitionGame(experiment, folder=tmp_path).history(schedule)
+    assert experiment.asked == []
+    np.testing.assert_array_equal(first.accuracies, again.accuracies)
+    np.testing.assert_array_equal(first.loss, again.loss)
+    CoalitionGame(experiment, folder=tmp_path).history(schedule[::-1])
+    assert experiment.asked == [("history",)]
+
+
+def test_bad_questions() -> None:
+    game = CoalitionGame(Formula(federation()))
+    for contributions, coalition, message in [
+        ([1.0, 2.0, 3.0], [], "coalition must have a member"),
+        ([1.0, 2.0, 3.0], [3], "coalition must hold agents from 0 to 2, got 3"),
+        ([1.0, -2.0, 3.0], None, r"contributions\[1\] must be at least zero, got -2"),
+        ([1.0, float("nan"), 3.0], None, r"contributions\[1\]"),
+    ]:
+        with pytest.raises(fp.InvalidInput, match=message):
+            game.accuracies(contributions, coalition)
+
+
+# The file
+
+
+def test_a_line_cut_short_is_dropped_and_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    store = Store(path, "e")
+    store.put("a", [1.0])
+    store.put("b", [2.0])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    again = Store(path, "e")
+    assert "a" in again and "b" not in again
+    again.put("c", [3.0])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines == [{"experiment": "e"}, {"key": "a", "result": [1.0]}, {"key": "c", "result": [3.0]}]
+
+
+def test_another_experiment_and_spoiled_lines_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    Store(path, "e").put("a", [1.0])
+    with pytest.raises(fp.InvalidInput, match=r"s\.jsonl: this file holds the models of another experiment"):
+        Store(path, "f")
+    path.write_bytes(path.read_bytes() + b"what?\n")
+    with pytest.raises(fp.InvalidInput, match="line 3 is spoiled"):
+        Store(path, "e")
+    path.write_text("1,2,3\n")
+    with pytest.raises(fp.InvalidInput, match="no file of trained models"):
+        Store(path, "e")
+
+
+def test_no_room_on_disk_is_said_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s.jsonl"
+    store = Store(path, "e")
+    store.put("a", [1.0])
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("needs /dev/full")
+    monkeypatch.setattr(store, "_path", full)
+    monkeypatch.setattr(store, "_whole", 0)
+    with pytest.raises(fp.InvalidInput, match=r"what was trained cannot be kept: (No space left|Invalid argument)"):
+        store.put("b", [2.0])
+    assert "b" not in store
+    assert "a" in Store(path, "e")

@@ -1,0 +1,482 @@
+"""Training under a deal: who trains with whom on how much, and what is made of the accuracies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fedpact as fp
+from fedpact.training import (
+    Dirichlet,
+    Even,
+    Experiment,
+    Images,
+    LabelNoise,
+    PixelNoise,
+    PrivateUpdates,
+    Training,
+)
+from fedpact.training import (
+    plan as plans,
+)
+from fedpact.training.agreements import Agreement, _images_for, agreement_of, check_held, whole_samples
+from fedpact.training.run import Run, train_under
+from fedpact.training.run_folder import run_record
+
+pytest.importorskip("jax")
+
+TRAINING = Training(rounds=4, batch_size=8, hidden=(9, 5))
+RATES = np.array([0.02, 0.03, 0.025])
+NAMES = ["North", "South", "West"]
+FEDERATION = fp.Federation(
+    [[1.0, 0.5, 0.2], [0.3, 1.0, 0.4], [0.1, 0.6, 1.0]],
+    costs=RATES,
+    caps=[20.0, 18.0, 22.0],
+    values=[2.0, 1.0, 3.0],
+    payoff=fp.PowerLaw(beta=0.3),
+    names=NAMES,
+)
+
+
+@pytest.fixture(scope="module")
+def trainer(images: Images) -> Experiment:
+    return Experiment(images, samples=[40, 30, 35], training=TRAINING, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def solved() -> fp.Outcome:
+    return fp.ExternalityMechanism().solve(FEDERATION)
+
+
+@pytest.fixture(scope="module")
+def run(trainer: Experiment, solved: fp.Outcome) -> Run:
+    return train_under(solved, FEDERATION, trainer)
+
+
+def agreed(*contributions: float, members: tuple[bool, ...] = (True, True, True)) -> Agreement:
+    return Agreement(
+        mechanism="by hand",
+        contributions=np.array(contributions),
+        payments=np.array([0.1, -0.1, 0.0]),
+        members=np.array(members),
+    )
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The samples of every model that is trained, as it is."""
+    seen: list[list[int]] = []
+    true_way = Experiment.history
+
+    def told(self: Experiment, schedule: np.ndarray):
+        assert (schedule == schedule[0]).all()
+        seen.append(np.asarray(schedule)[0].tolist())
+        return true_way(self, schedule)
+
+    monkeypatch.setattr(Experiment, "history", told)
+    return seen
+
+
+# What is trained
+
+
+def test_the_common_model_is_that_of_the_agreed_samples_rounded_down(run: Run, trainer: Experiment, solved) -> None:
+    expected = np.floor(solved.contributions).astype(int)
+    assert (expected < solved.contributions).any() and expected.sum() > 0
+    history = trainer.history(np.tile(expected, (TRAINING.rounds, 1)))
+    np.testing.assert_array_equal(run.samples, expected)
+    np.testing.assert_array_equal(run.together.accuracies, history.accuracies)
+    np.testing.assert_array_equal(run.together.loss, history.loss)
+    np.testing.assert_array_equal(run.accuracies, history.accuracies[-1])
+
+
+def test_alone_everybody_trains_on_what_it_would_use_alone(run: Run, trainer: Experiment) -> None:
+    alone = fp.Standalone().solve(FEDERATION)
+    expected = np.floor(alone.contributions).astype(int)
+    np.testing.assert_array_equal(run.standalone_samples, expected)
+    for agent in range(3):
+        own = np.where(np.arange(3) == agent, expected, 0)
+        history = trainer.history(np.tile(own, (TRAINING.rounds, 1)))
+        np.testing.assert_array_equal(run.alone.accuracies[:, agent], history.accuracies[:, agent])
+        np.testing.assert_array_equal(run.alone.loss[:, agent], history.loss[:, agent])
+
+
+def test_the_same_again_is_the_same_and_another_seed_is_not(run: Run, images: Images, solved) -> None:
+    def again(seed: int) -> Run:
+        made = Experiment(images, samples=[40, 30, 35], training=TRAINING, names=NAMES, seed=seed)
+        return train_under(solved, FEDERATION, made)
+
+    assert run_record(again(0)) == run_record(run)
+    assert not np.array_equal(again(1).together.loss, run.together.loss)
+
+
+def test_rounds_may_differ_from_those_of_the_experiment(trainer: Experiment, run: Run, solved) -> None:
+    short = train_under(solved, FEDERATION, trainer, rounds=2)
+    assert short.rounds == 2
+    np.testing.assert_array_equal(short.together.accuracies, run.together.accuracies[:2])
+
+
+def test_a_model_is_trained_once_whatever_it_is_for(trainer: Experiment, trained) -> None:
+    alone = np.floor(fp.Standalone().solve(FEDERATION).contributions)
+    train_under(agreed(0.0, alone[1], 0.0), FEDERATION, trainer)
+    assert len(trained) == 3, "South's own model is the common one"
+    assert trained[0] == [0, int(alone[1]), 0]
+
+
+def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment, trained) -> None:
+    run = train_under(fp.Standalone().solve(FEDERATION), FEDERATION, trainer)
+    assert len(trained) == 3
+    assert not run.agreement.members.any()
+    np.testing.assert_array_equal(run.together.accuracies, run.alone.accuracies)
+    np.testing.assert_allclose(run.utilities, run.standalone, rtol=1e-12)
+    assert run.leavers == run.realised_leavers == run.doubtful == ()
+
+
+def test_those_outside_the_deal_train_alone(trainer: Experiment, solved) -> None:
+    rest = FEDERATION.take([2, 0])  # in another order
+    outcome = fp.ExternalityMechanism().solve(rest)
+    run = train_under(outcome, FEDERATION, trainer)
+    np.testing.assert_array_equal(run.agreement.members, [True, False, True])
+    np.testing.assert_array_equal(run.contributions[[2, 0]], outcome.contributions)
+    np.testing.assert_allclose(run.payoffs[[2, 0]], outcome.payoffs, rtol=1e-12)
+    np.testing.assert_allclose(run.utilities[[2, 0]], outcome.utilities, rtol=1e-12)
+    assert run.utilities[1] == pytest.approx(solved.standalone[1])
+    assert run.payments[1] == 0.0
+    assert run.together.accuracies[-1, 1] == run.alone.accuracies[-1, 1]
+    assert run.realised_utilities[1] == run.realised_standalone[1]
+    assert run_record(run)["members"] == ["North", "West"]
+
+
+def test_a_negotiated_deal_is_trained_like_the_solved_one(trainer: Experiment, run: Run) -> None:
+    deal = fp.negotiate(FEDERATION)
+    found = train_under(deal, FEDERATION, trainer)
+    np.testing.assert_array_equal(found.together.accuracies, run.together.accuracies)
+    np.testing.assert_allclose(found.payments, run.payments, atol=1e-6)
+    assert found.agreement.mechanism == "externality"
+
+
+def test_whom_a_negotiation_went_on_without_trains_alone(trainer: Experiment) -> None:
+    deal = replace(fp.negotiate(FEDERATION), excluded={"South": "it did not answer"})
+    made = agreement_of(deal, FEDERATION)
+    np.testing.assert_array_equal(made.members, [True, False, True])
+    assert made.contributions[1] == fp.Standalone().solve(FEDERATION).contributions[1]
+    assert made.payments[1] == 0.0
+
+
+def test_one_agent_is_a_federation_too(images: Images) -> None:
+    lone = fp.Federation([[1.0]], costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
+    trainer = Experiment(images, n_agents=1, samples=40, training=TRAINING)
+    run = train_under(fp.ExternalityMechanism().solve(lone), lone, trainer)
+    np.testing.assert_array_equal(run.together.loss, run.alone.loss)
+    assert run.realised_ir_gaps == pytest.approx(0.0)
+    assert run.leavers == run.realised_leavers == ()
+
+
+def test_without_samples_of_its_own_an_agent_alone_has_an_untrained_model(trainer: Experiment) -> None:
+    dear = replace(FEDERATION, costs=fp.Linear([0.02, 10.0, 0.025]))
+    run = train_under(fp.ExternalityMechanism().solve(dear), dear, trainer)
+    assert run.standalone_samples[1] == 0
+    untrained = trainer.history(np.zeros((TRAINING.rounds, 3), dtype=int))
+    assert run.standalone_accuracies[1] == untrained.accuracies[-1, 1]
+    assert run.standalone[1] == 0.0
+
+
+# What is made of it
+
+
+def test_predictions_are_those_of_the_outcome(run: Run, solved) -> None:
+    for name in ("payoffs", "costs", "payments", "utilities", "standalone", "ir_gaps"):
+        np.testing.assert_allclose(getattr(run, name), getattr(solved, name), rtol=1e-12, err_msg=name)
+    assert run.welfare == pytest.approx(solved.welfare)
+    assert run.leavers == solved.leavers
+
+
+def test_realised_numbers_follow_from_accuracies_samples_and_payments(run: Run) -> None:
+    rate, values = RATES, np.array([2.0, 1.0, 3.0])
+    payoffs = values * run.accuracies
+    utilities = payoffs - rate * run.samples + run.payments
+    alone = values * run.standalone_accuracies - rate * run.standalone_samples
+    np.testing.assert_allclose(run.realised_payoffs, payoffs, rtol=1e-14)
+    np.testing.assert_allclose(run.realised_utilities, utilities, rtol=1e-14)
+    np.testing.assert_allclose(run.realised_standalone, alone, rtol=1e-14)
+    np.testing.assert_allclose(run.realised_ir_gaps, utilities - alone, atol=1e-14)
+    assert run.realised_welfare == pytest.approx((payoffs - rate * run.samples).sum())
+    assert run.realised_leavers == tuple(name for name, gap in zip(NAMES, utilities - alone, strict=True) if gap < 0)
+
+
+def test_floors_and_ceilings_say_what_an_accuracy_is_worth(trainer: Experiment, run: Run, solved) -> None:
+    fitted = train_under(solved, FEDERATION, trainer, floors=[0.2, 0.3, 0.1], ceilings=0.9)
+    expected = np.array([2.0, 1.0, 3.0]) * (run.accuracies - [0.2, 0.3, 0.1]) / (0.9 - np.array([0.2, 0.3, 0.1]))
+    np.testing.assert_allclose(fitted.realised_payoffs, expected, rtol=1e-14)
+    np.testing.assert_array_equal(fitted.payoffs, run.payoffs)
+    np.testing.assert_allclose(
+        fitted.standard_errors, run.standard_errors / (0.9 - np.array([0.2, 0.3, 0.1])), rtol=1e-14
+    )
+
+
+def test_who_is_better_off_alone_would_have_left(run: Run) -> None:
+    def with_accuracies(together: list[float], alone: list[float]) -> Run:
+        def of(history, last):
+            accuracies = np.array(history.accuracies)
+            accuracies[-1] = last
+            return replace(history, accuracies=accuracies)
+
+        return replace(run, together=of(run.together, together), alone=of(run.alone, alone))
+
+    harmed = with_accuracies([0.9, 0.1, 0.9], [0.1, 0.9, 0.1])
+    assert harmed.realised_leavers == ("South",)
+    assert harmed.doubtful == ()
+    even = with_accuracies([0.5] * 3, [0.5] * 3)
+    assert set(even.doubtful) == set(NAMES), "payments here are smaller than the noise of 6 to 8 test images"
+
+
+def test_the_standard_error_is_that_of_two_shares(run: Run) -> None:
+    np.testing.assert_array_equal(run.test_sizes, [8, 6, 7])
+    rng = np.random.default_rng(0)
+    share = 0.6
+    perfect = replace(
+        run,
+        together=replace(run.together, accuracies=np.full((4, 3), share)),
+        alone=replace(run.alone, accuracies=np.full((4, 3), share)),
+        test_sizes=np.array([400, 400, 400]),
+    )
+    drawn = (rng.binomial(400, share, 20_000) - rng.binomial(400, share, 20_000)) / 400
+    np.testing.assert_allclose(perfect.standard_errors, np.array([2.0, 1.0, 3.0]) * drawn.std(), rtol=0.03)
+    right = replace(perfect, together=replace(run.together, accuracies=np.ones((4, 3))))
+    assert (right.standard_errors > 0).all()
+
+
+def test_a_run_says_what_it_is(run: Run) -> None:
+    assert repr(run).startswith("<Run under externality: 3 agents, 4 rounds, mean accuracy 0.")
+    for array in (run.payoffs, run.accuracies, run.samples, run.realised_utilities):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+# Samples
+
+
+@pytest.mark.parametrize(
+    ("agreed_to", "used"), [(12.0, 12), (11.9999999, 12), (11.99, 11), (0.0, 0), (0.3, 0), (1e300, 10**15)]
+)
+def test_contributions_are_whole_samples(agreed_to: float, used: int) -> None:
+    assert whole_samples(np.array([agreed_to])).tolist() == [used]
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.25, 0.5, 0.9])
+def test_the_advice_is_the_fewest_images(share: float) -> None:
+    for samples in (1, 2, 3, 7, 33, 100, 401, 10_000):
+        enough = _images_for(samples, share)
+        assert enough - round(share * enough) >= samples
+        fewer = enough - 1
+        assert fewer - round(share * fewer) < samples
+
+
+def test_following_the_advice_helps(images: Images) -> None:
+    def dealt(samples: int) -> Experiment:
+        return Experiment(images, samples=samples, training=TRAINING)
+
+    with pytest.raises(fp.InvalidInput, match=r'agent "agent 2" agreed to 41 samples but has 24 .*\(samples=51, '):
+        check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(30))
+    check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(51))
+    with pytest.raises(fp.InvalidInput, match='"agent 1" would use, alone, 35 samples but has 24'):
+        check_held(np.array([1, 1, 1]), np.array([0, 35, 0]), dealt(30))
+    with pytest.raises(fp.InvalidInput, match="of which there are 360 in all"):
+        check_held(np.array([1000, 1, 1]), np.array([0, 0, 0]), dealt(30))
+
+
+def test_more_than_an_agent_holds_is_refused_before_anything_is_trained(trainer: Experiment, trained) -> None:
+    rich = replace(FEDERATION, caps=np.array([33.0, 18.0, 22.0]))
+    with pytest.raises(fp.InvalidInput, match=r'agent "North" agreed to 33 samples but has 32 to train on; .* 41'):
+        train_under(agreed(33.0, 1.0, 1.0), rich, trainer)
+    assert trained == []
+
+
+@pytest.mark.parametrize("members", [(True, True, True), (False, False, False)])
+def test_an_empty_coalition_is_refused(trainer: Experiment, members) -> None:
+    with pytest.raises(fp.InvalidInput, match="nobody contributes a whole sample under this deal"):
+        train_under(agreed(0.0, 0.9, 0.0, members=members), FEDERATION, trainer)
+
+
+def test_members_without_samples_are_refused_whatever_others_have(trainer: Experiment) -> None:
+    with pytest.raises(fp.InvalidInput, match="nobody contributes a whole sample"):
+        train_under(agreed(0.0, 9.0, 0.0, members=(True, False, True)), FEDERATION, trainer)
+
+
+# Mistakes
+
+
+def test_agents_must_be_those_of_the_federation(trainer: Experiment, images: Images, solved) -> None:
+    two = Experiment(images, n_agents=2, samples=30, training=TRAINING)
+    with pytest.raises(fp.InvalidInput, match="as many agents as the federation: 3 there, 2 in the experiment"):
+        train_under(solved, FEDERATION, two)
+    turned = Experiment(images, samples=30, training=TRAINING, names=NAMES[::-1])
+    with pytest.raises(fp.InvalidInput, match=r"in their order \(North, South, West\), got West, South, North"):
+        train_under(solved, FEDERATION, turned)
+    others = fp.Federation(FEDERATION.weights, costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
+    with pytest.raises(fp.InvalidInput, match=r"between agents of the federation \(agent 0.*got 'North'"):
+        train_under(solved, others, Experiment(images, samples=30, training=TRAINING))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 0}, "rounds must be a whole number of at least 1, got 0"),
+        ({"rounds": 1.5}, "rounds must be a whole number"),
+        ({"floors": -0.1}, "floors must be an accuracy from 0 to 1, got -0.1"),
+        ({"floors": float("nan")}, "floors must be an accuracy"),
+        ({"ceilings": [1.0, 0.5]}, "3 agents, 2 numbers given"),
+        ({"floors": 0.5, "ceilings": [1.0, 0.5, 0.9]}, r"floors\[1\] must be below the ceiling 0.5, got 0.5 .*South"),
+    ],
+)
+def test_bad_options(trainer: Experiment, solved, options, message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=message):
+        train_under(solved, FEDERATION, trainer, **options)
+
+
+def test_a_deal_must_be_one(trainer: Experiment) -> None:
+    with pytest.raises(fp.InvalidInput, match="deal must be an Outcome or a negotiated Deal, got 'externality'"):
+        train_under("externality", FEDERATION, trainer)
+    with pytest.raises(fp.InvalidInput, match="one entry per agent: 3 agents, 2 given"):
+        train_under(
+            Agreement(mechanism="x", contributions=np.ones(2), payments=np.zeros(2), members=np.ones(2, dtype=bool)),
+            FEDERATION,
+            trainer,
+        )
+
+
+# Interrupted
+
+
+def test_an_interrupted_call_goes_on_where_it_was(
+    trainer: Experiment, run: Run, solved, trained, tmp_path: Path
+) -> None:
+    folder = tmp_path / "kept"
+
+    def stop(what: str) -> None:
+        if what == "South alone":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_under(solved, FEDERATION, trainer, checkpoint=folder, progress=stop)
+    assert len(trained) == 2
+    found = train_under(solved, FEDERATION, trainer, checkpoint=folder)
+    assert len(trained) == 4
+    assert run_record(found) == run_record(run)
+    np.testing.assert_array_equal(found.alone.loss, run.alone.loss)
+
+
+def test_kept_models_of_another_experiment_or_damaged_ones_are_trained_anew(
+    trainer: Experiment, run: Run, solved, trained, tmp_path: Path
+) -> None:
+    train_under(solved, FEDERATION, trainer, checkpoint=tmp_path)
+    next(tmp_path.glob("*.npz")).write_bytes(b"damaged")
+    assert run_record(train_under(solved, FEDERATION, trainer, checkpoint=tmp_path)) == run_record(run)
+    assert len(trained) == 5
+    other = replace(trainer, seed=5)
+    train_under(solved, FEDERATION, other, checkpoint=tmp_path)
+    assert len(trained) == 9
+    train_under(solved, FEDERATION, trainer, rounds=2, checkpoint=tmp_path)
+    assert len(trained) == 13
+
+
+def test_progress_names_every_model(trainer: Experiment, solved) -> None:
+    told: list[str] = []
+    train_under(solved, FEDERATION, trainer, progress=told.append)
+    assert told == ["everybody together", "North alone", "South alone", "West alone"]
+
+
+# Written down
+
+
+@pytest.mark.parametrize("partition", [Even(), Dirichlet(50.0), Dirichlet(0.5, every_class=False)])
+def test_a_plan_survives_being_written_down(monkeypatch: pytest.MonkeyPatch, images: Images, solved, partition) -> None:
+    monkeypatch.setattr(plans, "mnist", lambda source: images)
+    wide = replace(FEDERATION, caps=np.array([20.0, np.inf, 22.0]))
+    if isinstance(partition, Even):
+        scenario = fp.Scenario(federation=replace(wide, weights=sp.csr_array(wide.weights)), money=fp.Money("EUR", 2.0))
+    else:
+        doubts = fp.Uncertainty(weights=np.full((3, 3), 0.1))
+        scenario = fp.Scenario(federation=wide, title="T", money=fp.Money("EUR", 2.0), uncertainty=doubts)
+    plan = plans.Plan(
+        scenario=scenario,
+        agreement=agreement_of(solved, FEDERATION),
+        data="embedded",
+        samples=np.array([40.0, 30.0, 35.0]),
+        test_share=0.25,
+        partition=partition,
+        noise=[
+            LabelNoise([0.0, 0.3, 0.1]),
+            PixelNoise(0.2),
+            PrivateUpdates([np.inf, 1.5, np.inf], [0.0, 0.1, 0.0]),
+        ],
+        training=TRAINING,
+        seed=3,
+        floors=np.array([0.1, 0.0, 0.2]),
+        ceilings=np.ones(3),
+    )
+    record = json.loads(json.dumps(plan.record(), allow_nan=False))
+    again = plans.plan_of(record)
+    assert again.record() == plan.record()
+    assert again.experiment.fingerprint == plan.experiment.fingerprint == record["fingerprint"]
+    np.testing.assert_array_equal(again.agreement.contributions, solved.contributions)
+    np.testing.assert_array_equal(again.agreement.payments, solved.payments)
+    assert np.isinf(again.scenario.federation.caps[1])
+    assert again.scenario.money == fp.Money("EUR", 2.0)
+    for key in record:
+        spoiled = {name: part for name, part in record.items() if name != key}
+        if key == "fingerprint":
+            continue
+        with pytest.raises(fp.InvalidInput, match="these are not the settings of a run: KeyError"):
+            plans.plan_of(spoiled)
+        with pytest.raises(fp.InvalidInput):
+            plans.plan_of({**spoiled, key: "x"})
+
+
+# The picture
+
+
+def test_the_picture_shows_everybody_and_the_mean(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    figure = run.plot()
+    assert [panel.get_title(loc="left").split(":")[0] for panel in figure.axes] == ["in the deal", "alone"]
+    for panel, history in zip(figure.axes, (run.together, run.alone), strict=True):
+        *agents, mean = panel.get_lines()
+        assert [line.get_label() for line in agents] == NAMES
+        for agent, line in enumerate(agents):
+            np.testing.assert_array_equal(line.get_ydata(), history.accuracies[:, agent])
+            np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
+        np.testing.assert_allclose(mean.get_ydata(), history.accuracies.mean(axis=1))
+        assert mean.get_linewidth() > 2 * agents[0].get_linewidth()
+    assert len({(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()}) == 4
+    figure.draw_without_rendering()
+
+
+def test_pictures_of_one_round_of_odd_names_and_of_many(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    odd = replace(FEDERATION, names=["_hidden", "$a^2", "a name that goes on and on and on and on"])
+    first = replace(run.together, accuracies=run.together.accuracies[:1])
+    single = replace(run, federation=odd, together=first, alone=first).plot()
+    labels = [text.get_text() for text in single.legends[0].get_texts()]
+    assert labels[:2] == [" _hidden", "$a^2"] and "…" in labels[2] and labels[3] == "mean"
+    assert single.axes[0].get_lines()[0].get_marker() == "o"
+    single.draw_without_rendering()
+    crowd = fp.Federation(np.eye(9), costs=0.01, payoff=fp.PowerLaw(0.3))
+    wide = replace(run.together, accuracies=np.tile(run.together.accuracies, (1, 3)))
+    figure = replace(run, federation=crowd, together=wide, alone=wide).plot()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mean of 9 agents, which are grey"]
+    assert len({line.get_color() for line in figure.axes[0].get_lines()}) == 2
+    figure.draw_without_rendering()
+
+
+def test_a_figure_of_ones_own(run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    mine = Figure(layout="constrained")
+    assert run.plot(figure=mine) is mine

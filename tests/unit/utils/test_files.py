@@ -1,0 +1,134 @@
+"""Files are read whole with a reason for every failure, and written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import (
+    DECODERS,
+    for_suffix,
+    located,
+    read_bytes,
+    read_text,
+    replace_files,
+    replace_text,
+    shown,
+)
+
+
+def test_located_puts_the_place_in_front() -> None:
+    with pytest.raises(InvalidInput, match=r"^file\.toml: row 3: too long$"), located("file.toml"), located("row 3"):
+        raise InvalidInput("too long")
+
+
+def test_located_leaves_other_errors_alone() -> None:
+    with pytest.raises(KeyError), located("file.toml"):
+        raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (5, "5"),
+        ("x" * 500, None),
+        (list(range(1000)), "[0, 1, 2, 3, ...]"),
+        (10**5000, "an integer of 16610 bits"),
+        ([[[[1]]]], None),
+        ({"k": list(range(50))}, None),
+    ],
+    ids=["number", "text", "list", "integer", "nested", "table"],
+)
+def test_shown_is_short_and_on_one_line(given: object, text: str | None) -> None:
+    assert len(shown(given)) <= 80
+    assert "\n" not in shown(given)
+    if text is not None:
+        assert shown(given) == text
+
+
+def test_suffix_chooses_without_regard_to_case() -> None:
+    formats = {".toml": 1, ".json": 2}
+    assert for_suffix(Path("A.TOML"), formats) == 1
+    with pytest.raises(InvalidInput, match=r"must end in \.toml or \.json, got 'a\.yaml'"):
+        for_suffix(Path("a.yaml"), formats)
+
+
+def test_reading_says_why_it_cannot(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no such file"):
+        read_bytes(tmp_path / "missing")
+    with pytest.raises(InvalidInput, match="this is a folder"):
+        read_bytes(tmp_path)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_bytes(tmp_path / ("long" * 200))
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_bytes(Path("nul\0byte"))
+
+
+def test_text_is_utf_8_with_or_without_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"\xef\xbb\xbfZ\xc3\xbcrich")
+    assert read_text(path) == "Zürich"
+    path.write_bytes(b"one\ntwo\xff")
+    with pytest.raises(InvalidInput, match="byte 0xff on line 2 is not"):
+        read_text(path)
+    path.write_bytes(b" \n\t ")
+    with pytest.raises(InvalidInput, match="the file is empty"):
+        read_text(path)
+
+
+def test_writing_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old", encoding="utf-8")
+    replace_text(path, "neu: ü")
+    assert path.read_bytes() == "neu: ü".encode()
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_writing_fails_before_anything_is_lost(tmp_path: Path) -> None:
+    """The second of two files cannot be written: the first stays as it was, and no drafts are left."""
+    first = tmp_path / "first"
+    first.write_text("old", encoding="utf-8")
+    (tmp_path / "second").mkdir()
+    with pytest.raises(InvalidInput, match="this is a folder"):
+        replace_files({first: b"new", tmp_path / "second": b"new"})
+    assert first.read_text(encoding="utf-8") == "old"
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]
+
+
+def test_writing_says_where_it_cannot(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"page\.html: there is no such folder; make it first"):
+        replace_text(tmp_path / "none" / "page.html", "x")
+    with pytest.raises(InvalidInput, match="this is a folder"):
+        replace_text(tmp_path, "x")
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        replace_text(tmp_path / ("long" * 200), "x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_path_without_a_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput):
+        replace_text(Path("."), "x")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "message"),
+    [
+        (".toml", "a = ", "not valid TOML"),
+        (".toml", "a = " + "[" * 5000, "too deeply"),
+        (".toml", "a = 1" + "0" * 5000, "not valid TOML"),
+        (".json", "{'a': 1}", "line 1, column 2"),
+        (".json", "[" * 100_000, "too deeply"),
+        (".json", "1" + "0" * 5000, "not valid JSON"),
+        (".json", '{"a": Infinity}', "JSON has no Infinity"),
+        (".json", '{"a": 1, "a": 2}', "key 'a' appears twice"),
+    ],
+    ids=["toml", "deep toml", "long toml", "json", "deep json", "long json", "infinity", "twice"],
+)
+def test_decoders_say_what_is_wrong(suffix: str, content: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as caught:
+        DECODERS[suffix](content)
+    assert "\n" not in str(caught.value)
