@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.programs.optimal_face import OptimalFace
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 
 __all__ = ["Evaluation", "WorstReciprocity", "reciprocity_ratios", "worst_over_face"]
 
@@ -103,12 +103,12 @@ def worst_over_face(
     return WorstReciprocity(
         value=float(ratios[agent]),
         agent=agent,
-        contributions=frozen(by_ratio.contributions),
-        payments=frozen(by_ratio.payments),
-        ratios=frozen(ratios),
+        contributions=read_only_copy(by_ratio.contributions),
+        payments=read_only_copy(by_ratio.payments),
+        ratios=read_only_copy(ratios),
         gap=float(by_gap.gaps[gap_agent]),
         gap_agent=gap_agent,
-        gap_contributions=frozen(by_gap.contributions),
+        gap_contributions=read_only_copy(by_gap.contributions),
         searched=len(seen),
     )
 

@@ -22,7 +22,7 @@ from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import for_suffix, located
+from fedpact.utils.files import error_context, for_suffix
 
 __all__ = ["fit"]
 
@@ -195,7 +195,7 @@ def _shared(text: str) -> tuple[str, ...]:
 
 
 def _check_output(path: Path) -> None:
-    with located(str(path)):
+    with error_context(str(path)):
         for_suffix(path, {".toml": None, ".json": None})
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")

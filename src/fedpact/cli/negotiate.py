@@ -42,7 +42,7 @@ from fedpact.negotiation.transcript import (
 from fedpact.report.records import TRANSCRIPT, deal_record, jsonable
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located
+from fedpact.utils.files import error_context
 
 __all__ = ["negotiate"]
 
@@ -128,7 +128,7 @@ def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcrip
         if resume:
             raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
         return None
-    with located(str(path)):
+    with error_context(str(path)):
         if path.suffix.lower() != TRANSCRIPT:
             raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT}")
         if not path.absolute().parent.is_dir():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import located, replace_files
+from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["can_draw", "check_picture", "write_picture"]
 
@@ -17,7 +17,7 @@ RESOLUTION, MOST_PIXELS = 200, 4000
 
 def check_picture(path: Path) -> None:
     """Raise `InvalidInput` for a name that could not be written, `MissingExtra` for a picture nobody can draw."""
-    with located(str(path)):
+    with error_context(str(path)):
         if path.suffix.lower() not in PICTURES:
             raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
         if path.is_dir():
@@ -45,5 +45,5 @@ def write_picture(figure: Any, path: Path) -> None:
     content = BytesIO()
     dots = min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches()))
     figure.savefig(content, format=path.suffix[1:].lower(), dpi=dots)
-    with located(str(path)):
+    with error_context(str(path)):
         replace_files({path: content.getvalue()})

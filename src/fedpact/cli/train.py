@@ -41,7 +41,7 @@ from fedpact.training.run import Run, checked_range
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, located, read_text
+from fedpact.utils.files import DECODERS, error_context, read_text
 
 __all__ = ["train"]
 
@@ -208,16 +208,16 @@ def _noise(
     found: list[Noise] = []
     if labels:
         shares = per_agent("--label-noise", labels, names, 0.0)
-        with located("--label-noise"):
+        with error_context("--label-noise"):
             found.append(LabelNoise(shares))
     if pixels:
         deviations = per_agent("--pixel-noise", pixels, names, 0.0)
-        with located("--pixel-noise"):
+        with error_context("--pixel-noise"):
             found.append(PixelNoise(deviations))
     if private:
         multipliers = per_agent("--private", private, names, np.nan)
         open_ones = np.isnan(multipliers)
-        with located("--private"):
+        with error_context("--private"):
             found.append(PrivateUpdates(np.where(open_ones, np.inf, clip), np.where(open_ones, 0.0, multipliers)))
     return found
 
@@ -249,7 +249,7 @@ def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
     try:
         with progress(2 + plan.scenario.federation.n_agents) as begin:
             begin("reading images")
-            with located(f"--data {plan.data}") if plan.data != "embedded" else nullcontext():
+            with error_context(f"--data {plan.data}") if plan.data != "embedded" else nullcontext():
                 plan.images  # noqa: B018 - read before anything is written
             plan.check()
             folder.begin(plan, origin)

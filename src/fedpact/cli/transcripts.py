@@ -14,7 +14,7 @@ from fedpact.negotiation.transcript import Transcript, read_transcript, recomput
 from fedpact.report.records import deal_record, stated_numbers
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located
+from fedpact.utils.files import error_context
 
 __all__ = ["RECOMPUTED", "Recomputed", "check_transcript", "recomputed", "show_recomputed"]
 
@@ -62,7 +62,7 @@ def recomputed(transcript: Transcript) -> Recomputed:
     deal = recompute(transcript)
     contributions, payments = deal.contributions, deal.payments
     if transcript.deal is not None:
-        with located(f"{transcript.path}: the deal"):
+        with error_context(f"{transcript.path}: the deal"):
             if transcript.deal.get("agents") != list(deal.agents):
                 raise InvalidInput("agents must be those of the first line, in their order")
             contributions, payments = (np.array(part) for part in stated_numbers(transcript.deal, len(deal.agents)))

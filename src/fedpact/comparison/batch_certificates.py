@@ -21,7 +21,7 @@ from fedpact.comparison.batch_profiles import optima
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
 from fedpact.programs.solver import linearised_gains
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 
 if TYPE_CHECKING:
     from fedpact.comparison.batch_outcome import BatchOutcome
@@ -135,4 +135,4 @@ def _settled(
     for place in np.flatnonzero(alone & outcome.solved):
         certificate = outcome[int(place)].certificates[claim]
         margins[place], tols[place], found[place] = certificate.margin, certificate.tol, certificate.verdict
-    return Judgements(claim=claim, margins=frozen(margins), tols=frozen(tols), verdicts=found)
+    return Judgements(claim=claim, margins=read_only_copy(margins), tols=read_only_copy(tols), verdicts=found)

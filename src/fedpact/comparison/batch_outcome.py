@@ -17,7 +17,7 @@ from fedpact.mechanisms import Mechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import MOST_IN_BLOCKS, enumerate_blocks
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 __all__ = ["BatchOutcome"]
@@ -47,8 +47,8 @@ class BatchOutcome:
     shares: tuple[FloatArray, FloatArray] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "contributions", frozen(self.contributions))
-        object.__setattr__(self, "payments", frozen(self.payments))
+        object.__setattr__(self, "contributions", read_only_copy(self.contributions))
+        object.__setattr__(self, "payments", read_only_copy(self.payments))
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -67,7 +67,7 @@ class BatchOutcome:
     @cached_property
     def profile(self) -> FloatArray:
         """The contributions as one profile of the joined federation; zero where there are none."""
-        return frozen(np.nan_to_num(self.contributions).ravel())
+        return read_only_copy(np.nan_to_num(self.contributions).ravel())
 
     @cached_property
     def played(self) -> Federation:
@@ -87,12 +87,12 @@ class BatchOutcome:
     @cached_property
     def utilities(self) -> FloatArray:
         """u_i = a_i - c_i + p_i."""
-        return frozen(self.payoffs - self.costs + self.payments)
+        return read_only_copy(self.payoffs - self.costs + self.payments)
 
     @cached_property
     def welfare(self) -> FloatArray:
         """(federations,): sum of payoffs minus sum of costs."""
-        return frozen(self.payoffs.sum(axis=1) - self.costs.sum(axis=1))
+        return read_only_copy(self.payoffs.sum(axis=1) - self.costs.sum(axis=1))
 
     @cached_property
     def standalone(self) -> FloatArray:
@@ -102,37 +102,37 @@ class BatchOutcome:
     @cached_property
     def ir_gaps(self) -> FloatArray:
         """u_i - v_i*: below zero the agent would rather train alone."""
-        return frozen(self.utilities - self.standalone)
+        return read_only_copy(self.utilities - self.standalone)
 
     @cached_property
     def endowments(self) -> FloatArray:
         """max(0, -gap): what it would take to keep each agent."""
-        return frozen(np.maximum(0.0, -self.ir_gaps))
+        return read_only_copy(np.maximum(0.0, -self.ir_gaps))
 
     @cached_property
     def shapley_values(self) -> FloatArray:
         """phi_i; NaN where a coalition leaves the domain."""
-        return frozen(np.where(self.solved[:, None], self._shares[0], np.nan))
+        return read_only_copy(np.where(self.solved[:, None], self._shares[0], np.nan))
 
     @cached_property
     def shapley_slopes(self) -> FloatArray:
         """d phi_i / d s_i; NaN where a coalition leaves the domain."""
-        return frozen(np.where(self.solved[:, None], self._shares[1], np.nan))
+        return read_only_copy(np.where(self.solved[:, None], self._shares[1], np.nan))
 
     @cached_property
     def reciprocity_ratios(self) -> FloatArray:
         """(a_i + p_i) / phi_i."""
-        return frozen(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
+        return read_only_copy(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
 
     @cached_property
     def reciprocity_gaps(self) -> FloatArray:
         """a_i + p_i - phi_i."""
-        return frozen(self.payoffs + self.payments - self.shapley_values)
+        return read_only_copy(self.payoffs + self.payments - self.shapley_values)
 
     @cached_property
     def reciprocity(self) -> FloatArray:
         """(federations,): the smallest ratio at this equilibrium."""
-        return frozen(self.reciprocity_ratios.min(axis=1))
+        return read_only_copy(self.reciprocity_ratios.min(axis=1))
 
     @cached_property
     def net_externality(self) -> FloatArray:
@@ -172,4 +172,4 @@ class BatchOutcome:
         return values[0], values[1]
 
     def _split(self, numbers: FloatArray) -> FloatArray:
-        return frozen(np.where(self.solved[:, None], self.batch.split(numbers), np.nan))
+        return read_only_copy(np.where(self.solved[:, None], self.batch.split(numbers), np.nan))

@@ -21,7 +21,7 @@ from fedpact.comparison.batches import solve_batch
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism
 from fedpact.scenario import FederationDraws, Uncertainty
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 __all__ = ["Outlook", "batch_of", "outlook_of", "outlooks"]
@@ -76,13 +76,13 @@ class Outlook:
     @cached_property
     def leave_probabilities(self) -> FloatArray:
         """(n,): the part of the draws in which the member would leave."""
-        return frozen(self.leaves[self._solved].mean(axis=0))
+        return read_only_copy(self.leaves[self._solved].mean(axis=0))
 
     @cached_property
     def keeping_endowments(self) -> FloatArray:
         """(n,): the endowment that keeps the member in `assurance` of the draws."""
         losses = np.where(self.leaves, -self.ir_gaps, 0.0)[self._solved]
-        return frozen(np.maximum(np.quantile(losses, self.assurance, axis=0, method="higher"), 0.0))
+        return read_only_copy(np.maximum(np.quantile(losses, self.assurance, axis=0, method="higher"), 0.0))
 
     def interval(self, field: str) -> FloatArray:
         """(n, 2) for a field per member, (2,) for "welfare" and "reciprocity", the smallest ratio."""
@@ -92,7 +92,7 @@ class Outlook:
         numbers = self.reciprocity_ratios.min(axis=1) if field == "reciprocity" else getattr(self, field)
         solved = numbers[self._solved]
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
-        return frozen(np.stack([_quantile(solved, tail) for tail in tails], axis=-1))
+        return read_only_copy(np.stack([_quantile(solved, tail) for tail in tails], axis=-1))
 
     @cached_property
     def _solved(self) -> np.ndarray:

@@ -27,7 +27,7 @@ import numpy as np
 
 from fedpact.comparison.sweep_values import parse_values
 from fedpact.federation import Batch, Federation
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Axis", "batch_at", "check_axes", "parse_axis"]
@@ -74,7 +74,7 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
     if not places[0].size:
         raise InvalidInput(f"{label} varies nothing: it is about the weights between agents, and there is only one")
-    axis = Axis(label=label, field=field, places=places, points=frozen(parse_values(label, values)))
+    axis = Axis(label=label, field=field, places=places, points=read_only_copy(parse_values(label, values)))
     check_axes(federation, [axis])
     return axis
 

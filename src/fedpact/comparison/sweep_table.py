@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import for_suffix, located, replace_files
+from fedpact.utils.files import error_context, for_suffix, replace_files
 
 __all__ = ["check_table_name", "csv_text", "write_table"]
 
@@ -18,7 +18,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length, whole or not at all; the name's ending says in which format."""
-    with located(str(path)):
+    with error_context(str(path)):
         encode = for_suffix(path, FORMATS)
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")
@@ -27,7 +27,7 @@ def write_table(path: Path, columns: Columns) -> None:
 
 def check_table_name(path: Path) -> None:
     """Refuse before any work a name that could not be written later."""
-    with located(str(path)):
+    with error_context(str(path)):
         for_suffix(path, FORMATS)
         if path.is_dir():
             raise InvalidInput("this is a folder; name a file in it")

@@ -25,8 +25,8 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_bytes, shown
-from fedpact.utils.jsonl import decoded
+from fedpact.utils.files import error_context, read_bytes, short_repr
+from fedpact.utils.jsonl import decode_line
 
 try:
     import fcntl
@@ -100,7 +100,7 @@ def read_ledger(path: Path) -> Chain:
     InvalidInput
         If the file cannot be read, or its first line is not a ledger's.
     """
-    with located(str(path)):
+    with error_context(str(path)):
         content = read_bytes(path)
         chain = _followed(content)
         if not chain.entries and content:
@@ -112,7 +112,7 @@ def is_ledger(path: Path) -> bool:
     """Whether a file begins like a ledger."""
     try:
         with path.open("rb") as file:
-            first = decoded(file.readline(LONGEST_FIRST_LINE))
+            first = decode_line(file.readline(LONGEST_FIRST_LINE))
     except (OSError, InvalidInput):
         return False
     return isinstance(first.get("content"), dict) and "ledger" in first["content"] and "previous" in first
@@ -123,7 +123,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with located(str(path)):
+        with error_context(str(path)):
             if not path.absolute().parent.is_dir():
                 raise InvalidInput("there is no such folder; make it first")
             try:
@@ -167,7 +167,7 @@ class Ledger:
             "content": content,
             "previous": self.head,
         }
-        with located(str(self.path)):
+        with error_context(str(self.path)):
             plain = json.loads(_canonical(fields))
             entry = Entry(**plain, hash=_digest(plain))
             self._write(_line(entry))
@@ -246,15 +246,15 @@ def _followed(content: bytes) -> Chain:
 
 def _entry(line: bytes, seq: int, previous: str) -> Entry:
     """The next entry of a ledger, checked."""
-    found = decoded(line)
+    found = decode_line(line)
     if found.keys() != Entry.__dataclass_fields__.keys():
-        raise InvalidInput(f"must have the keys of an entry, got {shown(list(found))}")
+        raise InvalidInput(f"must have the keys of an entry, got {short_repr(list(found))}")
     for key, wanted in (("seq", seq), ("previous", previous)):
         if found[key] != wanted or type(found[key]) is not type(wanted):
-            raise InvalidInput(f"must have {key} {shown(wanted)}, got {shown(found[key])}")
+            raise InvalidInput(f"must have {key} {short_repr(wanted)}, got {short_repr(found[key])}")
     for key, kind in (("content", dict), ("kind", str), ("time", str), ("hash", str)):
         if not isinstance(found[key], kind):
-            raise InvalidInput(f"must have a {key}, got {shown(found[key])}")
+            raise InvalidInput(f"must have a {key}, got {short_repr(found[key])}")
     if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") != VERSION):
         raise InvalidInput(f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}}')
     entry = Entry(**found)

@@ -26,7 +26,7 @@ from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.optimal_face import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
-from fedpact.utils.arrays import FloatArray, checked_numbers, frozen
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 __all__ = ["PER_AGENT", "Equilibria", "Outcome"]
@@ -107,7 +107,7 @@ class Outcome:
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
         payments = checked_numbers("payments", self.payments, np.isfinite, "finite", names=self.federation.names)
-        object.__setattr__(self, "payments", frozen(np.broadcast_to(payments, self.federation.n_agents)))
+        object.__setattr__(self, "payments", read_only_copy(np.broadcast_to(payments, self.federation.n_agents)))
 
     @property
     def agents(self) -> Sequence[str]:
@@ -117,17 +117,17 @@ class Outcome:
     @cached_property
     def payoffs(self) -> FloatArray:
         """a_i(s)."""
-        return frozen(self._played.payoffs(self.contributions))
+        return read_only_copy(self._played.payoffs(self.contributions))
 
     @cached_property
     def costs(self) -> FloatArray:
         """c_i(s_i)."""
-        return frozen(self.federation.costs.value(self.contributions))
+        return read_only_copy(self.federation.costs.value(self.contributions))
 
     @cached_property
     def utilities(self) -> FloatArray:
         """u_i = a_i - c_i + p_i."""
-        return frozen(self.payoffs - self.costs + self.payments)
+        return read_only_copy(self.payoffs - self.costs + self.payments)
 
     @property
     def welfare(self) -> float:
@@ -137,17 +137,17 @@ class Outcome:
     @cached_property
     def standalone(self) -> FloatArray:
         """v_i*, the best each agent could do alone."""
-        return frozen(standalone_optimum(self.federation)[1])
+        return read_only_copy(standalone_optimum(self.federation)[1])
 
     @cached_property
     def ir_gaps(self) -> FloatArray:
         """u_i - v_i*: below zero the agent would rather train alone."""
-        return frozen(self.utilities - self.standalone)
+        return read_only_copy(self.utilities - self.standalone)
 
     @cached_property
     def endowments(self) -> FloatArray:
         """max(0, -gap): what it would take to keep each agent."""
-        return frozen(np.maximum(0.0, -self.ir_gaps))
+        return read_only_copy(np.maximum(0.0, -self.ir_gaps))
 
     @cached_property
     def leavers(self) -> Sequence[str]:
@@ -167,12 +167,12 @@ class Outcome:
     @cached_property
     def reciprocity_ratios(self) -> FloatArray:
         """(a_i + p_i) / phi_i."""
-        return frozen(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
+        return read_only_copy(reciprocity_ratios(self.payoffs + self.payments, self.shapley_values))
 
     @cached_property
     def reciprocity_gaps(self) -> FloatArray:
         """a_i + p_i - phi_i, which does not mislead where phi_i is small or negative."""
-        return frozen(self.payoffs + self.payments - self.shapley_values)
+        return read_only_copy(self.payoffs + self.payments - self.shapley_values)
 
     @property
     def reciprocity(self) -> float:
@@ -189,7 +189,7 @@ class Outcome:
     @cached_property
     def net_externality(self) -> FloatArray:
         """T_i: what one more sample of i's is worth to all the others together."""
-        return frozen(self._played.net_externality(self.contributions))
+        return read_only_copy(self._played.net_externality(self.contributions))
 
     @cached_property
     def certificates(self) -> Mapping[str, Certificate]:

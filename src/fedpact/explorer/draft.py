@@ -18,7 +18,7 @@ import numpy as np
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = [
     "COLUMNS",
@@ -80,13 +80,13 @@ class Draft:
     def of_record(cls, record: Any) -> Draft:
         """The draft a page sent, checked for its shape alone."""
         if not isinstance(record, Mapping) or not isinstance(record.get("texts"), Mapping):
-            raise InvalidInput(f"a draft must be an object with texts, got {shown(record)}")
+            raise InvalidInput(f"a draft must be an object with texts, got {short_repr(record)}")
         count, texts = record.get("n_agents"), record["texts"]
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_AGENTS:
-            raise InvalidInput(f"n_agents must be a whole number from 1 to {MOST_AGENTS}, got {shown(count)}")
+            raise InvalidInput(f"n_agents must be a whole number from 1 to {MOST_AGENTS}, got {short_repr(count)}")
         for field, text in texts.items():
             if not isinstance(text, str) or len(text) > LONGEST:
-                raise InvalidInput(f"{field} must be a text of up to {LONGEST} characters, got {shown(text)}")
+                raise InvalidInput(f"{field} must be a text of up to {LONGEST} characters, got {short_repr(text)}")
         return cls(n_agents=count, own_curves=bool(record.get("own_curves")), texts=dict(texts))
 
     def record(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, for_suffix, located
+from fedpact.utils.files import DECODERS, error_context, for_suffix
 
 __all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]
 
@@ -34,7 +34,7 @@ class Content:
 
 def read_upload(name: str, text: str) -> Scenario:
     """The scenario in a file somebody opened on the page."""
-    with located(name):
+    with error_context(name):
         if not text.strip():
             raise InvalidInput("the file is empty")
         document = for_suffix(Path(name), DECODERS)(text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))

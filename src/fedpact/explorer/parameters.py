@@ -12,9 +12,9 @@ from fedpact.comparison import Axis
 from fedpact.explorer.draft import number_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["KINDS", "Parameter", "kinds_of", "points_between", "typed_range"]
 
@@ -56,11 +56,11 @@ class Parameter:
     def of_record(cls, record: Any, federation: Federation) -> Parameter:
         """The parameter a page names, checked against the federation."""
         if not isinstance(record, Mapping):
-            raise InvalidInput(f"a parameter must be an object with a kind, got {shown(record)}")
+            raise InvalidInput(f"a parameter must be an object with a kind, got {short_repr(record)}")
         known = kinds_of(federation)
         kind = record.get("kind")
         if kind not in known:
-            raise InvalidInput(f"there is no parameter {shown(kind)} to vary; there are {', '.join(known)}")
+            raise InvalidInput(f"there is no parameter {short_repr(kind)} to vary; there are {', '.join(known)}")
         keys = ("receiver", "giver") if kind == "weights" else ("agent",)
         places = {key: _place(key, record.get(key), federation.n_agents) for key in keys}
         return cls(kind=str(kind), **places)
@@ -100,7 +100,7 @@ class Parameter:
             label += f"[{who[self.receiver]},{who[self.giver]}]"
         elif self.agent is not None:
             label += f"[{who[self.agent]}]"
-        return Axis(label=label, field=self.kind, places=self.places(federation), points=frozen(points))
+        return Axis(label=label, field=self.kind, places=self.places(federation), points=read_only_copy(points))
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
         """The fields of the page that hold it."""
@@ -169,7 +169,9 @@ def _place(key: str, given: Any, count: int) -> int | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < count:
-        raise InvalidInput(f"{key} must be a member from 0 to {count - 1}, or nobody in particular, got {shown(given)}")
+        raise InvalidInput(
+            f"{key} must be a member from 0 to {count - 1}, or nobody in particular, got {short_repr(given)}"
+        )
     return given
 
 

@@ -31,7 +31,7 @@ from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["Answers", "Unfinished", "started"]
 
@@ -164,7 +164,7 @@ class Answers:
         _, scenario = _finished(question)
         protocol = str(question.get("protocol"))
         if protocol not in PROTOCOLS:
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {shown(protocol)}")
+            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {short_repr(protocol)}")
         comparison = self.desk.comparison(scenario)
         played = self.desk.negotiation(scenario, protocol)
         return {
@@ -178,7 +178,7 @@ class Answers:
         _, scenario = _finished(question)
         wanted = str(question.get("file"))
         if wanted not in FILES:
-            raise InvalidInput(f"there is no file {shown(wanted)} to take home; there are {', '.join(FILES)}")
+            raise InvalidInput(f"there is no file {short_repr(wanted)} to take home; there are {', '.join(FILES)}")
         comparison = self.desk.comparison(scenario)
         with self.desk.working():
             return FILES[wanted](scenario, comparison)
@@ -192,9 +192,9 @@ class Answers:
             raise InvalidInput(f"points each way must be from 2 to {MOST_CELLS}, got {count}")
         metric, mechanism = str(question.get("metric")), str(question.get("mechanism"))
         if metric not in MAPPED:
-            raise InvalidInput(f"metric must be one of {', '.join(MAPPED)}, got {shown(metric)}")
+            raise InvalidInput(f"metric must be one of {', '.join(MAPPED)}, got {short_repr(metric)}")
         if mechanism not in FOLLOWED:
-            raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {shown(mechanism)}")
+            raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {short_repr(mechanism)}")
         agent = _whole("agent", question.get("agent", 0))
         if not 0 <= agent < federation.n_agents:
             raise InvalidInput(f"agent must be from 0 to {federation.n_agents - 1}, got {agent}")
@@ -204,7 +204,7 @@ class Answers:
 
     def _axis(self, given: Any, side: str, federation: Federation, count: int) -> tuple[Parameter, FloatArray]:
         if not isinstance(given, Mapping):
-            raise InvalidInput(f"{side} must be an object with a parameter and a range, got {shown(given)}")
+            raise InvalidInput(f"{side} must be an object with a parameter and a range, got {short_repr(given)}")
         parameter = Parameter.of_record(given.get("parameter"), federation)
         try:
             return parameter, points_between(*typed_range(given), count)
@@ -244,5 +244,5 @@ def _finished(question: Question) -> tuple[Draft, Scenario]:
 
 def _whole(label: str, given: Any) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
-        raise InvalidInput(f"{label} must be a whole number, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a whole number, got {short_repr(given)}")
     return given

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation.costs import as_cost
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, first_where, frozen, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, first_where, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 __all__ = ["Federation"]
@@ -74,7 +74,7 @@ class Federation:
             raise InvalidInput(f"payoff must be a payoff family such as PowerLaw(beta=0.02), got {self.payoff!r:.80}")
 
         def per_agent(label: str, given: Any, accepts: Any, rule: str) -> FloatArray:
-            return frozen(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=names), n_agents))
+            return read_only_copy(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=names), n_agents))
 
         checked = {
             "weights": weights,
@@ -158,7 +158,7 @@ class Federation:
     def checked_contributions(self, contributions: ArrayLike) -> FloatArray:
         """Contributions as a read-only array, checked against the caps."""
         numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=self.names)
-        profile = frozen(np.broadcast_to(numbers, self.n_agents))
+        profile = read_only_copy(np.broadcast_to(numbers, self.n_agents))
         outside = first_where((profile < 0) | (profile > self.caps))
         if outside is not None:
             raise InvalidInput(
@@ -266,7 +266,7 @@ def _checked_weights(given: Any) -> Any:
             part.setflags(write=False)
     else:
         try:
-            weights = frozen(given)
+            weights = read_only_copy(given)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"weights must be a square matrix of numbers, got {given!r:.80}") from error
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:

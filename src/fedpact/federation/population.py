@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation.federation import Federation
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Population"]
@@ -57,8 +57,8 @@ class Population:
         own = checked_numbers("own_weights", own, positive, POSITIVE, names=names)
         if self.types.is_sparse:
             raise InvalidInput("types must have dense weights: there are few of them")
-        object.__setattr__(self, "counts", frozen(np.broadcast_to(given, len(names))))
-        object.__setattr__(self, "own_weights", frozen(np.broadcast_to(own, len(names))))
+        object.__setattr__(self, "counts", read_only_copy(np.broadcast_to(given, len(names))))
+        object.__setattr__(self, "own_weights", read_only_copy(np.broadcast_to(own, len(names))))
 
     @property
     def n_agents(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Observations", "counted"]
@@ -123,9 +123,9 @@ class Observations:
             )
         _check_everybody_measured(accuracies[usable], contributions[usable], names)
         return cls(
-            contributions=frozen(contributions[usable]),
-            accuracies=frozen(accuracies[usable]),
-            test_sizes=frozen(test_sizes[usable]),
+            contributions=read_only_copy(contributions[usable]),
+            accuracies=read_only_copy(accuracies[usable]),
+            test_sizes=read_only_copy(test_sizes[usable]),
             names=tuple(names),
             rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
             left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),

@@ -19,7 +19,7 @@ from fedpact.fitting.observations import Observations, counted
 from fedpact.fitting.parameters import HIGHEST_CURVE, LEAST_RANGE, LOWEST_CURVE
 from fedpact.fitting.stated_uncertainty import stated_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Draws", "Fit", "Outlier", "Quality"]
@@ -123,7 +123,7 @@ class Fit:
     @cached_property
     def weights(self) -> FloatArray:
         """(n, n): how useful the column's data is to the row."""
-        return frozen(self.spread.point.weights)
+        return read_only_copy(self.spread.point.weights)
 
     @cached_property
     def beta(self) -> Any:
@@ -131,22 +131,22 @@ class Fit:
         if not CURVES[self.family].has_shape:
             return None
         numbers = np.exp(self.spread.point.curves[:, 0])
-        return float(numbers[0]) if self._is_shared(0) else frozen(numbers)
+        return float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
 
     @cached_property
     def floors(self) -> FloatArray:
         """(n,): accuracy without data."""
-        return frozen(self.spread.point.curves[:, 1])
+        return read_only_copy(self.spread.point.curves[:, 1])
 
     @cached_property
     def ceilings(self) -> FloatArray:
         """(n,): accuracy with all the data in the world."""
-        return frozen(self.spread.point.curves[:, 2])
+        return read_only_copy(self.spread.point.curves[:, 2])
 
     @property
     def values(self) -> FloatArray:
         """(n,): ceilings minus floors."""
-        return frozen(self.ceilings - self.floors)
+        return read_only_copy(self.ceilings - self.floors)
 
     @cached_property
     def standard_errors(self) -> Mapping[str, Any]:
@@ -155,12 +155,12 @@ class Fit:
         own = self.spread.point.weights.diagonal()[:, None]
         sizes = np.hypot(self.weights, own)
         np.fill_diagonal(sizes, own)
-        errors: dict[str, Any] = {"weights": frozen(self.weight_errors * sizes)}
+        errors: dict[str, Any] = {"weights": read_only_copy(self.weight_errors * sizes)}
         if self.beta is not None:
             numbers = curves[:, 0] * self.beta
-            errors["beta"] = float(numbers[0]) if self._is_shared(0) else frozen(numbers)
-        errors |= {"floors": frozen(curves[:, 1]), "ceilings": frozen(curves[:, 2])}
-        errors["values"] = frozen(self.spread.log_range_errors * self.values)
+            errors["beta"] = float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
+        errors |= {"floors": read_only_copy(curves[:, 1]), "ceilings": read_only_copy(curves[:, 2])}
+        errors["values"] = read_only_copy(self.spread.log_range_errors * self.values)
         return errors
 
     def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
@@ -172,12 +172,12 @@ class Fit:
         found: dict[str, FloatArray] = {}
         if self.beta is not None:
             ends = np.exp(_ends(point.curves[:, 0], width * curves[:, 0]))
-            found["beta"] = frozen(ends[0] if self._is_shared(0) else ends)
-        found["weights"] = frozen(self._weight_intervals(width))
+            found["beta"] = read_only_copy(ends[0] if self._is_shared(0) else ends)
+        found["weights"] = read_only_copy(self._weight_intervals(width))
         for place, label in ((1, "floors"), (2, "ceilings")):
-            found[label] = frozen(np.clip(_ends(point.curves[:, place], width * curves[:, place]), 0.0, 1.0))
+            found[label] = read_only_copy(np.clip(_ends(point.curves[:, place], width * curves[:, place]), 0.0, 1.0))
         ranges = np.exp(_ends(np.log(self.values), width * self.spread.log_range_errors))
-        found["values"] = frozen(np.minimum(ranges, 1.0))
+        found["values"] = read_only_copy(np.minimum(ranges, 1.0))
         return found
 
     def quantile(self, probability: float) -> float:

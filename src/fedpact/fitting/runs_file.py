@@ -22,7 +22,7 @@ import numpy as np
 from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_text, shown
+from fedpact.utils.files import error_context, read_text, short_repr
 
 __all__ = ["CONTRIBUTIONS", "read_runs", "runs_text"]
 
@@ -46,9 +46,9 @@ class _Column:
 
 def read_runs(path: Path) -> Observations:
     """The observations in a CSV file."""
-    with located(str(path)):
+    with error_context(str(path)):
         if path.suffix.lower() != ".csv":
-            raise InvalidInput(f"the file's name must end in .csv, got {shown(path.name)}")
+            raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
         rows = _cells(read_text(path))
         head_row, head = next(rows, (0, []))
         if not head:
@@ -94,7 +94,9 @@ def _columns(head: Sequence[str], row: int) -> list[_Column]:
     seen: set[str] = set()
     for column in columns:
         if column.label in seen:
-            raise InvalidInput(f"row {row}, column {shown(column.label)}: the column appears twice; keep one of them")
+            raise InvalidInput(
+                f"row {row}, column {short_repr(column.label)}: the column appears twice; keep one of them"
+            )
         seen.add(column.label)
     names = [column.name for column in columns if column.kind == CONTRIBUTIONS]
     if not names:
@@ -102,7 +104,7 @@ def _columns(head: Sequence[str], row: int) -> list[_Column]:
     for column in columns:
         if column.name not in names:
             raise InvalidInput(
-                f"row {row}, column {shown(column.label)}: there is no column {CONTRIBUTIONS}.{column.name}; "
+                f"row {row}, column {short_repr(column.label)}: there is no column {CONTRIBUTIONS}.{column.name}; "
                 f"{_nearest(column.name, names, 'agents are')}"
             )
     for name in names:
@@ -120,7 +122,7 @@ def _column(place: int, label: str, row: int) -> _Column:
         given = "the cell is empty" if not label else "the column is unknown"
         named = [f"{known}.{name}" if name.strip() else f"{known}.NAME" for known in KINDS]
         raise InvalidInput(
-            f"row {row}, column {shown(label) if label else place + 1}: {given}; "
+            f"row {row}, column {short_repr(label) if label else place + 1}: {given}; "
             f"{_nearest(label, named, 'columns are')}"
         )
     return _Column(place, label, kind.strip(), name.strip())
@@ -167,7 +169,7 @@ def _refused(cell: str, row: int, column: _Column) -> InvalidInput:
         except ValueError:
             hint = ""
     return InvalidInput(
-        f"row {row}, column {shown(column.label)} must be {RULES[column.kind]}, got {shown(cell)}{hint}"
+        f"row {row}, column {short_repr(column.label)} must be {RULES[column.kind]}, got {short_repr(cell)}{hint}"
     )
 
 

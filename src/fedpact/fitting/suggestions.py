@@ -26,7 +26,7 @@ from fedpact.fitting.noise import FIRST_GUESS, sampling_variances
 from fedpact.fitting.result import Draws, Fit
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
 from fedpact.scenario import FederationDraws
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Suggestion", "suggest"]
@@ -209,7 +209,7 @@ def _greedy(count: int, what: _Open, tried: FloatArray, predicted: FloatArray, n
         settled = float(falls[best].sum())
         chosen.append(
             Suggestion(
-                contributions=frozen(tried[best]),
+                contributions=read_only_copy(tried[best]),
                 reason=_reason(what, doubts - after_doubts[best], spreads - after_spreads[best], spreads),
                 settles=settled / total if total > SETTLED else 0.0,
             )

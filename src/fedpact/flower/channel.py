@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 
 from fedpact.flower.wire import exchange, question, said_in
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["FlowerChannel", "Present", "roll_call"]
 
@@ -147,11 +147,11 @@ def _greeting(said: dict[str, Any], size: int) -> tuple[str, int]:
     """A name and a place, checked."""
     name, place, agents = (said.get(key) for key in ("name", "index", "agents"))
     if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
-        raise InvalidInput(f"gives no name that can be used: {shown(name)}")
+        raise InvalidInput(f"gives no name that can be used: {short_repr(name)}")
     if agents != size or type(agents) is not int:
-        raise InvalidInput(f'"{name}" has a row for {shown(agents)} agents, the run is for {size}')
+        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} agents, the run is for {size}')
     if type(place) is not int or not 0 <= place < size:
-        raise InvalidInput(f'"{name}" says that its place is {shown(place)}, not one from 0 to {size - 1}')
+        raise InvalidInput(f'"{name}" says that its place is {short_repr(place)}, not one from 0 to {size - 1}')
     return name, place
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, replace_files
+from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["write_keys"]
 
@@ -57,7 +57,7 @@ def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> l
         contents[f"node-{place}.key.pub"] = key.public_key().public_bytes(
             serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
         )
-    with located(str(folder)):
+    with error_context(str(folder)):
         _write(folder, contents)
     return [folder / name for name in contents]
 

@@ -22,7 +22,7 @@ from fedpact.training import Experiment, Training, mnist
 from fedpact.training.holdings import Holdings
 from fedpact.training.seeds import Stream, generator
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["MnistLearner", "first_model"]
 
@@ -107,7 +107,7 @@ def _seat(context: Context) -> tuple[int, int]:
 def _seed(context: Context) -> int:
     seed = context.run_config.get("seed", 0)
     if type(seed) is not int or seed < 0:
-        raise InvalidInput(f"seed must be a whole number of at least 0, got {shown(seed)}")
+        raise InvalidInput(f"seed must be a whole number of at least 0, got {short_repr(seed)}")
     return seed
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_bytes, replace_files
+from fedpact.utils.files import error_context, read_bytes, replace_files
 
 __all__ = ["read_model", "write_model"]
 
@@ -21,14 +21,14 @@ def write_model(path: Path, arrays: ArrayRecord) -> dict[str, Any]:
     content = BytesIO()
     named: dict[str, Any] = {f"array-{place}": array.numpy() for place, array in enumerate(arrays.values())}
     np.savez(content, names=np.array(list(arrays.keys()), dtype=np.str_), **named)
-    with located(str(path)):
+    with error_context(str(path)):
         replace_files({path: content.getvalue()})
     return {"file": path.name, "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
 
 
 def read_model(path: Path, digest: str) -> ArrayRecord:
     """The model of a file that has this digest."""
-    with located(str(path)):
+    with error_context(str(path)):
         content = read_bytes(path)
         if hashlib.sha256(content).hexdigest() != digest:
             raise InvalidInput("the file was changed: it does not have the digest in the ledger")

@@ -12,7 +12,7 @@ from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, replace_files
+from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["write_app"]
 
@@ -31,7 +31,7 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
 
     The app's folder is all that Flower sends to nodes, so nothing private may be in it.
     """
-    with located(str(folder)):
+    with error_context(str(folder)):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InvalidInput("this is not an empty folder; name a new one")
         _make(folder / "app" / "deal")

@@ -29,7 +29,7 @@ from fedpact.flower.wire import RECORD, answered, said_in
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["client_app", "own_agent"]
 
@@ -104,7 +104,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
     agent = _within_its_data(own_agent(context), learner(context), unit)
     try:
         if asked.get("samples_per_unit") != unit:
-            raise Refused(f"samples_per_unit must be {unit:g}, got {shown(asked.get('samples_per_unit'))}")
+            raise Refused(f"samples_per_unit must be {unit:g}, got {short_repr(asked.get('samples_per_unit'))}")
         claims = check_statement(agent, asked, least_gain=_least_gain(context))
     except Refused as reason:
         return {"signed": False, "reason": str(reason)}
@@ -122,7 +122,7 @@ def _settle(asked: dict[str, Any], context: Context, learner: LearnerFactory) ->
     if asked.get("statement") != statement_digest(statement):
         return {"confirmed": False, "reason": "it has signed another deal"}
     if type(cents) is not int or abs(cents - due) > CENT + abs(due) * 1e-9:
-        return {"confirmed": False, "reason": f"{shown(cents)} cents are not the {due:.2f} it has agreed to"}
+        return {"confirmed": False, "reason": f"{short_repr(cents)} cents are not the {due:.2f} it has agreed to"}
     return {"confirmed": True}
 
 
@@ -192,7 +192,7 @@ def _within_its_data(agent: Agent, learner: Learner, samples_per_unit: float) ->
 def _samples_per_unit(context: Context) -> float:
     given = context.node_config.get("samples-per-unit", context.run_config.get("samples-per-unit", 1.0))
     if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
-        raise InvalidInput(f"samples-per-unit must be a positive number, got {shown(given)}")
+        raise InvalidInput(f"samples-per-unit must be a positive number, got {short_repr(given)}")
     return float(given)
 
 
@@ -201,5 +201,5 @@ def _least_gain(context: Context) -> float | None:
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidInput(f"least-gain must be a number in units of payoff, got {shown(given)}")
+        raise InvalidInput(f"least-gain must be a number in units of payoff, got {short_repr(given)}")
     return float(given)

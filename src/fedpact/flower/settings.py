@@ -12,7 +12,7 @@ from typing import Any
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["Settings"]
 
@@ -63,9 +63,9 @@ class Settings:
         for name, (holds, rule) in RULES.items():
             given = getattr(self, name)
             if not holds(given):
-                raise InvalidInput(f"{_spelt(name)} must be {rule}, got {shown(given)}")
+                raise InvalidInput(f"{_spelt(name)} must be {rule}, got {short_repr(given)}")
         if self.seats is not None and len(set(self.seats)) != self.num_agents:
-            raise InvalidInput(f"names must be {self.num_agents}, all different, got {shown(list(self.seats))}")
+            raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Settings:

@@ -26,7 +26,7 @@ from fedpact.negotiation.agent import Agent
 from fedpact.programs.root_finding import falling_root
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["CLAIMS", "Refused", "check_statement", "samples_of", "statement_digest"]
 
@@ -67,7 +67,7 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     """
     size = agent.weights.size
     place = statement.get("place")
-    _require("place", type(place) is int and place == agent.index, f"it is not at place {shown(place)}")
+    _require("place", type(place) is int and place == agent.index, f"it is not at place {short_repr(place)}")
     names = statement.get("agents")
     listed = isinstance(names, list) and len(names) == size and names[agent.index] == agent.name
     _require("place", listed, f"the agents are not {size} with {agent.name!r} at place {agent.index}")
@@ -77,7 +77,7 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
     _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
     _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
-    _require("money", _is_money(statement.get("money")), f"no exchange rate in {shown(statement.get('money'))}")
+    _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
     _check_deal(agent, given, least_gain)
     return [claim for claim in CLAIMS if claim != LEAST_GAIN or least_gain is not None]
 
@@ -180,14 +180,14 @@ def _is_money(given: Any) -> bool:
 def _numbers(statement: Mapping[str, Any], key: str, size: int) -> FloatArray:
     given = statement.get(key)
     if not isinstance(given, list) or len(given) != size or not all(_is_number(entry) for entry in given):
-        raise Refused(f"{key} must be {size} finite numbers, got {shown(given)}")
+        raise Refused(f"{key} must be {size} finite numbers, got {short_repr(given)}")
     return np.array(given, dtype=np.float64)
 
 
 def _number(statement: Mapping[str, Any], key: str) -> float:
     given = statement.get(key)
     if not _is_number(given):
-        raise Refused(f"{key} must be a finite number, got {shown(given)}")
+        raise Refused(f"{key} must be a finite number, got {short_repr(given)}")
     return float(given)  # type: ignore[arg-type]
 
 

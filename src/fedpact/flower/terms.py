@@ -15,7 +15,7 @@ from fedpact.negotiation.audit import audit
 from fedpact.negotiation.transcript import read_transcript
 from fedpact.report.records import deal_record, stated_numbers
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, for_suffix, located, read_text, shown
+from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
 
 __all__ = ["Terms"]
 
@@ -50,12 +50,12 @@ class Terms:
         Files are those of `fedpact solve --json` and `fedpact negotiate --transcript`, and ledgers.
         """
         if not 0.0 < samples_per_unit < float("inf"):
-            raise InvalidInput(f"samples_per_unit must be positive, got {shown(samples_per_unit)}")
+            raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
         record = _record(deal)
         agents = record.get("agents")
         listed = isinstance(agents, list | tuple) and all(isinstance(name, str) and name.strip() for name in agents)
         if not listed or not agents or len(set(agents)) != len(agents):
-            raise InvalidInput(f"a deal must name its agents, all differently, got {shown(agents)}")
+            raise InvalidInput(f"a deal must name its agents, all differently, got {short_repr(agents)}")
         contributions, payments = stated_numbers(record, len(agents))
         if min(contributions) < 0.0:
             raise InvalidInput(f"contributions must be at least zero, got {min(contributions):g}")
@@ -91,9 +91,9 @@ def _record(deal: Any) -> Mapping[str, Any]:
     if isinstance(deal, Mapping):
         return deal
     if isinstance(deal, Path | str):
-        with located(str(deal)):
+        with error_context(str(deal)):
             return _from_file(Path(deal))
-    raise InvalidInput(f"deal must be a Deal, an Outcome, a record or a file, got {shown(deal)}")
+    raise InvalidInput(f"deal must be a Deal, an Outcome, a record or a file, got {short_repr(deal)}")
 
 
 def _from_file(path: Path) -> Mapping[str, Any]:
@@ -104,5 +104,5 @@ def _from_file(path: Path) -> Mapping[str, Any]:
         return found
     record = for_suffix(path, {".json": DECODERS[".json"]})(read_text(path))
     if not isinstance(record, dict):
-        raise InvalidInput(f"a deal must be one JSON object, got {shown(record)}")
+        raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
     return record

@@ -17,7 +17,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.jsonl import decoded, encoded
+from fedpact.utils.jsonl import decode_line, encode_line
 
 __all__ = ["RECORD", "answered", "content_of", "digest_of", "exchange", "question", "reason_of", "said_in"]
 
@@ -42,7 +42,7 @@ def answered(message: Message, content: Mapping[str, Any]) -> Message:
 
 def content_of(content: Mapping[str, Any]) -> RecordDict:
     """Plain data as the content of a message."""
-    return RecordDict({RECORD: ConfigRecord({TEXT: encoded(content)})})
+    return RecordDict({RECORD: ConfigRecord({TEXT: encode_line(content)})})
 
 
 def said_in(message: Message) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def said_in(message: Message) -> dict[str, Any]:
         raise InvalidInput("sends no answer that fedpact can read; is its ClientApp one of fedpact's?")
     if len(text) > LONGEST_TEXT:
         raise InvalidInput(f"sends {len(text)} characters, more than {LONGEST_TEXT}")
-    return decoded(text.encode(errors="replace"))
+    return decode_line(text.encode(errors="replace"))
 
 
 def reason_of(message: Message) -> str:

@@ -16,7 +16,7 @@ from fedpact.federation import Federation
 from fedpact.programs.best_response import best_answer
 from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.values import check_domain
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 __all__ = ["BestResponseTrace", "best_response_dynamics"]
@@ -66,4 +66,6 @@ def _answer(federation: Federation, profile: FloatArray, agent: int) -> float:
 
 
 def _trace(path: list[FloatArray]) -> BestResponseTrace:
-    return BestResponseTrace(contributions=frozen(path[-1]), trace=frozen(np.array(path)), rounds=len(path) - 1)
+    return BestResponseTrace(
+        contributions=read_only_copy(path[-1]), trace=read_only_copy(np.array(path)), rounds=len(path) - 1
+    )

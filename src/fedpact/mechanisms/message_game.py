@@ -27,7 +27,7 @@ from fedpact.certificates.certify import PRECISION
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import Shopper
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "Settled", "cycle_prices"]
@@ -46,8 +46,8 @@ class Messages:
     prices: FloatArray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "proposals", frozen(self.proposals))
-        object.__setattr__(self, "prices", frozen(self.prices))
+        object.__setattr__(self, "proposals", read_only_copy(self.proposals))
+        object.__setattr__(self, "prices", read_only_copy(self.prices))
 
     def replaced(self, agent: int, proposals: ArrayLike, prices: ArrayLike) -> Messages:
         """The same with other messages of one agent."""
@@ -139,7 +139,11 @@ class GameForm:
         fines = np.where(self.matters, prices * distance, 0.0)
         refunds = np.where(self.matters, fines[first, column], 0.0)
         payments = -(personal * contributions + fines - refunds).sum(axis=1)
-        return Settled(contributions=frozen(contributions), prices=frozen(personal), payments=frozen(payments))
+        return Settled(
+            contributions=read_only_copy(contributions),
+            prices=read_only_copy(personal),
+            payments=read_only_copy(payments),
+        )
 
     def messages_for(self, contributions: FloatArray, personal: FloatArray) -> Messages:
         """Messages that settle on given contributions and personal prices, the columns of which sum to zero."""
@@ -198,7 +202,9 @@ class MessageGame:
             contributions=contributions,
             prices=settled.prices,
             payments=payments,
-            utilities=frozen(self._payoffs(contributions) - self.federation.costs.value(contributions) + payments),
+            utilities=read_only_copy(
+                self._payoffs(contributions) - self.federation.costs.value(contributions) + payments
+            ),
         )
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
@@ -234,7 +240,7 @@ class MessageGame:
         there = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent])
         if there > here.utilities[agent]:
             gain = there - float(here.utilities[agent])
-            return Deviation(agent=agent, proposals=frozen(wanted), prices=frozen(silent), gain=gain)
+            return Deviation(agent=agent, proposals=read_only_copy(wanted), prices=read_only_copy(silent), gain=gain)
         return Deviation(agent=agent, proposals=messages.proposals[agent], prices=messages.prices[agent], gain=0.0)
 
     def certificate(self, messages: Messages) -> Certificate:

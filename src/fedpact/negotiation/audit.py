@@ -19,7 +19,7 @@ from fedpact.deals.ledger import Chain
 from fedpact.negotiation.transcript import read_transcript, recompute
 from fedpact.report.records import stated_numbers
 from fedpact.utils.errors import FedpactError, InvalidInput
-from fedpact.utils.files import located, read_bytes
+from fedpact.utils.files import error_context, read_bytes
 
 __all__ = ["AGREED", "FAILED", "MEASURED", "SETTLED", "SIGNED", "TRAINED", "Audit", "Finding", "audit"]
 
@@ -170,7 +170,7 @@ def _recomputed(found: dict[str, Entry], folder: Path) -> str:
     path = _beside(folder, stated["file"])
     if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
         raise _Wrong(f"{path.name} was changed: it does not have the digest in the ledger")
-    with located(path.name):
+    with error_context(path.name):
         deal = recompute(read_transcript(path))
     if list(deal.agents) != names:
         raise _Wrong(f"{path.name} is of other agents")

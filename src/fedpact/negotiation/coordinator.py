@@ -22,7 +22,7 @@ from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Listener, Table
 from fedpact.negotiation.validation import final_message
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["PROTOCOLS", "coordinate", "negotiate"]
@@ -121,9 +121,9 @@ def _settled(table: Table, agreement: Agreement, *, game: bool) -> dict[str, Any
         payments = _paid(agreement.contributions, agreement.prices)
         table.tell({"event": "settled", "by": "personal prices"})
         return {
-            "contributions": frozen(agreement.contributions),
+            "contributions": read_only_copy(agreement.contributions),
             "payments": payments,
-            "prices": frozen(agreement.prices),
+            "prices": read_only_copy(agreement.prices),
             "messages": None,
         }
     members = table.members
@@ -137,7 +137,7 @@ def _settled(table: Table, agreement: Agreement, *, game: bool) -> dict[str, Any
     return {
         "contributions": _spread(table, settled.contributions),
         "payments": _spread(table, settled.payments),
-        "prices": frozen(prices),
+        "prices": read_only_copy(prices),
         "messages": messages,
     }
 
@@ -172,10 +172,10 @@ def _final_messages(table: Table, wanted: Messages) -> Messages:
 
 def _paid(contributions: FloatArray, prices: FloatArray) -> FloatArray:
     """-sum_j l_ij s_j; they sum to zero because the columns of the prices do."""
-    return frozen(-(prices * contributions).sum(axis=1))
+    return read_only_copy(-(prices * contributions).sum(axis=1))
 
 
 def _spread(table: Table, numbers: FloatArray) -> FloatArray:
     everybody = np.zeros(table.size)
     everybody[table.members] = numbers
-    return frozen(everybody)
+    return read_only_copy(everybody)

@@ -28,13 +28,13 @@ from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
 from fedpact.negotiation.misreports import GAME, LIES, NEGOTIATION, MisreportStudy, Negotiated
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, frozen, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 
 __all__ = ["FACTORS", "MisreportStudy", "misreport_study", "misreported"]
 
-FACTORS = frozen(2.0 ** np.linspace(-2.0, 2.0, 97))  # some lies pay only when they are small
-FEWER_FACTORS = frozen(FACTORS[::4])
+FACTORS = read_only_copy(2.0 ** np.linspace(-2.0, 2.0, 97))  # some lies pay only when they are small
+FEWER_FACTORS = read_only_copy(FACTORS[::4])
 SOLVED = ("externality", "shapley")
 
 MOST_QUICK = 8  # agents: with more, an equilibrium of the Shapley mechanism takes a second
@@ -105,11 +105,11 @@ def misreport_study(
         raise NotConverged("no mechanism has an equilibrium when everybody is honest: there is nothing to compare with")
 
     def by_mechanism(part: str) -> dict[str, FloatArray]:
-        return {name: frozen([getattr(each[name], part) for each in found]) for name in solved}
+        return {name: read_only_copy([getattr(each[name], part) for each in found]) for name in solved}
 
     study = MisreportStudy(
         agents=tuple(federation.agent_names[agent] for agent in liars),
-        factors=frozen(tried),
+        factors=read_only_copy(tried),
         utilities=by_mechanism("utilities"),
         others=by_mechanism("others"),
         honest=by_mechanism("honest"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.mechanisms import MECHANISMS
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["GAME", "LIES", "NEGOTIATION", "BestLie", "MisreportStudy", "Negotiated", "title_of"]
@@ -111,7 +111,9 @@ class MisreportStudy:
     @property
     def gains(self) -> Mapping[str, FloatArray]:
         """By mechanism: the liar's true utility less that of its honest report."""
-        return {name: frozen(self.utilities[name] - self.honest[name][:, None, None]) for name in self.mechanisms}
+        return {
+            name: read_only_copy(self.utilities[name] - self.honest[name][:, None, None]) for name in self.mechanisms
+        }
 
     def columns(self) -> dict[str, list[Any]]:
         """One row for each mechanism, agent, lie and factor, then the negotiations."""

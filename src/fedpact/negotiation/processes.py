@@ -26,8 +26,8 @@ from fedpact.federation import Linear, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_text, replace_text
-from fedpact.utils.jsonl import decoded, encoded
+from fedpact.utils.files import error_context, read_text, replace_text
+from fedpact.utils.jsonl import decode_line, encode_line
 
 __all__ = ["Processes", "load_agent", "save_agent", "serve"]
 
@@ -50,13 +50,13 @@ def save_agent(agent: Agent, path: Path) -> None:
         "quadratic": float(np.ravel(agent.cost.quadratic)[0]),
         "cap": agent.cap,
     }
-    replace_text(path, encoded(record) + "\n")
+    replace_text(path, encode_line(record) + "\n")
 
 
 def load_agent(path: Path) -> Agent:
     """The agent of a file written by `save_agent`."""
-    with located(str(path)):
-        record = decoded(read_text(path).encode())
+    with error_context(str(path)):
+        record = decode_line(read_text(path).encode())
         try:
             payoff = dict(record["payoff"])
             family = FAMILIES[payoff.pop("family")]
@@ -87,7 +87,7 @@ def serve(path: Path) -> None:
 
 
 def _say(entry: Mapping[str, Any]) -> None:
-    sys.stdout.write(encoded(entry) + "\n")
+    sys.stdout.write(encode_line(entry) + "\n")
     sys.stdout.flush()
 
 
@@ -109,7 +109,7 @@ class _Worker:
 
     def tell(self, question: Mapping[str, Any]) -> None:
         """Put a question behind what it has still to be told."""
-        self._untold += encoded(question).encode() + b"\n"
+        self._untold += encode_line(question).encode() + b"\n"
 
     @property
     def has_untold(self) -> bool:

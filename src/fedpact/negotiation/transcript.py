@@ -30,8 +30,8 @@ from fedpact.negotiation.coordinator import PROTOCOLS, coordinate
 from fedpact.negotiation.deal import Deal
 from fedpact.negotiation.table import Listener
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_bytes, replace_text, shown
-from fedpact.utils.jsonl import decoded, encoded, numbered_lines, whole_lines
+from fedpact.utils.files import error_context, read_bytes, replace_text, short_repr
+from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines
 
 __all__ = ["Header", "Playback", "Recorder", "Transcript", "fingerprint", "read_transcript", "recompute"]
 
@@ -113,7 +113,7 @@ class Transcript:
     def exchanges(self) -> Iterator[Mapping[str, Any]]:
         """The exchanges one by one, read anew: long negotiations need not fit in memory."""
         for number, line in numbered_lines(self.path, self.length):
-            entry = decoded(line) if number > 1 else {}
+            entry = decode_line(line) if number > 1 else {}
             if "questions" in entry:
                 yield entry
 
@@ -126,15 +126,15 @@ def read_transcript(path: Path) -> Transcript:
     InvalidInput
         If the file is not a transcript, or a line is not what it must be; the error names the line.
     """
-    with located(str(path)):
+    with error_context(str(path)):
         content = read_bytes(path)
         length = whole_lines(content)
         if not content[:length].strip():
             raise InvalidInput("the file holds no transcript; `fedpact negotiate --transcript` writes one")
     header, deal, count = None, None, 0
     for number, line in numbered_lines(path, length):
-        with located(f"{path}: line {number}"):
-            entry = decoded(line)
+        with error_context(f"{path}: line {number}"):
+            entry = decode_line(line)
             if header is None:
                 header = _header(entry)
             elif deal is not None:
@@ -251,7 +251,7 @@ class Recorder:
     @classmethod
     def begin(cls, live: Channel, path: Path, header: Header) -> Recorder:
         """Into a new file; one of that name is replaced."""
-        line = encoded({"transcript": VERSION, **asdict(header)}) + "\n"
+        line = encode_line({"transcript": VERSION, **asdict(header)}) + "\n"
         replace_text(path, line)
         return cls(live, path, length=len(line))
 
@@ -270,14 +270,14 @@ class Recorder:
         answers = self._live.ask(questions)
         heard = {str(place): answers[place] for place in questions if answers.get(place) is not None}
         asked = {str(place): question for place, question in questions.items()}
-        line = encoded({"questions": asked, "answers": heard})
+        line = encode_line({"questions": asked, "answers": heard})
         self._write(line + "\n")
         self.count += 1
         return _by_place(json.loads(line)["answers"])
 
     def finish(self, record: Mapping[str, Any]) -> None:
         """Write the last line: the deal as plain data."""
-        self._write(encoded({"deal": record}) + "\n")
+        self._write(encode_line({"deal": record}) + "\n")
 
     def __enter__(self) -> Self:
         return self
@@ -307,18 +307,18 @@ def _by_place(answers: Mapping[str, Any]) -> dict[int, Any]:
 def _header(entry: dict[str, Any]) -> Header:
     if "transcript" not in entry:
         raise InvalidInput(
-            f'a transcript must begin with {{"transcript": {VERSION}, ...}}, got {shown(entry)}; '
+            f'a transcript must begin with {{"transcript": {VERSION}, ...}}, got {short_repr(entry)}; '
             f"`fedpact negotiate --transcript` writes one"
         )
     if entry["transcript"] != VERSION:
         raise InvalidInput(
-            f"transcripts of version {VERSION} can be read, got {shown(entry['transcript'])}; "
+            f"transcripts of version {VERSION} can be read, got {short_repr(entry['transcript'])}; "
             f"use the version of fedpact that wrote it"
         )
     given = {field.name: entry.get(field.name) for field in fields(Header)}
     for key, (holds, rule) in HEADER_RULES.items():
         if not holds(given[key]):
-            raise InvalidInput(f"{key} must be {rule}, got {shown(given[key])}")
+            raise InvalidInput(f"{key} must be {rule}, got {short_repr(given[key])}")
     return Header(**given | {"agents": tuple(given["agents"] or ())})
 
 
@@ -343,7 +343,7 @@ HEADER_RULES: dict[str, tuple[Any, str]] = {
 def _checked_deal(entry: dict[str, Any]) -> dict[str, Any]:
     deal = entry["deal"]
     if not isinstance(deal, dict):
-        raise InvalidInput(f"deal must be a JSON object, got {shown(deal)}")
+        raise InvalidInput(f"deal must be a JSON object, got {short_repr(deal)}")
     return deal
 
 
@@ -352,13 +352,15 @@ def _check_exchange(entry: dict[str, Any], size: int) -> None:
     for key in ("questions", "answers"):
         said = entry.get(key)
         if not isinstance(said, dict):
-            raise InvalidInput(f"an exchange must have {key} by agent, got {shown(said if key in entry else entry)}")
+            raise InvalidInput(
+                f"an exchange must have {key} by agent, got {short_repr(said if key in entry else entry)}"
+            )
         for place in said:
             if place not in places:
-                raise InvalidInput(f"{key} must be by agent, from 0 to {size - 1}, got {shown(place)}")
+                raise InvalidInput(f"{key} must be by agent, from 0 to {size - 1}, got {short_repr(place)}")
     for place, question in entry["questions"].items():
         if not isinstance(question, dict):
-            raise InvalidInput(f"questions[{place}] must be a JSON object, got {shown(question)}")
+            raise InvalidInput(f"questions[{place}] must be a JSON object, got {short_repr(question)}")
     for place in entry["answers"]:
         if place not in entry["questions"]:
             raise InvalidInput(f"answers[{place}] must have a question to it")

@@ -12,7 +12,7 @@ import numpy as np
 from fedpact.paper.drawing import STYLE
 from fedpact.paper.result import Result
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import located, replace_files
+from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["csv_text", "files_of", "make_folder", "pictures", "require_matplotlib", "write_files"]
 
@@ -48,7 +48,7 @@ def files_of(result: Result) -> dict[str, bytes]:
 
 def write_files(folder: Path, contents: dict[str, bytes]) -> list[Path]:
     """Write files into the folder, all of them or none."""
-    with located(str(folder)):
+    with error_context(str(folder)):
         replace_files({folder / name: content for name, content in contents.items()})
     return [folder / name for name in contents]
 

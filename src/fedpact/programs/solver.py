@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.programs.curvature import Curvature
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 __all__ = ["Program", "Solution", "Status", "linearised_gains", "maximise"]
@@ -120,9 +120,9 @@ def conclude(program: Program, contributions: FloatArray, iterations: int, *, to
     gains = linearised_gains(contributions, gradient, program.upper)
     residual = float(np.sum(gains) / max(float(np.max(program.scale)), np.finfo(float).tiny))
     solution = Solution(
-        contributions=frozen(contributions),
-        lower_multipliers=frozen(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
-        upper_multipliers=frozen(np.where(contributions >= program.upper, np.maximum(gradient, 0.0), 0.0)),
+        contributions=read_only_copy(contributions),
+        lower_multipliers=read_only_copy(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
+        upper_multipliers=read_only_copy(np.where(contributions >= program.upper, np.maximum(gradient, 0.0), 0.0)),
         kkt_residual=residual,
         iterations=iterations,
         status=Status.CONVERGED if residual <= tol else Status.STALLED,

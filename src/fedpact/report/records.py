@@ -25,7 +25,7 @@ from fedpact.negotiation import Deal
 from fedpact.negotiation.transcript import read_transcript
 from fedpact.stability import StableFederation
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, located, read_text, shown
+from fedpact.utils.files import DECODERS, error_context, read_text, short_repr
 
 __all__ = [
     "comparison_record",
@@ -211,14 +211,14 @@ def deal_record(deal: Deal) -> dict[str, Any]:
 
 def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
     """The mechanism, contributions and payments of a deal file or a transcript, in the order of `names`."""
-    with located(str(path)):
+    with error_context(str(path)):
         record = _deal_of(path)
         for key in ("mechanism", "agents", "contributions", "payments"):
             if key not in record:
                 raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
         agents = record["agents"] if isinstance(record["agents"], list) else []
         if not all(isinstance(agent, str) for agent in agents) or sorted(agents) != sorted(names):
-            given = shown(record["agents"])
+            given = short_repr(record["agents"])
             raise InvalidInput(f"agents must be those of the scenario ({', '.join(names)}), got {given}")
         order = [agents.index(name) for name in names]
         contributions, payments = stated_numbers(record, len(names))
@@ -239,16 +239,16 @@ def _deal_of(path: Path) -> Mapping[str, Any]:
         return deal
     record = DECODERS[".json"](read_text(path))
     if not isinstance(record, dict):
-        raise InvalidInput(f"a deal must be one JSON object, got {shown(record)}")
+        raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
     return record
 
 
 def _numbers(key: str, given: Any, count: int) -> list[float]:
     if not isinstance(given, list) or len(given) != count:
-        raise InvalidInput(f"{key} must be a list of {count} numbers, got {shown(given)}")
+        raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
     for index, entry in enumerate(given):
         if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not abs(entry) <= sys.float_info.max:
-            raise InvalidInput(f"{key}[{index}] must be a finite number, got {shown(entry)}")
+            raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
     return [float(entry) for entry in given]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = [
     "INFINITY_TEXTS",
@@ -33,22 +33,22 @@ INFINITY_TEXTS = ("inf", "Infinity")
 def text(label: str, given: Any) -> str:
     """A text that can be written to a file again."""
     if not isinstance(given, str):
-        raise InvalidInput(f"{label} must be a text in quotes, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a text in quotes, got {short_repr(given)}")
     try:
         given.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{label} must be text that UTF-8 can hold, got {shown(given)}") from error
+        raise InvalidInput(f"{label} must be text that UTF-8 can hold, got {short_repr(given)}") from error
     return given
 
 
 def name_list(label: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        raise InvalidInput(f"{label} must be a list of one name per agent, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a list of one name per agent, got {short_repr(given)}")
     names = [text(f"{label}[{agent}]", name) for agent, name in enumerate(given)]
     for agent, name in enumerate(names):
         if not name.strip():
-            raise InvalidInput(f"{label}[{agent}] must not be blank, got {shown(name)}")
+            raise InvalidInput(f"{label}[{agent}] must not be blank, got {short_repr(name)}")
     return names
 
 
@@ -56,11 +56,11 @@ def number(label: str, given: Any, rule: str = "a number") -> float:
     """One number; booleans and texts are none."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         remedy = "; write numbers without quotes" if isinstance(given, str) else ""
-        raise InvalidInput(f"{label} must be {rule}, got {shown(given)}{remedy}")
+        raise InvalidInput(f"{label} must be {rule}, got {short_repr(given)}{remedy}")
     try:
         return float(given)
     except OverflowError as error:
-        raise InvalidInput(f"{label} must be below 1.8e308, the largest float, got {shown(given)}") from error
+        raise InvalidInput(f"{label} must be below 1.8e308, the largest float, got {short_repr(given)}") from error
 
 
 def numbers(label: str, given: Any) -> float | list[float]:
@@ -75,10 +75,10 @@ def numbers(label: str, given: Any) -> float | list[float]:
 def rows(label: str, given: Any, *, files: str) -> list[list[float]]:
     """A matrix: a list of lists of numbers; `files` are the kinds that may hold one instead."""
     if not isinstance(given, list):
-        raise InvalidInput(f"{label} must be a list of rows, or the name of a {files} file, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a list of rows, or the name of a {files} file, got {short_repr(given)}")
     for place, row in enumerate(given):
         if not isinstance(row, list):
-            raise InvalidInput(f"{label}[{place}] must be a list of one number per agent, got {shown(row)}")
+            raise InvalidInput(f"{label}[{place}] must be a list of one number per agent, got {short_repr(row)}")
     return [
         [
             entry if type(entry) is float else number(f"{label}[{place}, {column}]", entry)
@@ -102,7 +102,7 @@ def _infinity(given: Any) -> Any:
 def table(label: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:
     """A table (an object in JSON) with all of the `required` keys and none but the `known` ones."""
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{label} must be a table with the keys {', '.join(known)}, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a table with the keys {', '.join(known)}, got {short_repr(given)}")
     check_keys(given, known, prefix=f"{label}.")
     for key in required:
         if key not in given:
@@ -119,4 +119,4 @@ def check_keys(given: Mapping[str, Any], known: Iterable[str], *, prefix: str = 
             remedy = f'did you mean "{prefix}{nearest[0]}"?' if nearest else f"known keys here are {', '.join(known)}"
             if prefix and not nearest:
                 remedy += "; keys of the whole file stand above its first [table]"
-            raise InvalidInput(f"unknown key {shown(prefix + str(key))}; {remedy}")
+            raise InvalidInput(f"unknown key {short_repr(prefix + str(key))}; {remedy}")

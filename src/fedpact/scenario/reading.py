@@ -19,7 +19,7 @@ from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty_file import uncertainty_of, uncertainty_parts
 from fedpact.scenario.weights_file import read_weights
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, for_suffix, located, read_text, shown
+from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
 
 __all__ = ["KEYS", "load_scenario", "parse_scenario"]
 
@@ -33,7 +33,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
         If the file cannot be read or breaks a rule; the message names the file and the place.
     """
     path = Path(path)
-    with located(str(path)):
+    with error_context(str(path)):
         document = for_suffix(path, DECODERS)(read_text(path))
     return parse_scenario(document, where=str(path), folder=path.parent)
 
@@ -60,9 +60,9 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         ...
     fedpact.utils.errors.InvalidInput: example: unknown key 'cap'; did you mean "caps"?
     """
-    with located(where):
+    with error_context(where):
         if not isinstance(mapping, Mapping):
-            raise InvalidInput(f"a scenario must be an object with keys and values, got {shown(mapping)}")
+            raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS)
         for key, remedy in REQUIRED.items():
             if key not in mapping:
@@ -106,7 +106,7 @@ def _check_same_names(names: Sequence[str], names_there: Sequence[str]) -> None:
     for agent, (here, there) in enumerate(zip(names, names_there, strict=True)):
         if here.strip() != there:
             raise InvalidInput(
-                f"names[{agent}] must agree with the weights file: {shown(here)} here, {shown(there)} there"
+                f"names[{agent}] must agree with the weights file: {short_repr(here)} here, {short_repr(there)} there"
             )
 
 
@@ -123,7 +123,7 @@ def _payoff(label: str, given: Any) -> Payoff:
     given = table(label, given, ["family", *owners], required=["family"])
     name = text(f"{label}.family", given["family"])
     if name not in FAMILIES:
-        raise InvalidInput(f"{label}.family must be one of {', '.join(FAMILIES)}, got {shown(name)}")
+        raise InvalidInput(f"{label}.family must be one of {', '.join(FAMILIES)}, got {short_repr(name)}")
     wanted = _parameters(FAMILIES[name])
     takes = ", ".join(wanted) or "no parameter"
     for key in given:

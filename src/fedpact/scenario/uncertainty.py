@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, frozen, non_negative
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["FederationDraws", "Uncertainty"]
@@ -204,7 +204,7 @@ def _near(strayed: FloatArray) -> FloatArray:
 
 def _matrix(label: str, given: Any) -> FloatArray:
     try:
-        matrix = frozen(given)
+        matrix = read_only_copy(given)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{label} must be a matrix of numbers, got {given!r:.80}") from error
     if matrix.ndim != 2 or not matrix.size:

@@ -19,7 +19,7 @@ from fedpact.scenario.fields import numbers, rows, table, text
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_bytes, shown
+from fedpact.utils.files import error_context, read_bytes, short_repr
 
 __all__ = ["factor_bytes", "uncertainty_document", "uncertainty_of", "uncertainty_parts"]
 
@@ -95,9 +95,9 @@ def _square(label: str, matrix: list[list[float]]) -> list[list[float]]:
 
 
 def _read_factor(path: Path) -> FloatArray:
-    with located(f"correlations file {path}"):
+    with error_context(f"correlations file {path}"):
         if path.suffix.lower() != ".npz":
-            raise InvalidInput(f"the file's name must end in .npz, got {shown(path.name)}")
+            raise InvalidInput(f"the file's name must end in .npz, got {short_repr(path.name)}")
         content = read_bytes(path)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:

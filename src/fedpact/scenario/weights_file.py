@@ -22,14 +22,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import for_suffix, located, read_bytes, read_text, shown
+from fedpact.utils.files import error_context, for_suffix, read_bytes, read_text, short_repr
 
 __all__ = ["npz_bytes", "read_weights"]
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
     """The matrix in a file, and the agents' names if the file has them."""
-    with located(f"weights file {path}"):
+    with error_context(f"weights file {path}"):
         return for_suffix(path, {".csv": _read_csv, ".npz": _read_npz})(path)
 
 
@@ -49,7 +49,7 @@ def _read_csv(path: Path) -> tuple[Any, list[str] | None]:
     if not names:
         raise InvalidInput(
             f"row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, "
-            f"got {shown(first[0])}"
+            f"got {short_repr(first[0])}"
         )
     if len(rows) - 1 != len(names):
         raise InvalidInput(f"there must be one row per agent: {len(names)} names in row 1, {len(rows) - 1} rows below")
@@ -57,7 +57,7 @@ def _read_csv(path: Path) -> tuple[Any, list[str] | None]:
     for name, (row, cells) in zip(names, rows[1:], strict=True):
         if cells[0].strip() != name:
             raise InvalidInput(
-                f"row {row} must start with {shown(name)}, got {shown(cells[0])}; "
+                f"row {row} must start with {short_repr(name)}, got {short_repr(cells[0])}; "
                 f"name the agents in the same order along the top and down the side"
             )
         matrix.append(_numbers_of(row, cells[1:], len(names), first_column=2))
@@ -90,7 +90,9 @@ def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int 
         raise InvalidInput(f"row {row} must have {n_agents} numbers, one per agent, got {len(cells)}")
     for column, cell in enumerate(cells, start=first_column):
         if not _is_number(cell) or not math.isfinite(float(cell)):
-            raise InvalidInput(f"row {row}, column {column} must be a finite number such as 0.25, got {shown(cell)}")
+            raise InvalidInput(
+                f"row {row}, column {column} must be a finite number such as 0.25, got {short_repr(cell)}"
+            )
     return [float(cell) for cell in cells]
 
 

@@ -18,7 +18,7 @@ from fedpact.scenario.uncertainty_file import factor_bytes, uncertainty_document
 from fedpact.scenario.weights_file import npz_bytes
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import for_suffix, located, replace_files, shown
+from fedpact.utils.files import error_context, for_suffix, replace_files, short_repr
 
 __all__ = ["save_scenario", "scenario_to_dict"]
 
@@ -30,7 +30,7 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     numbers, in `<stem>.correlations.npz`.
     """
     path = Path(path)
-    with located(str(path)):
+    with error_context(str(path)):
         layout = for_suffix(path, LAYOUTS)
         beside = path.with_name(f"{path.stem}.weights.npz")
         contents = {}
@@ -92,12 +92,14 @@ def _costs(costs: Cost) -> Any:
             return _shared(costs.linear)
         case Quadratic():
             return {"linear": _shared(costs.linear), "quadratic": _shared(costs.quadratic)}
-    raise InvalidInput(f"costs must be Linear or Quadratic to be written, got {shown(costs)}")
+    raise InvalidInput(f"costs must be Linear or Quadratic to be written, got {short_repr(costs)}")
 
 
 def _payoff(payoff: Payoff) -> dict[str, Any]:
     if type(payoff) not in FAMILIES.values():
-        raise InvalidInput(f"payoff must be of the family {', '.join(FAMILIES)} to be written, got {shown(payoff)}")
+        raise InvalidInput(
+            f"payoff must be of the family {', '.join(FAMILIES)} to be written, got {short_repr(payoff)}"
+        )
     return {"family": payoff.family} | {key: numbers.tolist() for key, numbers in payoff.parameters.items()}
 
 
@@ -116,7 +118,7 @@ def _encoded(content: str) -> bytes:
         return content.encode()
     except UnicodeEncodeError as error:
         bad = content[error.start : error.end]
-        raise InvalidInput(f"names and texts must be such that UTF-8 can hold them, got {shown(bad)}") from error
+        raise InvalidInput(f"names and texts must be such that UTF-8 can hold them, got {short_repr(bad)}") from error
 
 
 LAYOUTS: Mapping[str, Callable[[dict[str, Any]], str]] = {

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from fedpact.shapley.coalition_cache import Coalition, CoalitionCache, players_of
 from fedpact.shapley.permutations import Orders, draw_orders
 from fedpact.shapley.stratified import Strata, all_strata, draw_strata
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["SCHEMES", "SampledShapley", "sample_game"]
@@ -141,8 +141,8 @@ def sample_game(
     gaps = np.abs(values.sum(axis=0) - (ends[1] - ends[0])) / np.maximum(np.abs(ends).max(axis=0), np.finfo(float).tiny)
     shape = (n_players, *(cache.shape or ()))
     return SampledShapley(
-        values=frozen(values.reshape(shape)),
-        standard_errors=frozen(errors.reshape(shape)),
+        values=read_only_copy(values.reshape(shape)),
+        standard_errors=read_only_copy(errors.reshape(shape)),
         evaluations=len(new),
         method="enumeration" if exact else scheme,
         efficiency_gap=float(gaps.max()),

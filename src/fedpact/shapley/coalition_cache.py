@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, located, read_text, replace_text, shown
+from fedpact.utils.files import DECODERS, error_context, read_text, replace_text, short_repr
 
 __all__ = ["Coalition", "CoalitionCache", "mask_of", "masks_of_rows", "players_of"]
 
@@ -38,7 +38,7 @@ def mask_of(coalition: Iterable[int]) -> int:
         for player in coalition:
             mask |= 1 << operator.index(player)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"a coalition must hold players counted from 0, got {shown(coalition)}") from error
+        raise InvalidInput(f"a coalition must hold players counted from 0, got {short_repr(coalition)}") from error
     return mask
 
 
@@ -100,16 +100,20 @@ class CoalitionCache(MutableMapping[Coalition, "float | FloatArray"]):
             Unless the value is a finite number, or a list of as many finite numbers as the others.
         """
         try:
-            numbers = frozen(value)
+            numbers = read_only_copy(value)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"the value of coalition {_named(mask)} must be a number, got {shown(value)}") from error
+            raise InvalidInput(
+                f"the value of coalition {_named(mask)} must be a number, got {short_repr(value)}"
+            ) from error
         if numbers.ndim > 1 or numbers.size == 0:
             raise InvalidInput(
                 f"the value of coalition {_named(mask)} must be a number or a list of numbers, got an array of shape "
                 f"{numbers.shape}"
             )
         if not np.isfinite(numbers).all():
-            raise InvalidInput(f"the value of coalition {_named(mask)} must be finite, got {shown(numbers.tolist())}")
+            raise InvalidInput(
+                f"the value of coalition {_named(mask)} must be finite, got {short_repr(numbers.tolist())}"
+            )
         if self.shape not in (None, numbers.shape):
             raise InvalidInput(
                 f"every coalition must have as many values as the others: {_named(mask)} has shape {numbers.shape}, "
@@ -126,7 +130,7 @@ class CoalitionCache(MutableMapping[Coalition, "float | FloatArray"]):
     def load(cls, path: str | PathLike[str]) -> CoalitionCache:
         """The cache that `save` wrote to a file."""
         cache = cls()
-        with located(str(path)):
+        with error_context(str(path)):
             content = DECODERS[".json"](read_text(Path(path)))
             try:
                 entries = [(entry["members"], entry["value"]) for entry in content["coalitions"]]
@@ -167,4 +171,4 @@ class CoalitionCache(MutableMapping[Coalition, "float | FloatArray"]):
 
 
 def _named(mask: int) -> str:
-    return shown(players_of(mask))
+    return short_repr(players_of(mask))

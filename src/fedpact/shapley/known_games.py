@@ -14,9 +14,9 @@ from math import comb, factorial
 import numpy as np
 
 from fedpact.shapley.coalition_cache import Coalition
-from fedpact.utils.arrays import FloatArray, checked_numbers, frozen, non_negative
+from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["KnownGame", "airport_game", "glove_game", "unanimity_game", "voting_game"]
 
@@ -55,7 +55,7 @@ def airport_game(costs: Sequence[float]) -> KnownGame:
         name="airport",
         n_players=needs.size,
         value=lambda coalition: float(max((needs[player] for player in coalition), default=0.0)),
-        shapley_values=frozen(shares),
+        shapley_values=read_only_copy(shares),
     )
 
 
@@ -89,7 +89,7 @@ def glove_game(n_left: int, n_right: int) -> KnownGame:
         name="glove",
         n_players=n_left + n_right,
         value=pairs,
-        shapley_values=frozen([float(left)] * n_left + [float(right)] * n_right),
+        shapley_values=read_only_copy([float(left)] * n_left + [float(right)] * n_right),
     )
 
 
@@ -108,7 +108,7 @@ def unanimity_game(carrier: Sequence[int], n_players: int) -> KnownGame:
         name="unanimity",
         n_players=n_players,
         value=lambda coalition: float(needed <= set(coalition)),
-        shapley_values=frozen([1.0 / len(needed) if player in needed else 0.0 for player in range(n_players)]),
+        shapley_values=read_only_copy([1.0 / len(needed) if player in needed else 0.0 for player in range(n_players)]),
     )
 
 
@@ -128,13 +128,13 @@ def voting_game(votes: Sequence[int], quota: int) -> KnownGame:
     held = [operator.index(count) for count in votes]
     if min(held, default=-1) < 0 or not 0 < quota <= sum(held):
         raise InvalidInput(
-            f"votes must be at least 0 and quota between 1 and their sum, got {shown(held)} and quota {quota}"
+            f"votes must be at least 0 and quota between 1 and their sum, got {short_repr(held)} and quota {quota}"
         )
     return KnownGame(
         name="voting",
         n_players=len(held),
         value=lambda coalition: float(sum(held[player] for player in coalition) >= quota),
-        shapley_values=frozen([_power(held, quota, player) for player in range(len(held))]),
+        shapley_values=read_only_copy([_power(held, quota, player) for player in range(len(held))]),
     )
 
 

@@ -12,7 +12,7 @@ from fedpact.shapley.compiled import Precision, integrate, rows_of
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.sampling import sample_shapley
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 __all__ = ["METHODS", "ShapleyValues", "check_domain", "shapley_values", "undefined_values"]
@@ -103,11 +103,11 @@ def shapley_values(
         generator = np.random.default_rng(rng)
         values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
     result = ShapleyValues(
-        values=frozen(values),
-        gradient=frozen(gradient),
+        values=read_only_copy(values),
+        gradient=read_only_copy(gradient),
         efficiency_gap=_efficiency_gap(values, federation.payoffs(profile), _helped_payoff(federation, profile)),
         method=method,
-        standard_errors=frozen(errors),
+        standard_errors=read_only_copy(errors),
     )
     if method == "quadrature":
         _check_precision(federation, profile, result, tolerance)
@@ -128,11 +128,11 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
     integrals = integrate(rows_of(population), profile, Precision.reaching(tolerance))
     payoffs = population.payoffs(profile)
     return ShapleyValues(
-        values=frozen(integrals.values),
-        gradient=frozen(integrals.slopes),
+        values=read_only_copy(integrals.values),
+        gradient=read_only_copy(integrals.slopes),
         efficiency_gap=_efficiency_gap(population.counts * integrals.values, population.counts * payoffs, 0.0),
         method="quadrature",
-        standard_errors=frozen(np.zeros(profile.size)),
+        standard_errors=read_only_copy(np.zeros(profile.size)),
     )
 
 
@@ -171,7 +171,7 @@ def _check_precision(federation: Federation, profile: FloatArray, result: Shaple
 
 def undefined_values(n_agents: int) -> ShapleyValues:
     """What stands for the Shapley values of a profile at which some coalition leaves the domain."""
-    unknown = frozen(np.full(n_agents, np.nan))
+    unknown = read_only_copy(np.full(n_agents, np.nan))
     return ShapleyValues(
         values=unknown, gradient=unknown, efficiency_gap=np.nan, method="undefined", standard_errors=unknown
     )

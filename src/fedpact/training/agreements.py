@@ -18,9 +18,9 @@ from fedpact.negotiation import Deal
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["Agreement", "agreement_of", "check_held", "whole_samples"]
 
@@ -63,7 +63,8 @@ class Agreement:
         strangers = [name for name in members if name not in names]
         if strangers:
             raise InvalidInput(
-                f"the deal must be between agents of the federation ({', '.join(names)}), got {shown(strangers[0])}"
+                f"the deal must be between agents of the federation ({', '.join(names)}), "
+                f"got {short_repr(strangers[0])}"
             )
         places = [names.index(name) for name in members]
         agreed, paid = standalone_optimum(federation)[0].copy(), np.zeros(federation.n_agents)
@@ -72,7 +73,7 @@ class Agreement:
         inside[places] = True
         inside.setflags(write=False)
         checked = federation.checked_contributions(agreed)
-        return cls(mechanism=mechanism, contributions=checked, payments=frozen(paid), members=inside)
+        return cls(mechanism=mechanism, contributions=checked, payments=read_only_copy(paid), members=inside)
 
     @classmethod
     def alone(cls, federation: Federation, contributions: FloatArray, *, mechanism: str) -> Agreement:
@@ -82,7 +83,7 @@ class Agreement:
         return cls(
             mechanism=mechanism,
             contributions=federation.checked_contributions(contributions),
-            payments=frozen(np.zeros(federation.n_agents)),
+            payments=read_only_copy(np.zeros(federation.n_agents)),
             members=nobody,
         )
 
@@ -103,7 +104,7 @@ def agreement_of(deal: Outcome | Deal | Agreement, federation: Federation) -> Ag
     elif isinstance(deal, Deal):
         there, name = deal.members, "externality"
     else:
-        raise InvalidInput(f"deal must be an Outcome or a negotiated Deal, got {shown(deal)}")
+        raise InvalidInput(f"deal must be an Outcome or a negotiated Deal, got {short_repr(deal)}")
     members = [deal.agents[place] for place in there]
     return Agreement.among(federation, members, deal.contributions[there], deal.payments[there], mechanism=name)
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import checked_numbers, first_where
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["IntArray", "checked_counts", "checked_names", "checked_samples", "frozen_counts"]
 
@@ -30,7 +30,7 @@ def checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]
         return tuple(f"agent {agent}" for agent in range(n_agents))
     listed = isinstance(given, Iterable) and not isinstance(given, str)
     if not listed or not all(isinstance(name, str) and name.strip() for name in given):
-        raise InvalidInput(f"names must be non-empty strings, one per agent, got {shown(given)}")
+        raise InvalidInput(f"names must be non-empty strings, one per agent, got {short_repr(given)}")
     names = tuple(given)
     if len(names) != n_agents:
         raise InvalidInput(f"names must have one entry per agent: {n_agents} agents, {len(names)} names given")

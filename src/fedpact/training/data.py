@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import replace_files, shown
+from fedpact.utils.files import replace_files, short_repr
 
 __all__ = ["Images", "cache_folder", "mnist"]
 
@@ -82,7 +82,7 @@ def mnist(source: str = "embedded") -> Images:
         which are downloaded once (the latter needs the package `datasets`).
     """
     if source not in SOURCES:
-        raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {shown(source)}")
+        raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
     path = cache_folder() / f"mnist-{source}.npz"
     pixels, labels = _kept(path) or _fetched(source, path)
     return Images(pixels=np.divide(pixels, WHITE, dtype=np.float32), labels=labels.astype(np.int32))

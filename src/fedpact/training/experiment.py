@@ -25,9 +25,9 @@ from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noi
 from fedpact.training.partitions import Even, Partition, deal
 from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training, whole_number
-from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, frozen
+from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine
@@ -100,7 +100,7 @@ class Experiment:
         _require_jax()
         for label, kind in (("images", Images), ("training", Training), ("partition", Partition)):
             if not isinstance(getattr(self, label), kind):
-                raise InvalidInput(f"{label} must be of type {kind.__name__}, got {shown(getattr(self, label))}")
+                raise InvalidInput(f"{label} must be of type {kind.__name__}, got {short_repr(getattr(self, label))}")
         if not is_dataclass(self.partition):
             raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
         object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
@@ -193,7 +193,9 @@ class Experiment:
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
         accuracies, loss = self._engine.history(contributions)
-        return Histories(contributions=frozen_counts(contributions), accuracies=frozen(accuracies), loss=frozen(loss))
+        return Histories(
+            contributions=frozen_counts(contributions), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
+        )
 
     @cached_property
     def _engine(self) -> Engine:

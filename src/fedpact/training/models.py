@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
-from fedpact.utils.arrays import frozen
+from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import Checkpoint
 
 __all__ = ["Models"]
@@ -58,8 +58,8 @@ class Models:
         columns = range(len(profiles))
         return Histories(
             contributions=frozen_counts([[profile[agent] for agent, profile in enumerate(profiles)]] * self._rounds),
-            accuracies=frozen(np.stack([chosen[agent].accuracies[:, agent] for agent in columns], axis=1)),
-            loss=frozen(np.stack([chosen[agent].loss[:, agent] for agent in columns], axis=1)),
+            accuracies=read_only_copy(np.stack([chosen[agent].accuracies[:, agent] for agent in columns], axis=1)),
+            loss=read_only_copy(np.stack([chosen[agent].loss[:, agent] for agent in columns], axis=1)),
         )
 
     def _train(self, profile: IntArray) -> Histories:
@@ -75,8 +75,8 @@ class Models:
             return None
         return Histories(
             contributions=frozen_counts(np.tile(profile, (self._rounds, 1))),
-            accuracies=frozen(found["accuracies"]),
-            loss=frozen(found["loss"]),
+            accuracies=read_only_copy(found["accuracies"]),
+            loss=read_only_copy(found["loss"]),
         )
 
     def _piece(self, profile: IntArray) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = [
     "LabelNoise",
@@ -127,7 +127,9 @@ def checked_noise(given: Any, names: Sequence[str]) -> Strengths:
     """Strengths per agent of every kind of noise given; each kind at most once."""
     listed = [given] if isinstance(given, Noise) else given
     if not isinstance(listed, Sequence) or not all(isinstance(noise, KINDS) for noise in listed):
-        raise InvalidInput(f"noise must be a list of LabelNoise, PixelNoise and PrivateUpdates, got {shown(given)}")
+        raise InvalidInput(
+            f"noise must be a list of LabelNoise, PixelNoise and PrivateUpdates, got {short_repr(given)}"
+        )
     strengths: Strengths = {}
     for noise in listed:
         if type(noise) in strengths:

@@ -22,9 +22,9 @@ from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
 from fedpact.training.run import Progress, Run, check_trainable, train_under
 from fedpact.training.settings import Training
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["Plan", "plan_of", "versions"]
 
@@ -147,7 +147,7 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             agreement=Agreement(
                 mechanism=str(deal["mechanism"]),
                 contributions=scenario.federation.checked_contributions(deal["contributions"]),
-                payments=frozen(deal["payments"]),
+                payments=read_only_copy(deal["payments"]),
                 members=np.array([name in deal["members"] for name in names]),
             ),
             data=experiment["data"],
@@ -157,14 +157,14 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
             noise=[NOISES[name](**_strengths(given)) for name, given in experiment["noise"].items()],
             training=Training(**experiment["training"]),
             seed=experiment["seed"],
-            floors=frozen(record["floors"]),
-            ceilings=frozen(record["ceilings"]),
+            floors=read_only_copy(record["floors"]),
+            ceilings=read_only_copy(record["ceilings"]),
         )
     except InvalidInput:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(
-            f"these are not the settings of a run: {type(error).__name__} {shown(str(error))}"
+            f"these are not the settings of a run: {type(error).__name__} {short_repr(str(error))}"
         ) from error
 
 

@@ -28,7 +28,7 @@ from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.models import Models
 from fedpact.training.settings import whole_number
-from fedpact.utils.arrays import FloatArray, checked_numbers, frozen
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Progress", "Run", "check_trainable", "checked_range", "train_under"]
@@ -97,7 +97,7 @@ class Run:
     @property
     def accuracies(self) -> FloatArray:
         """After the last round."""
-        return frozen(self.together.accuracies[-1])
+        return read_only_copy(self.together.accuracies[-1])
 
     @property
     def standalone_samples(self) -> IntArray:
@@ -107,7 +107,7 @@ class Run:
     @property
     def standalone_accuracies(self) -> FloatArray:
         """Alone, after the last round."""
-        return frozen(self.alone.accuracies[-1])
+        return read_only_copy(self.alone.accuracies[-1])
 
     @cached_property
     def payoffs(self) -> FloatArray:
@@ -116,7 +116,7 @@ class Run:
         places = np.flatnonzero(self.agreement.members)
         if places.size:
             predicted[places] = self.federation.take(places).payoffs(self.contributions[places])
-        return frozen(predicted)
+        return read_only_copy(predicted)
 
     @cached_property
     def realised_payoffs(self) -> FloatArray:
@@ -126,43 +126,43 @@ class Run:
     @cached_property
     def costs(self) -> FloatArray:
         """Predicted, of the contributions agreed."""
-        return frozen(self.federation.costs.value(self.contributions))
+        return read_only_copy(self.federation.costs.value(self.contributions))
 
     @cached_property
     def realised_costs(self) -> FloatArray:
         """Of the samples used."""
-        return frozen(self.federation.costs.value(self.samples.astype(np.float64)))
+        return read_only_copy(self.federation.costs.value(self.samples.astype(np.float64)))
 
     @cached_property
     def utilities(self) -> FloatArray:
         """Predicted: payoffs less costs plus payments."""
-        return frozen(self.payoffs - self.costs + self.payments)
+        return read_only_copy(self.payoffs - self.costs + self.payments)
 
     @cached_property
     def realised_utilities(self) -> FloatArray:
         """The same with realised payoffs and costs, and payments as agreed."""
-        return frozen(self.realised_payoffs - self.realised_costs + self.payments)
+        return read_only_copy(self.realised_payoffs - self.realised_costs + self.payments)
 
     @cached_property
     def standalone(self) -> FloatArray:
         """Predicted: the best each agent could do alone."""
-        return frozen(standalone_optimum(self.federation)[1])
+        return read_only_copy(standalone_optimum(self.federation)[1])
 
     @cached_property
     def realised_standalone(self) -> FloatArray:
         """What came of training alone."""
         spent = self.federation.costs.value(self.standalone_samples.astype(np.float64))
-        return frozen(self._worth(self.standalone_accuracies) - spent)
+        return read_only_copy(self._worth(self.standalone_accuracies) - spent)
 
     @property
     def ir_gaps(self) -> FloatArray:
         """Predicted gain over training alone."""
-        return frozen(self.utilities - self.standalone)
+        return read_only_copy(self.utilities - self.standalone)
 
     @property
     def realised_ir_gaps(self) -> FloatArray:
         """Realised gain over training alone."""
-        return frozen(self.realised_utilities - self.realised_standalone)
+        return read_only_copy(self.realised_utilities - self.realised_standalone)
 
     @property
     def leavers(self) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ class Run:
         for accuracies in (self.accuracies, self.standalone_accuracies):
             share = (accuracies * self.test_sizes + 1.0) / (self.test_sizes + 2.0)  # not 0 where all answers are right
             variances += share * (1.0 - share) / self.test_sizes
-        return frozen(self.federation.values * np.sqrt(variances) / (self.ceilings - self.floors))
+        return read_only_copy(self.federation.values * np.sqrt(variances) / (self.ceilings - self.floors))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Run:
         return f"<Run under {self.agreement.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
 
     def _worth(self, accuracies: FloatArray) -> FloatArray:
-        return frozen(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
+        return read_only_copy(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
     def _leaving(self, gaps: FloatArray) -> tuple[str, ...]:
         return self._names((gaps < -NEGLIGIBLE * self.federation.values) & self.agreement.members)
@@ -299,7 +299,7 @@ def checked_range(floors: ArrayLike, ceilings: ArrayLike, federation: Federation
         numbers = checked_numbers(
             label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.agent_names
         )
-        checked.append(frozen(np.broadcast_to(numbers, federation.n_agents)))
+        checked.append(read_only_copy(np.broadcast_to(numbers, federation.n_agents)))
     for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
         raise InvalidInput(
             f"floors[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "

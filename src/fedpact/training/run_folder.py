@@ -29,10 +29,10 @@ from fedpact.training.checks import frozen_counts
 from fedpact.training.experiment import Histories
 from fedpact.training.plan import Plan, plan_of, versions
 from fedpact.training.run import Progress, Run
-from fedpact.utils.arrays import frozen
+from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import DECODERS, located, read_text, replace_files
+from fedpact.utils.files import DECODERS, error_context, read_text, replace_files
 
 __all__ = ["RunFolder", "run_record"]
 
@@ -99,7 +99,7 @@ class RunFolder:
 
     def check(self, *, resume: bool) -> None:
         """Raise `InvalidInput` if a run cannot be put there."""
-        with located(str(self.path)):
+        with error_context(str(self.path)):
             if self.path.exists() and not self.path.is_dir():
                 raise InvalidInput("this is a file; name a folder")
             if not self.path.absolute().parent.is_dir():
@@ -143,7 +143,7 @@ class RunFolder:
     def settings(self) -> dict[str, Any]:
         """What was asked."""
         path = self.path / SETTINGS
-        with located(str(path)):
+        with error_context(str(path)):
             record = DECODERS[".json"](read_text(path))
             if not isinstance(record, dict):
                 raise InvalidInput("these are not the settings of a run: they must be one JSON object")
@@ -151,7 +151,7 @@ class RunFolder:
 
     def plan(self) -> Plan:
         """The plan to repeat the run by."""
-        with located(str(self.path / SETTINGS)):
+        with error_context(str(self.path / SETTINGS)):
             return plan_of(self.settings())
 
     def load(self, plan: Plan) -> Run:
@@ -159,7 +159,7 @@ class RunFolder:
         names, shape = plan.scenario.federation.agent_names, (plan.training.rounds, len(plan.samples))
         histories = []
         for name in (ROUNDS, ALONE):
-            with located(str(self.path / name)):
+            with error_context(str(self.path / name)):
                 histories.append(_history(read_text(self.path / name), names, shape))
         experiment = plan.experiment
         return Run(
@@ -188,7 +188,7 @@ class RunFolder:
         raise InvalidInput(f"{self.path} holds another run, with other {', '.join(other)}{words}")
 
     def _write(self, contents: Mapping[str, bytes]) -> None:
-        with located(str(self.path)):
+        with error_context(str(self.path)):
             replace_files({self.path / name: content for name, content in contents.items()})
 
 
@@ -230,4 +230,6 @@ def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histo
         samples, accuracies, loss = np.array([row[2:] for row in rows], dtype=np.float64).T.reshape(3, *shape)
     except ValueError as error:
         raise InvalidInput("samples, accuracy and loss must be numbers, as they were written") from error
-    return Histories(contributions=frozen_counts(samples), accuracies=frozen(accuracies), loss=frozen(loss))
+    return Histories(
+        contributions=frozen_counts(samples), accuracies=read_only_copy(accuracies), loss=read_only_copy(loss)
+    )

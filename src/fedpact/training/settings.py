@@ -10,7 +10,7 @@ import numpy as np
 
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
 __all__ = ["Training", "whole_number"]
 
@@ -50,7 +50,7 @@ class Training:
         object.__setattr__(self, "learning_rate", rate)
         object.__setattr__(self, "momentum", momentum)
         if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str):
-            raise InvalidInput(f"hidden must be a list of sizes, one per hidden layer, got {shown(self.hidden)}")
+            raise InvalidInput(f"hidden must be a list of sizes, one per hidden layer, got {short_repr(self.hidden)}")
         sizes = (whole_number(f"hidden[{place}]", size, least=1) for place, size in enumerate(self.hidden))
         object.__setattr__(self, "hidden", tuple(sizes))
 
@@ -58,7 +58,7 @@ class Training:
 def whole_number(label: str, given: Any, *, least: int) -> int:
     """A whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-        raise InvalidInput(f"{label} must be a whole number of at least {least}, got {shown(given)}")
+        raise InvalidInput(f"{label} must be a whole number of at least {least}, got {short_repr(given)}")
     return int(given)
 
 

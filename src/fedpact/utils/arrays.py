@@ -16,9 +16,9 @@ __all__ = [
     "FloatArray",
     "checked_numbers",
     "first_where",
-    "frozen",
     "non_negative",
     "positive",
+    "read_only_copy",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -27,7 +27,7 @@ POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
 
 
-def frozen(array: ArrayLike) -> FloatArray:
+def read_only_copy(array: ArrayLike) -> FloatArray:
     """A read-only float copy of `array`, never sharing memory with it."""
     copy = np.array(array, dtype=np.float64)
     copy.setflags(write=False)

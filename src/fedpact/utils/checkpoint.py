@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, replace_files
+from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["Checkpoint", "remove_pieces"]
 
@@ -64,7 +64,7 @@ class Checkpoint:
         np.savez(content, **arrays)  # type: ignore[arg-type]
         with suppress(OSError):  # what ails the folder is told by the next step
             self.folder.mkdir(exist_ok=True)  # another sweep may have finished and removed it
-        with located(str(self._path(piece))):
+        with error_context(str(self._path(piece))):
             replace_files({self._path(piece): content.getvalue()})
 
     def _path(self, piece: str) -> Path:

@@ -1,7 +1,7 @@
 """Bytes in and out of files, and texts into plain data.
 
 Files are written whole or not at all. Every failure is an `InvalidInput` that leaves out the file's name; callers add
-it with `located`.
+it with `error_context`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from fedpact.utils.errors import InvalidInput
 
 __all__ = [
     "DECODERS",
+    "error_context",
     "for_suffix",
-    "located",
     "read_bytes",
     "read_text",
     "replace_files",
     "replace_text",
-    "shown",
+    "short_repr",
 ]
 
 T = TypeVar("T")
 
 
 @contextmanager
-def located(where: str) -> Iterator[None]:
+def error_context(where: str) -> Iterator[None]:
     """Put `where` in front of the message of any `InvalidInput` raised inside."""
     try:
         yield
@@ -54,14 +54,14 @@ class _Short(reprlib.Repr):
         return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
 
 
-shown = _Short().repr
+short_repr = _Short().repr
 
 
 def for_suffix(path: Path, formats: Mapping[str, T]) -> T:
     """The entry for the kind of file that `path` is."""
     suffix = path.suffix.lower()
     if suffix not in formats:
-        raise InvalidInput(f"the file's name must end in {' or '.join(formats)}, got {shown(path.name)}")
+        raise InvalidInput(f"the file's name must end in {' or '.join(formats)}, got {short_repr(path.name)}")
     return formats[suffix]
 
 
@@ -121,7 +121,7 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
 
 def replace_text(path: Path, content: str) -> None:
     """Write one UTF-8 file whole, or leave what was there; errors name the file."""
-    with located(str(path)):
+    with error_context(str(path)):
         if not path.name:
             raise InvalidInput("this is a folder; name a file in it")
         if not path.absolute().parent.is_dir():
@@ -161,7 +161,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique: dict[str, Any] = {}
     for key, given in pairs:
         if key in unique:
-            raise InvalidInput(f"key {shown(key)} appears twice in one object; keep one of them")
+            raise InvalidInput(f"key {short_repr(key)} appears twice in one object; keep one of them")
         unique[key] = given
     return unique
 

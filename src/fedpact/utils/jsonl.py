@@ -15,15 +15,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import shown
+from fedpact.utils.files import short_repr
 
-__all__ = ["decoded", "encoded", "numbered_lines", "whole_lines"]
+__all__ = ["decode_line", "encode_line", "numbered_lines", "whole_lines"]
 
 DEEPEST = 8  # levels of what is not plain JSON already: exchanges have five
 LONGEST = 1024  # bits of an integer: more than any float is worth
 
 
-def encoded(entry: Mapping[str, Any]) -> str:
+def encode_line(entry: Mapping[str, Any]) -> str:
     """Strict JSON on one line."""
     try:
         return json.dumps(entry, allow_nan=False)
@@ -42,7 +42,7 @@ def _plain(value: Any, levels: int) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
     if isinstance(value, int) and value.bit_length() > LONGEST:
-        return shown(value)
+        return short_repr(value)
     return value if value is None or isinstance(value, str | bool | int | float) else f"<{type(value).__name__}>"
 
 
@@ -70,7 +70,7 @@ def numbered_lines(path: Path, length: int) -> Iterator[tuple[int, bytes]]:
         raise InvalidInput(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
-def decoded(line: bytes) -> dict[str, Any]:
+def decode_line(line: bytes) -> dict[str, Any]:
     """The JSON object on one line."""
     try:
         entry = json.loads(line, parse_constant=_no_constant)
@@ -85,7 +85,7 @@ def decoded(line: bytes) -> dict[str, Any]:
     except ValueError as error:  # an integer beyond Python's limit of digits
         raise InvalidInput(f"must be valid JSON: {error}") from error
     if not isinstance(entry, dict):
-        raise InvalidInput(f"must be a JSON object, got {shown(entry)}")
+        raise InvalidInput(f"must be a JSON object, got {short_repr(entry)}")
     return entry
 
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fedpact.utils.arrays import checked_numbers, first_where, frozen, non_negative, positive
+from fedpact.utils.arrays import checked_numbers, first_where, non_negative, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 NAMES = ["Anna", "Ben", "Cleo"]
@@ -15,7 +15,7 @@ NAMES = ["Anna", "Ben", "Cleo"]
 
 def test_frozen_copies_and_locks():
     original = np.array([1, 2, 3])
-    copy = frozen(original)
+    copy = read_only_copy(original)
     assert copy.dtype == np.float64
     assert not np.shares_memory(original, copy)
     with pytest.raises(ValueError, match="read-only"):

@@ -10,23 +10,27 @@ import pytest
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import (
     DECODERS,
+    error_context,
     for_suffix,
-    located,
     read_bytes,
     read_text,
     replace_files,
     replace_text,
-    shown,
+    short_repr,
 )
 
 
 def test_located_puts_the_place_in_front() -> None:
-    with pytest.raises(InvalidInput, match=r"^file\.toml: row 3: too long$"), located("file.toml"), located("row 3"):
+    with (
+        pytest.raises(InvalidInput, match=r"^file\.toml: row 3: too long$"),
+        error_context("file.toml"),
+        error_context("row 3"),
+    ):
         raise InvalidInput("too long")
 
 
 def test_located_leaves_other_errors_alone() -> None:
-    with pytest.raises(KeyError), located("file.toml"):
+    with pytest.raises(KeyError), error_context("file.toml"):
         raise KeyError("x")
 
 
@@ -43,10 +47,10 @@ def test_located_leaves_other_errors_alone() -> None:
     ids=["number", "text", "list", "integer", "nested", "table"],
 )
 def test_shown_is_short_and_on_one_line(given: object, text: str | None) -> None:
-    assert len(shown(given)) <= 80
-    assert "\n" not in shown(given)
+    assert len(short_repr(given)) <= 80
+    assert "\n" not in short_repr(given)
     if text is not None:
-        assert shown(given) == text
+        assert short_repr(given) == text
 
 
 def test_suffix_chooses_without_regard_to_case() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.training.measured.game import EXACT_UP_TO, CoalitionGame
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 
 __all__ = ["BestResponses", "best_responses"]
 
@@ -78,9 +78,9 @@ def best_responses(
             path.append(after)
             here = after
     return BestResponses(
-        contributions=frozen(np.array(path)),
-        shapley_values=frozen(np.array(values)),
-        slopes=frozen(np.array(slopes)),
+        contributions=read_only_copy(np.array(path)),
+        shapley_values=read_only_copy(np.array(values)),
+        slopes=read_only_copy(np.array(slopes)),
         stable=quiet >= patience,
         models=len(asked),
     )

@@ -19,7 +19,7 @@ from fedpact.shapley.blackbox import SampledShapley, sample_game
 from fedpact.shapley.coalition_cache import Coalition
 from fedpact.training import Experiment, Histories
 from fedpact.training.measured.store import Store
-from fedpact.utils.arrays import FloatArray, checked_numbers, frozen
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["EXACT_UP_TO", "CoalitionGame"]
@@ -78,7 +78,7 @@ class CoalitionGame:
 
     def accuracies(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> FloatArray:
         """Every agent's test accuracy of the model that a coalition trains; of everybody's if none is given."""
-        return frozen(self.many([self.profile(contributions, coalition)])[0])
+        return read_only_copy(self.many([self.profile(contributions, coalition)])[0])
 
     def profile(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> np.ndarray:
         """Whole samples used: contributions rounded, zero outside the coalition."""
@@ -120,7 +120,9 @@ class CoalitionGame:
                 self._progress(1)
         kept = self._store[key]
         return Histories(
-            contributions=rows, accuracies=frozen(np.array(kept["accuracies"])), loss=frozen(np.array(kept["loss"]))
+            contributions=rows,
+            accuracies=read_only_copy(np.array(kept["accuracies"])),
+            loss=read_only_copy(np.array(kept["loss"])),
         )
 
     def shapley(self, contributions: ArrayLike, *, permutations: int = PERMUTATIONS, rng: int = 0) -> SampledShapley:

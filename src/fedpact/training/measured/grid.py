@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.training.measured.game import CoalitionGame
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["GridSearch", "grid_search"]
@@ -62,7 +62,7 @@ def grid_search(
     best = int(np.argmax(welfare))
     chosen = profiles[best].astype(np.float64)
     return GridSearch(
-        contributions=frozen(chosen),
+        contributions=read_only_copy(chosen),
         welfare=float(welfare[best]),
         tried=len(profiles),
         trained=game.trained - before,

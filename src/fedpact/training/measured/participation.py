@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.fitting import Observations, fit
 from fedpact.training.measured.game import CoalitionGame
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 
 __all__ = ["Leaving", "StandingAlone", "leaving", "standing_alone"]
 
@@ -53,13 +53,13 @@ def standing_alone(game: CoalitionGame, costs: ArrayLike, *, levels: int = LEVEL
         _best(samples[:, agent], measured[:, agent], float(game.test_sizes[agent]), float(rates[agent]))
         for agent in range(game.n_agents)
     ]
-    contributions, accuracies, utilities = (frozen(np.array(column)) for column in zip(*best, strict=True))
+    contributions, accuracies, utilities = (read_only_copy(np.array(column)) for column in zip(*best, strict=True))
     return StandingAlone(
         contributions=contributions,
         accuracies=accuracies,
         utilities=utilities,
-        samples=frozen(samples),
-        measured=frozen(measured),
+        samples=read_only_copy(samples),
+        measured=read_only_copy(measured),
     )
 
 
@@ -126,7 +126,7 @@ def leaving(
     accuracy = np.where(leaves, alone.accuracies, np.where(begun[:, None], rest, 0.0))
     return Leaving(
         leaves=leaves,
-        everybody=frozen((whole - spent).sum(axis=1)),
-        without=frozen(np.where(leaves, alone.utilities, kept).sum(axis=1)),
-        accuracy=frozen(accuracy.sum(axis=1)),
+        everybody=read_only_copy((whole - spent).sum(axis=1)),
+        without=read_only_copy(np.where(leaves, alone.utilities, kept).sum(axis=1)),
+        accuracy=read_only_copy(accuracy.sum(axis=1)),
     )

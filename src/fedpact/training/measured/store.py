@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import located, read_bytes
+from fedpact.utils.files import error_context, read_bytes
 
 __all__ = ["Store"]
 
@@ -32,7 +32,7 @@ class Store:
         self._results: dict[str, Any] = {}
         self._whole = 0  # bytes of the file that are whole lines
         if path is not None and path.exists():
-            with located(str(path)):
+            with error_context(str(path)):
                 self._read(read_bytes(path))
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Store:
     def put(self, key: str, result: Any) -> None:
         """Keep a result, at once."""
         if self._path is not None:
-            with located(str(self._path)):
+            with error_context(str(self._path)):
                 self._append(self._path, {"key": key, "result": result})
         self._results[key] = result
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
 from fedpact.training.measured.game import CoalitionGame
-from fedpact.utils.arrays import FloatArray, frozen
+from fedpact.utils.arrays import FloatArray, read_only_copy
 
 __all__ = ["SurfaceSearch", "fitted", "surface_search"]
 
@@ -93,13 +93,13 @@ def surface_search(
         seen = np.unique(np.concatenate([seen, _around(game, optimum, generator)]), axis=0)
     payments = price_payments(surface.federation(costs=rates, caps=game.available), optimum)
     return SurfaceSearch(
-        contributions=frozen(optimum),
+        contributions=read_only_copy(optimum),
         welfare=float(surface.predict(optimum).sum() - rates @ optimum),
-        payments=frozen(payments),
+        payments=read_only_copy(payments),
         surface=surface,
         trained=len(seen),
         settled=still == 2,
-        path=frozen(np.array(path)),
+        path=read_only_copy(np.array(path)),
     )
 
 
