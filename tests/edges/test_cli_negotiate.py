@@ -19,8 +19,8 @@ import pytest
 import fedpact as fp
 from fedpact.negotiation import InProcess, agents_of
 from fedpact.negotiation import misreport_study as study
+from fedpact.negotiation.deal_files import deal_record
 from fedpact.negotiation.transcript import Header, Recorder, negotiated, read_transcript
-from fedpact.report.records import deal_record
 from fedpact.scenario.examples import example
 
 DEAL_KEYS = {

@@ -17,8 +17,9 @@ from fedpact.cli.solve import show_certificates
 from fedpact.cli.transcripts import RECOMPUTED, check_transcript, recomputed, show_recomputed
 from fedpact.deals import Outcome, is_ledger
 from fedpact.mechanisms import mechanism_named
+from fedpact.negotiation.deal_files import TRANSCRIPT, deal_record, read_deal, stated_numbers
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.report.records import TRANSCRIPT, deal_record, outcome_record, read_deal, stated_numbers
+from fedpact.report.records import outcome_record
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 

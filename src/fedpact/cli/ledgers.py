@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedpact.cli.common import console, print_json, quantity, shown_agents, table
 from fedpact.negotiation.audit import FAILED, MEASURED, SETTLED, TRAINED, Audit, audit
-from fedpact.report.records import stated_numbers
+from fedpact.negotiation.deal_files import stated_numbers
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["check_ledger", "ledger_with_deal", "show_findings"]

@@ -30,6 +30,7 @@ from fedpact.comparison.sweep_table import check_table_name, write_table
 from fedpact.federation import Federation
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation import PROTOCOLS, Channel, Deal, InProcess
+from fedpact.negotiation.deal_files import TRANSCRIPT, deal_record
 from fedpact.negotiation.transcript import (
     Header,
     Playback,
@@ -39,10 +40,10 @@ from fedpact.negotiation.transcript import (
     negotiated,
     read_transcript,
 )
-from fedpact.report.records import TRANSCRIPT, deal_record, jsonable
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["negotiate"]
 

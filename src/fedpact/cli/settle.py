@@ -21,7 +21,7 @@ from fedpact.cli.common import (
 from fedpact.deals import Settlement
 from fedpact.deals import settle as settle_payments
 from fedpact.mechanisms import mechanism_named
-from fedpact.report.records import read_deal
+from fedpact.negotiation.deal_files import read_deal
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["settle"]

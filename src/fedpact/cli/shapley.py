@@ -22,11 +22,11 @@ from fedpact.cli.common import (
 )
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
-from fedpact.report.records import jsonable
 from fedpact.shapley import shapley_values
 from fedpact.shapley.values import METHODS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["shapley"]
 

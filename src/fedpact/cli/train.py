@@ -27,8 +27,8 @@ from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.cli.transcripts import recomputed
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, mechanism_named
+from fedpact.negotiation.deal_files import TRANSCRIPT, read_deal
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.report.records import TRANSCRIPT, read_deal
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.agreements import Agreement, agreement_of

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from fedpact.cli.common import console, print_json, quantity, shown_agents, table
 from fedpact.negotiation import Deal
+from fedpact.negotiation.deal_files import deal_record, stated_numbers
 from fedpact.negotiation.transcript import Transcript, read_transcript, recompute
-from fedpact.report.records import deal_record, stated_numbers
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context

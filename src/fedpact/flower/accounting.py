@@ -9,9 +9,9 @@ from typing import Any
 from fedpact.deals import Ledger, Settlement, settle
 from fedpact.flower.terms import Terms
 from fedpact.negotiation.audit import AGREED, FAILED, SETTLED, TRAINED
-from fedpact.report.records import jsonable
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["settled", "settlement_entry", "trained_entry", "write_account"]
 

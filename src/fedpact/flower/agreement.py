@@ -17,10 +17,11 @@ from fedpact.flower.settings import Settings
 from fedpact.flower.statement import CLAIMS, statement_digest
 from fedpact.flower.wire import exchange, question, said_in
 from fedpact.negotiation import Channel, Deal
+from fedpact.negotiation.deal_files import deal_record
 from fedpact.negotiation.transcript import Header, Playback, Recorder, Transcript, negotiated, read_transcript
-from fedpact.report.records import deal_record, jsonable
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["agreed_deal", "signatures", "statements"]
 

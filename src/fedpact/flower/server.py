@@ -31,8 +31,8 @@ from fedpact.flower.strategy import Lost, UnderDeal
 from fedpact.flower.terms import Terms
 from fedpact.flower.wire import digest_of, exchange, question, reason_of, said_in
 from fedpact.negotiation.audit import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
-from fedpact.report.records import jsonable
 from fedpact.utils.errors import FedpactError, InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["averaging", "conduct", "server_app"]
 

@@ -12,8 +12,8 @@ from fedpact.deals import Outcome, is_ledger
 from fedpact.flower.statement import samples_of
 from fedpact.negotiation import Deal
 from fedpact.negotiation.audit import audit
+from fedpact.negotiation.deal_files import deal_record, stated_numbers
 from fedpact.negotiation.transcript import read_transcript
-from fedpact.report.records import deal_record, stated_numbers
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
 

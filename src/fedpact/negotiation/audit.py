@@ -16,8 +16,8 @@ import numpy as np
 
 from fedpact.deals import Entry, read_ledger, settle
 from fedpact.deals.ledger import Chain
+from fedpact.negotiation.deal_files import stated_numbers
 from fedpact.negotiation.transcript import read_transcript, recompute
-from fedpact.report.records import stated_numbers
 from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.files import error_context, read_bytes
 

@@ -6,60 +6,28 @@ undefined ones as null.
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from enum import Enum
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedpact.certificates import Certificate
 from fedpact.comparison import Comparison, Outlook, Sweep
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.fitting import Fit, Suggestion
-from fedpact.negotiation import Deal
-from fedpact.negotiation.transcript import read_transcript
 from fedpact.stability import StableFederation
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, read_text, short_repr
+from fedpact.utils.jsonl import jsonable
 
 __all__ = [
     "comparison_record",
-    "deal_record",
     "departures_record",
     "fit_record",
-    "jsonable",
     "outcome_record",
     "outlook_record",
-    "read_deal",
-    "stated_numbers",
     "sweep_record",
 ]
 
-TRANSCRIPT = ".jsonl"
 OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
-
-
-def jsonable(value: Any) -> Any:
-    """`value` with arrays as lists and every number representable in JSON."""
-    if isinstance(value, np.ndarray):
-        return jsonable(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): jsonable(entry) for key, entry in value.items()}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, (list, tuple)):
-        return [jsonable(entry) for entry in value]
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        if math.isnan(number):
-            return None
-        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def sweep_record(sweep: Sweep) -> dict[str, Any]:
@@ -187,69 +155,6 @@ def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float
         }
     )
     return plain
-
-
-def deal_record(deal: Deal) -> dict[str, Any]:
-    """A negotiated deal as plain data; its contributions and payments are those of the Externality mechanism."""
-    plain: dict[str, Any] = jsonable(
-        {
-            "mechanism": "externality",
-            "agents": deal.agents,
-            "contributions": deal.contributions,
-            "payments": deal.payments,
-            "prices": deal.prices,
-            "protocol": deal.protocol,
-            "settled_by": "personal prices" if deal.messages is None else "message game",
-            "rounds": deal.rounds,
-            "welfare": deal.welfare,
-            "residual": deal.residual,
-            "excluded": deal.excluded,
-        }
-    )
-    return plain
-
-
-def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
-    """The mechanism, contributions and payments of a deal file or a transcript, in the order of `names`."""
-    with error_context(str(path)):
-        record = _deal_of(path)
-        for key in ("mechanism", "agents", "contributions", "payments"):
-            if key not in record:
-                raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
-        agents = record["agents"] if isinstance(record["agents"], list) else []
-        if not all(isinstance(agent, str) for agent in agents) or sorted(agents) != sorted(names):
-            given = short_repr(record["agents"])
-            raise InvalidInput(f"agents must be those of the scenario ({', '.join(names)}), got {given}")
-        order = [agents.index(name) for name in names]
-        contributions, payments = stated_numbers(record, len(names))
-    return str(record["mechanism"]), [contributions[place] for place in order], [payments[place] for place in order]
-
-
-def stated_numbers(record: Mapping[str, Any], count: int) -> tuple[list[float], list[float]]:
-    """The contributions and payments a deal states, checked."""
-    contributions, payments = (_numbers(key, record.get(key), count) for key in ("contributions", "payments"))
-    return contributions, payments
-
-
-def _deal_of(path: Path) -> Mapping[str, Any]:
-    if path.suffix.lower() == TRANSCRIPT:
-        deal = read_transcript(path).deal
-        if deal is None:
-            raise InvalidInput("the negotiation is not over; `fedpact negotiate` with this transcript goes on")
-        return deal
-    record = DECODERS[".json"](read_text(path))
-    if not isinstance(record, dict):
-        raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
-    return record
-
-
-def _numbers(key: str, given: Any, count: int) -> list[float]:
-    if not isinstance(given, list) or len(given) != count:
-        raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
-    for index, entry in enumerate(given):
-        if isinstance(entry, bool) or not isinstance(entry, (int, float)) or not abs(entry) <= sys.float_info.max:
-            raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
-    return [float(entry) for entry in given]
 
 
 def _certificate(certificate: Certificate) -> dict[str, Any]:

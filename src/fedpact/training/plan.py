@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.report.records import jsonable
 from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
 from fedpact.training.agreements import Agreement
 from fedpact.training.data import Images, mnist
@@ -25,6 +24,7 @@ from fedpact.training.settings import Training
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import short_repr
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["Plan", "plan_of", "versions"]
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.report.records import jsonable
 from fedpact.training.checks import frozen_counts
 from fedpact.training.experiment import Histories
 from fedpact.training.plan import Plan, plan_of, versions
@@ -33,6 +32,7 @@ from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.errors import InvalidInput, MissingExtra
 from fedpact.utils.files import DECODERS, error_context, read_text, replace_files
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["RunFolder", "run_record"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ import numpy as np
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import short_repr
 
-__all__ = ["decode_line", "encode_line", "numbered_lines", "whole_lines"]
+__all__ = ["decode_line", "encode_line", "jsonable", "numbered_lines", "whole_lines"]
 
 DEEPEST = 8  # levels of what is not plain JSON already: exchanges have five
 LONGEST = 1024  # bits of an integer: more than any float is worth
@@ -44,6 +45,24 @@ def _plain(value: Any, levels: int) -> Any:
     if isinstance(value, int) and value.bit_length() > LONGEST:
         return short_repr(value)
     return value if value is None or isinstance(value, str | bool | int | float) else f"<{type(value).__name__}>"
+
+
+def jsonable(value: Any) -> Any:
+    """`value` with arrays as lists and every number representable in JSON."""
+    if isinstance(value, np.ndarray):
+        return jsonable(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [jsonable(entry) for entry in value]
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if math.isnan(number):
+            return None
+        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def whole_lines(content: bytes) -> int:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import fedpact as fp
 from fedpact.negotiation import Deal, InProcess, agents_of
+from fedpact.negotiation.deal_files import deal_record
 from fedpact.negotiation.transcript import (
     Header,
     Playback,
@@ -26,7 +27,6 @@ from fedpact.negotiation.transcript import (
     read_transcript,
     recompute,
 )
-from fedpact.report.records import deal_record
 from fedpact.scenario.examples import example
 
 ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end does not matter

@@ -13,8 +13,8 @@ from fedpact.explorer.views.charts import heat_cells, tick_texts, ticks
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.html import Html, el, join
 from fedpact.report.numbers import Unit, as_given
-from fedpact.report.records import jsonable
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.jsonl import jsonable
 
 __all__ = ["MAPPED", "heat_map", "map_values"]
 
