@@ -20,7 +20,7 @@ REGISTRY = f"/{'simple'}/"
 
 
 def texts() -> list[Path]:
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]  # a file in linked worktrees
     for folder in FOLDERS:
         found += (ROOT / folder).rglob("*")
     return sorted(
