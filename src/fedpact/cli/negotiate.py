@@ -36,7 +36,6 @@ from fedpact.negotiation.transcript import (
     Playback,
     Recorder,
     Transcript,
-    fingerprint,
     negotiated,
     read_transcript,
 )
@@ -113,7 +112,7 @@ def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
         protocol=protocol,
         game=game,
         title=scenario.title,
-        scenario=fingerprint(federation),
+        scenario=federation.fingerprint,
     )
     if game:
         try:

@@ -11,8 +11,10 @@ Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -217,11 +219,16 @@ class Federation:
             self.names,
             self.is_sparse,
             matrix,
-            type(self.payoff),
-            type(self.costs),
+            type(self.payoff).__name__,
+            type(self.costs).__name__,
             parameters,
             tuple(array.tobytes() for array in numbers),
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A text that tells this federation from others, and nothing else about it."""
+        return hashlib.sha256(repr(self.signature()).encode()).hexdigest()[:32]
 
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)

@@ -13,7 +13,6 @@ was written, so that an answer played back cannot end in anything else than it d
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from fedpact.federation import Federation
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.coordinator import PROTOCOLS, coordinate
 from fedpact.negotiation.deal import Deal
@@ -33,7 +31,7 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context, read_bytes, replace_text, short_repr
 from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines
 
-__all__ = ["Header", "Playback", "Recorder", "Transcript", "fingerprint", "read_transcript", "recompute"]
+__all__ = ["Header", "Playback", "Recorder", "Transcript", "read_transcript", "recompute"]
 
 VERSION = 1
 SAME = 1e-6  # of the largest number of a list: questions closer than this differ by the rounding of another machine
@@ -172,11 +170,6 @@ def negotiated(channel: Channel, header: Header, *, listener: Listener | None = 
         most_rounds=header.most_rounds,
         listener=listener,
     )
-
-
-def fingerprint(federation: Federation) -> str:
-    """A text that tells a federation from others, and nothing else about it."""
-    return hashlib.sha256(repr(federation.signature()).encode()).hexdigest()[:32]
 
 
 class Playback:

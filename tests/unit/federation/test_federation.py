@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import W2, table_1
+from fedpact.scenario.examples import example
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 from strategies import contributions, federations, worst_reach
 
@@ -297,3 +298,20 @@ def test_welfare_is_concave_along_segments(drawn):
     ends = fed.welfare(s), fed.welfare(np.zeros(fed.n_agents))
     size = np.abs(fed.payoffs(s)).sum() + fed.costs.value(s).sum()
     assert fed.welfare(0.5 * s) >= 0.5 * sum(ends) - 1e-13 * (1.0 + size)
+
+
+def test_a_fingerprint_tells_federations_apart() -> None:
+    hospitals = example("hospitals").federation
+    assert hospitals.fingerprint == example("hospitals").federation.fingerprint
+    others = [hospitals.take([1, 0, 2, 3, 4]), hospitals.take([0, 1, 2])]
+    others.append(
+        fp.Federation(
+            hospitals.weights,
+            costs=hospitals.costs,
+            caps=np.nextafter(hospitals.caps, np.inf),
+            payoff=hospitals.payoff,
+            names=hospitals.names,
+            values=hospitals.values,
+        )
+    )
+    assert len({each.fingerprint for each in [hospitals, *others]}) == 4

@@ -22,7 +22,6 @@ from fedpact.negotiation.transcript import (
     Header,
     Playback,
     Recorder,
-    fingerprint,
     negotiated,
     read_transcript,
     recompute,
@@ -34,7 +33,7 @@ ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
     return Header.of(
-        federation.agent_names, protocol=protocol, game=True, title="A test", scenario=fingerprint(federation)
+        federation.agent_names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint
     )
 
 
@@ -335,22 +334,6 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
     path.write_bytes(b"".join([*lines[:-1], lines[-2]]))
     with pytest.raises(fp.InvalidInput, match=f"line {len(lines)}: the negotiation was over before this exchange"):
         recompute(read_transcript(path))
-
-
-def test_a_fingerprint_tells_federations_apart(hospitals: fp.Federation) -> None:
-    assert fingerprint(hospitals) == fingerprint(example("hospitals").federation)
-    others = [hospitals.take([1, 0, 2, 3, 4]), hospitals.take([0, 1, 2])]
-    others.append(
-        fp.Federation(
-            hospitals.weights,
-            costs=hospitals.costs,
-            caps=np.nextafter(hospitals.caps, np.inf),
-            payoff=hospitals.payoff,
-            names=hospitals.names,
-            values=hospitals.values,
-        )
-    )
-    assert len({fingerprint(each) for each in [hospitals, *others]}) == 4
 
 
 # Files that are no transcripts
