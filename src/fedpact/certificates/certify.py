@@ -14,15 +14,11 @@ import numpy as np
 from fedpact.certificates.certificate import Certificate, Claim, Verdict
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import WorstReciprocity
+from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
 from fedpact.certificates.welfare_bound import welfare_bound
 from fedpact.federation import Federation
 from fedpact.programs.social_optimum import social_optimum
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["Certified", "certify", "tolerance", "tolerances"]
-
-BALANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
-PRECISION = 1e-8  # of the payoffs and costs at stake
 
 
 class Certified(Protocol):
@@ -58,17 +54,6 @@ class Certified(Protocol):
     def worst_reciprocity(self) -> WorstReciprocity: ...
 
 
-def tolerance(outcome: Certified) -> float:
-    """What counts as rounding for all agents together, in units of payoff: a share of what is at stake."""
-    return float(tolerances(outcome).sum())
-
-
-def tolerances(outcome: Certified) -> FloatArray:
-    """What counts as rounding for each agent: a share of what is at stake for it."""
-    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
-    return PRECISION * at_stake + 1e-14 * outcome.federation.values
-
-
 def certify(outcome: Certified) -> dict[str, Certificate]:
     """One certificate per claim."""
     makers = (nash, budget_balance, social_optimality, individual_rationality, reciprocity)
@@ -78,7 +63,7 @@ def certify(outcome: Certified) -> dict[str, Certificate]:
 def nash(outcome: Certified) -> Certificate:
     """Nobody gains by acting differently, over the whole range of its actions."""
     best = outcome.deviations(outcome.federation, outcome.contributions)
-    gains, tols = best.utilities - outcome.utilities, tolerances(outcome)
+    gains, tols = best.utilities - outcome.utilities, outcome_tolerances(outcome)
     agent = int(np.argmax(gains / tols))
     witness = _about(outcome, agent) | {
         "contribution": float(outcome.contributions[agent]),
@@ -93,13 +78,13 @@ def budget_balance(outcome: Certified) -> Certificate:
     """Payments sum to zero."""
     total, turnover = float(outcome.payments.sum()), float(np.abs(outcome.payments).sum())
     witness = {"sum": total, "turnover": turnover}
-    tol = BALANCE * max(turnover, float(np.abs(outcome.payoffs).sum()))  # among equals the turnover itself is rounding
+    tol = float(balance_tolerance(outcome.payments, outcome.payoffs))
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 
 def social_optimality(outcome: Certified) -> Certificate:
     """No admissible profile has more welfare."""
-    federation, tol = outcome.federation, tolerance(outcome)
+    federation, tol = outcome.federation, float(outcome_tolerances(outcome).sum())
     witness: dict[str, Any] = {"welfare": outcome.welfare}
     bound = np.inf
     if federation.admits(outcome.contributions):
@@ -115,7 +100,7 @@ def social_optimality(outcome: Certified) -> Certificate:
 
 def individual_rationality(outcome: Certified) -> Certificate:
     """Everybody does at least as well as alone."""
-    tols = tolerances(outcome)
+    tols = outcome_tolerances(outcome)
     agent = int(np.argmin(outcome.ir_gaps / tols))
     witness = _about(outcome, agent) | {
         "ir_gap": float(outcome.ir_gaps[agent]),
@@ -123,8 +108,10 @@ def individual_rationality(outcome: Certified) -> Certificate:
         "standalone": float(outcome.standalone[agent]),
         "endowments": {
             name: float(endowment)
-            for name, endowment, tol in zip(outcome.federation.agent_names, outcome.endowments, tols, strict=True)
-            if endowment > tol
+            for name, endowment, leaves in zip(
+                outcome.federation.agent_names, outcome.endowments, would_leave(outcome.ir_gaps, tols), strict=True
+            )
+            if leaves
         },
     }
     margin = float(outcome.ir_gaps[agent])
@@ -133,13 +120,14 @@ def individual_rationality(outcome: Certified) -> Certificate:
 
 def reciprocity(outcome: Certified) -> Certificate:
     """Everybody gets out at least its Shapley share, at every equilibrium."""
+    tol = float(outcome_tolerances(outcome).sum())
     if not np.isfinite(outcome.shapley_values).all():
         scope = "undefined: some coalition leaves the domain, so there are no Shapley values to compare with"
         return Certificate(
             claim=Claim.RECIPROCITY,
             verdict=Verdict.NOT_REFUTED,
             margin=np.nan,
-            tol=tolerance(outcome),
+            tol=tol,
             scope=scope,
             witness={},
         )
@@ -160,7 +148,7 @@ def reciprocity(outcome: Certified) -> Certificate:
     }
     scope = "this profile" if single else "every equilibrium found on the face of optima"
     margin = here if single else min(here, worst.gap)
-    return Certificate.judge(Claim.RECIPROCITY, margin, tolerance(outcome), scope, witness, proven=single)
+    return Certificate.judge(Claim.RECIPROCITY, margin, tol, scope, witness, proven=single)
 
 
 def _about(outcome: Certified, agent: int) -> dict[str, Any]:

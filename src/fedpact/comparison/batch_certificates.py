@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.certificate import Claim, Verdict
-from fedpact.certificates.certify import BALANCE, PRECISION
+from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.comparison.batch_profiles import optima
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
@@ -56,33 +56,27 @@ class Judgements:
 
 def judge(outcome: BatchOutcome) -> Mapping[str, Judgements]:
     """All five claims."""
-    tols = _tolerances(outcome)
+    tols = outcome.tolerances
     unsure = np.zeros(len(outcome), dtype=bool)
     several = unsure.copy()
     several[list(outcome.faces)] = True
     nash, nash_tols = _worst(-_gains(outcome), tols)
     rational, rational_tols = _worst(outcome.ir_gaps, tols)
     budget = -np.abs(outcome.payments.sum(axis=1))
-    turnover = np.maximum(np.abs(outcome.payments).sum(axis=1), np.abs(outcome.payoffs).sum(axis=1))
+    budget_tols = balance_tolerance(outcome.payments, outcome.payoffs)
     welfare = outcome.welfare - _best_welfare(outcome)
     fair = outcome.reciprocity_gaps.min(axis=1)
     total = tols.sum(axis=1)
     optimal = isinstance(outcome.mechanism, ExternalityMechanism)
     return {
         Claim.NASH: _settled(outcome, Claim.NASH, nash, nash_tols, nash < -nash_tols),
-        Claim.BUDGET_BALANCE: _settled(outcome, Claim.BUDGET_BALANCE, budget, BALANCE * turnover, unsure),
+        Claim.BUDGET_BALANCE: _settled(outcome, Claim.BUDGET_BALANCE, budget, budget_tols, unsure),
         Claim.SOCIAL_OPTIMALITY: _settled(
             outcome, Claim.SOCIAL_OPTIMALITY, welfare, total, (welfare < -total) if optimal else unsure
         ),
         Claim.INDIVIDUAL_RATIONALITY: _settled(outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, unsure),
         Claim.RECIPROCITY: _settled(outcome, Claim.RECIPROCITY, fair, total, several),
     }
-
-
-def _tolerances(outcome: BatchOutcome) -> FloatArray:
-    """What counts as rounding for each agent, as in `fedpact.certificates.certify.tolerances`."""
-    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
-    return np.asarray(PRECISION * at_stake + 1e-14 * outcome.batch.split(outcome.batch.joined.values))
 
 
 def _gains(outcome: BatchOutcome) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.comparison.batch_certificates import Judgements, judge
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
@@ -108,6 +109,17 @@ class BatchOutcome:
     def endowments(self) -> FloatArray:
         """max(0, -gap): what it would take to keep each agent."""
         return read_only_copy(np.maximum(0.0, -self.ir_gaps))
+
+    @cached_property
+    def tolerances(self) -> FloatArray:
+        """What counts as rounding in each agent's utility."""
+        values = self._split(self.batch.joined.values)
+        return read_only_copy(utility_tolerances(self.payoffs, self.costs, self.payments, values))
+
+    @cached_property
+    def would_leave(self) -> NDArray[np.bool_]:
+        """Who would rather train alone, beyond rounding."""
+        return would_leave(self.ir_gaps, self.tolerances)
 
     @cached_property
     def shapley_values(self) -> FloatArray:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.certify import PRECISION
 from fedpact.comparison.batch_outcome import BatchOutcome
 from fedpact.comparison.batch_profiles import is_compiled
 from fedpact.comparison.batches import solve_batch
@@ -161,9 +160,6 @@ def outlook_of(batch: Batch, mechanism: Mechanism) -> Outlook:
         outcome = error.result
         if not isinstance(outcome, BatchOutcome) or not outcome.solved.any():
             raise NotConverged(f"{mechanism.title} could be solved on none of {len(batch)} draws") from error
-    at_stake = np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)
-    with np.errstate(invalid="ignore"):
-        leaves = outcome.ir_gaps < -PRECISION * at_stake
     return Outlook(
         mechanism=mechanism.name,
         title=mechanism.title,
@@ -173,7 +169,7 @@ def outlook_of(batch: Batch, mechanism: Mechanism) -> Outlook:
         ir_gaps=outcome.ir_gaps,
         reciprocity_ratios=outcome.reciprocity_ratios,
         welfare=outcome.welfare,
-        leaves=leaves,
+        leaves=outcome.would_leave,
     )
 
 

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.assumptions import Assumption, assumptions
 from fedpact.certificates.certificate import Certificate
-from fedpact.certificates.certify import certify, tolerances
+from fedpact.certificates.certify import certify
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.diagnosis import diagnose
 from fedpact.certificates.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
+from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.optimal_face import OptimalFace
@@ -152,7 +153,8 @@ class Outcome:
     @cached_property
     def leavers(self) -> Sequence[str]:
         """Names of the agents who would rather train alone, beyond rounding."""
-        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.ir_gaps < -tolerances(self)))
+        going = would_leave(self.ir_gaps, outcome_tolerances(self))
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(going))
 
     @cached_property
     def shapley(self) -> ShapleyValues:

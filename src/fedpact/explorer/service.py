@@ -40,7 +40,7 @@ KEPT_POINTS = 400  # of sliders
 COARSER = 5  # where deals take long, curves go through every fifth position of a slider
 PAUSE = 0.002  # seconds in which others may take the lock
 FOLLOWED = ("externality", "shapley")
-ON_SLIDERS = ("contributions", "payments", "ir_gaps", "welfare")
+ON_SLIDERS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Certificate, Claim
-from fedpact.certificates.certify import PRECISION
+from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import Shopper
@@ -248,8 +248,8 @@ class MessageGame:
         here = self.outcome(messages)
         payoffs = self._payoffs(here.contributions)
         felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
-        at_stake = felt + self.federation.costs.value(here.contributions) + np.abs(here.payments)
-        tols = PRECISION * at_stake + 1e-14 * self.federation.values
+        spent = self.federation.costs.value(here.contributions)
+        tols = utility_tolerances(felt, spent, here.payments, self.federation.values)
         best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
         gains = np.array([deviation.gain for deviation in best])
         agent = int(np.argmax(gains / tols))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.certify import PRECISION
+from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
 from fedpact.federation import Batch, Federation, Linear, Quadratic
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices
@@ -257,8 +257,7 @@ def _rounding(federation: Federation, agent: int, contributions: FloatArray, pay
     if np.isnan(contributions).any():
         return np.nan
     spent = federation.costs.value(contributions)
-    at_stake = np.abs(federation.payoffs(contributions)) + spent + np.abs(payments)
-    return float(PRECISION * at_stake[agent] + 1e-14 * federation.values[agent])
+    return float(utility_tolerances(federation.payoffs(contributions), spent, payments, federation.values)[agent])
 
 
 def _with_negotiations(federation: Federation, liars: Sequence[int], study: MisreportStudy) -> MisreportStudy:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.certificates.certify import tolerance
+from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.utils.arrays import FloatArray
@@ -311,7 +311,7 @@ def _counted(count: int, noun: str) -> str:
 
 def _texts(outcome: Outcome, label: str) -> list[str]:
     """The first rows of an attribute; what is rounding to a certificate is written 0."""
-    rounding = 0.0 if label == "contributions" else tolerance(outcome)
+    rounding = 0.0 if label == "contributions" else float(outcome_tolerances(outcome).sum())
     return number_texts(getattr(outcome, label)[:MOST_ROWS], signed=label in SIGNED, rounding=rounding)
 
 

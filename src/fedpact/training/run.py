@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.negotiation import Deal
@@ -33,7 +34,6 @@ from fedpact.utils.errors import InvalidInput
 
 __all__ = ["Progress", "Run", "check_trainable", "checked_range", "train_under"]
 
-NEGLIGIBLE = 1e-9  # of an agent's value: a smaller loss keeps nobody from federating
 DOUBTFUL = 2.0  # standard errors
 
 Progress = Callable[[str], None]
@@ -167,12 +167,12 @@ class Run:
     @property
     def leavers(self) -> tuple[str, ...]:
         """Members who would leave by the prediction."""
-        return self._leaving(self.ir_gaps)
+        return self._leavers(self.ir_gaps, self.payoffs, self.costs)
 
     @property
     def realised_leavers(self) -> tuple[str, ...]:
         """Members who would have done better alone."""
-        return self._leaving(self.realised_ir_gaps)
+        return self._leavers(self.realised_ir_gaps, self.realised_payoffs, self.realised_costs)
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -216,8 +216,9 @@ class Run:
     def _worth(self, accuracies: FloatArray) -> FloatArray:
         return read_only_copy(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
-    def _leaving(self, gaps: FloatArray) -> tuple[str, ...]:
-        return self._names((gaps < -NEGLIGIBLE * self.federation.values) & self.agreement.members)
+    def _leavers(self, gaps: FloatArray, payoffs: FloatArray, costs: FloatArray) -> tuple[str, ...]:
+        tolerances = utility_tolerances(payoffs, costs, self.payments, self.federation.values)
+        return self._names(would_leave(gaps, tolerances) & self.agreement.members)
 
     def _names(self, chosen: np.ndarray) -> tuple[str, ...]:
         return tuple(self.agents[int(agent)] for agent in np.flatnonzero(chosen))

@@ -82,7 +82,7 @@ def _gaps(outcome: Outcome, leavers: Sequence[str], unit: Unit, axis: Axis) -> H
     rows = [
         BarRow(
             label=name(agent),
-            picture=bar(axis, float(gap), "loss" if gap < -unit.noise else "gain", f"{agent}: {text}"),
+            picture=bar(axis, float(gap), "loss" if agent in outcome.leavers else "gain", f"{agent}: {text}"),
             number=text,
             word="leaves" if agent in leavers else None,
             css="loss-text" if agent in leavers else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.comparison import Comparison, Sweep
 from fedpact.explorer.service import Range
 from fedpact.explorer.views.charts import Curve, curves
@@ -86,7 +87,9 @@ def _headline(view: View, there: Sweep, mechanism: str) -> Child:
     found = there.metrics[mechanism]
     welfare, before = float(found["welfare"][0]), view.comparison[mechanism].welfare
     change = view.unit.text(welfare - before, signed=True)
-    losing = [agent for agent, gap in zip(there.agents, found["ir_gaps"][0], strict=True) if gap < -view.unit.noise]
+    stakes = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
+    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(*stakes, view.comparison[mechanism].federation.values))
+    losing = [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes]
     verb = "would leave" if losing else "nobody would leave"
     who: Child = [*(_separated(losing)), f" {verb}"] if losing else verb
     return ["Welfare ", el("b", view.unit.text(welfare)), f" ({change} against now); ", who, "."]

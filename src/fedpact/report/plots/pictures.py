@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.certificates.certify import tolerance
+from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.report.display import leaving, number_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra
@@ -218,7 +218,7 @@ def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], 
 
 def _without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
     """The amounts, with what is rounding to a certificate set to zero."""
-    return np.where(np.abs(amounts) <= tolerance(outcome), 0.0, amounts)
+    return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
 
 
 def _draw_contributions(ax: Any, outcome: Outcome, limit: float, style: Style) -> None:

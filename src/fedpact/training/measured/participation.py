@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.fitting import Observations, fit
 from fedpact.training.measured.game import CoalitionGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -116,9 +117,10 @@ def leaving(
         What everybody has without the others.
     """
     rates = np.broadcast_to(np.asarray(costs, dtype=np.float64), (game.n_agents,))
-    leaves = utilities < alone.utilities
     whole = game.history(schedule).accuracies
     spent = schedule * rates
+    paid = utilities - (whole - spent)
+    leaves = would_leave(utilities - alone.utilities, utility_tolerances(whole, spent, paid, np.ones(game.n_agents)))
     rest = game.history(np.where(leaves, 0, schedule)).accuracies if leaves.any() else whole
     # Before anybody has trained anything together, and where nobody is left, there is no model.
     begun = np.cumsum(np.where(leaves, 0, schedule).sum(axis=1)) > 0

@@ -1,0 +1,55 @@
+"""What counts as rounding, for every claim; and with it who would leave. Each is defined here and nowhere else.
+
+Amounts are in units of payoff and compared with what is at stake: a claim about one agent with that agent's payoff,
+cost and payment, a claim about all of them with the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray
+
+STAKE_TOLERANCE = 1e-8  # of an agent's payoff, cost and payment together
+VALUE_TOLERANCE = 1e-14  # of an agent's value, for those with nothing at stake
+BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
+
+
+class Stakes(Protocol):
+    """An outcome, as far as tolerances are concerned."""
+
+    @property
+    def federation(self) -> Federation: ...
+    @property
+    def payoffs(self) -> FloatArray: ...
+    @property
+    def costs(self) -> FloatArray: ...
+    @property
+    def payments(self) -> FloatArray: ...
+
+
+def utility_tolerances(payoffs: FloatArray, costs: FloatArray, payments: FloatArray, values: FloatArray) -> FloatArray:
+    """What counts as rounding in each agent's utility; arrays of any one shape."""
+    at_stake = np.abs(payoffs) + costs + np.abs(payments)
+    return np.asarray(STAKE_TOLERANCE * at_stake + VALUE_TOLERANCE * values)
+
+
+def outcome_tolerances(outcome: Stakes) -> FloatArray:
+    """The same of an outcome's agents; welfare and Shapley shares are compared with their sum."""
+    return utility_tolerances(outcome.payoffs, outcome.costs, outcome.payments, outcome.federation.values)
+
+
+def balance_tolerance(payments: FloatArray, payoffs: FloatArray) -> FloatArray:
+    """What counts as rounding in the sum of payments over the last axis; among equals all turnover is rounding."""
+    turnover = np.maximum(np.abs(payments).sum(axis=-1), np.abs(payoffs).sum(axis=-1))
+    return np.asarray(BALANCE_TOLERANCE * turnover)
+
+
+def would_leave(ir_gaps: FloatArray, tolerances: FloatArray) -> NDArray[np.bool_]:
+    """Which agents do worse than alone by more than rounding; nobody where the gap is not known."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(ir_gaps < -tolerances)

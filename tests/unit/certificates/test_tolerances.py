@@ -1,0 +1,37 @@
+"""Who would leave is one question with one answer, whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, utility_tolerances, would_leave
+
+FEDERATION = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
+
+
+@pytest.mark.parametrize(("part", "leaves"), [(0.9, False), (1.1, True)])
+def test_a_loss_counts_from_the_tolerance_on(part: float, leaves: bool) -> None:
+    """A payment that takes the first agent just short of, or just beyond, what it has alone by its tolerance."""
+    solved = fp.ExternalityMechanism().solve(FEDERATION)
+    start = solved.payments - np.array([solved.ir_gaps[0], 0.0, 0.0])
+    tolerance = outcome_tolerances(replace(solved, payments=start))[0]
+    spoiled = replace(solved, payments=start - np.array([part * tolerance, 0.0, 0.0]))
+    assert bool(spoiled.leavers) is leaves
+    assert spoiled.certificates["individual-rationality"].holds is not leaves
+    batch = fp.solve_batch(fp.Batch.of([FEDERATION, FEDERATION]), fp.ExternalityMechanism())
+    forged = replace(batch, payments=np.vstack([spoiled.payments, batch.payments[1]]))
+    assert forged.would_leave.tolist() == [[leaves, False, False], [False] * 3]
+
+
+def test_nobody_leaves_where_the_gap_is_not_known() -> None:
+    assert would_leave(np.array([np.nan, -1.0]), np.zeros(2)).tolist() == [False, True]
+
+
+def test_tolerances_take_batches() -> None:
+    payoffs, costs, payments = np.ones((2, 3)), np.full((2, 3), 0.5), np.full((2, 3), -0.25)
+    np.testing.assert_allclose(utility_tolerances(payoffs, costs, payments, np.zeros((2, 3))), np.full((2, 3), 1.75e-8))
+    np.testing.assert_allclose(balance_tolerance(payments, payoffs), [3e-12, 3e-12])
