@@ -187,7 +187,7 @@ class Trial:
         return it is not None and it.asked > it.at and it.fault in CHEATING
 
     def _judge_error(self, message: str) -> None:
-        names = self.federation.agent_names
+        names = self.federation.names
         if "nobody is left" in message:
             assert len(self.faulty) == len(names) and all(name in message for name in names)
         else:
@@ -204,7 +204,7 @@ class Trial:
         assert not deal.prices[out].any() and not deal.prices[:, out].any()
 
     def _judge_exclusions(self, deal: fp.Deal) -> None:
-        names = self.federation.agent_names
+        names = self.federation.names
         assert set(deal.excluded) <= {names[place] for place in self.faulty}, "an honest agent was excluded"
         told = {event["agent"]: event["reason"] for event in deal.trace if event["event"] == "excluded"}
         assert told == deal.excluded and all(told.values())

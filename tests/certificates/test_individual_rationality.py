@@ -41,7 +41,7 @@ def test_exploited_agent_is_named_with_its_endowment(mechanism: fp.Mechanism, ag
     charged = hand.moved(outcome.payments, agent, (agent + 1) % 3, gap + shortfall)
     spoiled = replace(outcome, payments=charged)
     certificate = spoiled.certificates[Claim.INDIVIDUAL_RATIONALITY]
-    name = federation.agent_names[agent]
+    name = federation.names[agent]
     assert certificate.verdict is Verdict.VIOLATED
     assert certificate.witness["agent"] == name
     np.testing.assert_allclose(certificate.margin, -shortfall, atol=GRID_ERROR)

@@ -68,7 +68,7 @@ def test_spoiled_contributions_fail_by_the_brute_force_gain(name: str, factor: f
     gains = gains_by_hand(federation, name, outcome)
     assert certificate.verdict is Verdict.VIOLATED
     assert certificate.witness["index"] == int(np.argmax(gains))
-    assert certificate.witness["agent"] == federation.agent_names[int(np.argmax(gains))]
+    assert certificate.witness["agent"] == federation.names[int(np.argmax(gains))]
     np.testing.assert_allclose(-certificate.margin, gains.max(), atol=GRID_ERROR)
     assert -certificate.margin >= gains.max() - 1e-12
 

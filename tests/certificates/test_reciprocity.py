@@ -116,7 +116,7 @@ def test_margin_over_a_face_follows_from_the_witness(instance: str) -> None:
     gaps = hand.payoffs(federation, profile) + payments - hand.shapley(federation, profile)
     optimum = fp.social_optimum(federation).welfare
     np.testing.assert_allclose(hand.welfare(federation, profile), optimum, rtol=1e-8)
-    np.testing.assert_allclose(gaps[federation.agent_names.index(witness["worst_gap_agent"])], gaps.min(), atol=1e-9)
+    np.testing.assert_allclose(gaps[federation.names.index(witness["worst_gap_agent"])], gaps.min(), atol=1e-9)
     np.testing.assert_allclose(certificate.margin, gaps.min(), atol=1e-9)
     np.testing.assert_allclose(witness["worst_gap"], gaps.min(), atol=1e-9)
     assert certificate.verdict is Verdict.VIOLATED

@@ -116,7 +116,7 @@ def test_solve(run, name: str) -> None:
     record = run("solve", "hospitals", "-m", name, "--json").record
     assert set(record) == OUTCOME_KEYS
     assert record["mechanism"] == name
-    assert record["agents"] == list(example("hospitals").federation.agent_names)
+    assert record["agents"] == list(example("hospitals").federation.names)
     outcome = fp.compare(example("hospitals").federation)[name]
     np.testing.assert_array_equal(record["contributions"], outcome.contributions)
     np.testing.assert_array_equal(record["payments"], outcome.payments)
@@ -276,7 +276,7 @@ def test_new_then_compare(run, tmp_path: Path) -> None:
 
 def test_new_with_names(run, tmp_path: Path) -> None:
     assert run("new", "mine.toml", "--names", " North, South ,Ostsee-Klinik").code == 0
-    names = load_scenario(tmp_path / "mine.toml").federation.agent_names
+    names = load_scenario(tmp_path / "mine.toml").federation.names
     assert names == ("North", "South", "Ostsee-Klinik")
 
 

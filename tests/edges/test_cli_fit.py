@@ -94,7 +94,7 @@ def test_the_scenario_loads_validates_and_carries_the_uncertainty(run, runs: Pat
     assert result.code == 0
     assert "placeholder" not in result.out
     scenario = fp.load_scenario(tmp_path / f"s.{suffix}")
-    assert scenario.federation.agent_names == tuple(NAMES)
+    assert scenario.federation.names == tuple(NAMES)
     assert scenario.federation.caps[0] == 50.0
     assert scenario.federation.caps[1] == pytest.approx(fp.Observations.from_csv(runs).contributions[:, 1].max())
     assert scenario.uncertainty is not None

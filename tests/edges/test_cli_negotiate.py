@@ -439,7 +439,7 @@ def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch
 
 def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path: Path) -> None:
     federation = example("hospitals").federation
-    header = Header.of(federation.agent_names, protocol="price-discovery", game=True)
+    header = Header.of(federation.names, protocol="price-discovery", game=True)
     with Recorder.begin(with_silent(federation), tmp_path / "said.jsonl", header) as recorder:
         recorder.finish(deal_record(negotiated(recorder, header)))
     alone = run("check", "said.jsonl")

@@ -40,13 +40,13 @@ def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
     config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
     settings = Settings.of(config)
     federation = example("hospitals").federation
-    assert settings.seats == federation.agent_names and settings.rounds == 4 and settings.samples_per_unit == 2.5
+    assert settings.seats == federation.names and settings.rounds == 4 and settings.samples_per_unit == 2.5
     assert (settings.currency, settings.per_payoff) == ("EUR", 1e6)
     assert settings.folder == tmp_path / "deal" / "record"
     for place in range(5):
         private = tmp_path / "deal" / "agents" / f"{place}.json"
         agent = load_agent(private)
-        assert agent.name == federation.agent_names[place] and agent.index == place
+        assert agent.name == federation.names[place] and agent.index == place
         np.testing.assert_array_equal(agent.weights, federation.dense_weights()[place])
         assert stat.S_IMODE(private.stat().st_mode) == 0o600
     for module in ("client_app", "server_app"):

@@ -102,7 +102,7 @@ class TestPyDVL:
         result = self.fitted(method, utility)
         ours = fp.shapley_values(fed, s)
         np.testing.assert_allclose(result.values, ours.values, rtol=EXACT)
-        assert result.names.tolist() == list(fed.agent_names)
+        assert result.names.tolist() == list(fed.names)
 
     def test_sampled_values(self):
         valuation = imported("pydvl.valuation", "pyDVL 0.10")

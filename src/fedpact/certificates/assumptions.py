@@ -87,5 +87,5 @@ def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bo
 
 
 def _judged(federation: Federation, name: str, fails: NDArray[np.bool_], consequence: str) -> Assumption:
-    agents = tuple(federation.agent_names[agent] for agent in np.flatnonzero(fails))
+    agents = tuple(federation.names[agent] for agent in np.flatnonzero(fails))
     return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")

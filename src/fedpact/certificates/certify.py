@@ -109,7 +109,7 @@ def individual_rationality(outcome: Certified) -> Certificate:
         "endowments": {
             name: float(endowment)
             for name, endowment, leaves in zip(
-                outcome.federation.agent_names, outcome.endowments, would_leave(outcome.ir_gaps, tols), strict=True
+                outcome.federation.names, outcome.endowments, would_leave(outcome.ir_gaps, tols), strict=True
             )
             if leaves
         },
@@ -139,10 +139,10 @@ def reciprocity(outcome: Certified) -> Certificate:
         "benefit": float((outcome.payoffs + outcome.payments)[agent]),
         "shapley_value": float(outcome.shapley_values[agent]),
         "worst_gap": worst.gap,
-        "worst_gap_agent": outcome.federation.agent_names[worst.gap_agent],
+        "worst_gap_agent": outcome.federation.names[worst.gap_agent],
         "worst_gap_contributions": worst.gap_contributions.tolist(),
         "worst_ratio": worst.value,
-        "worst_agent": outcome.federation.agent_names[worst.agent],
+        "worst_agent": outcome.federation.names[worst.agent],
         "worst_contributions": worst.contributions.tolist(),
         "equilibria_searched": worst.searched,
     }
@@ -152,4 +152,4 @@ def reciprocity(outcome: Certified) -> Certificate:
 
 
 def _about(outcome: Certified, agent: int) -> dict[str, Any]:
-    return {"agent": outcome.federation.agent_names[agent], "index": agent}
+    return {"agent": outcome.federation.names[agent], "index": agent}

@@ -116,15 +116,13 @@ def _best_in_box(
 
     At x its reach can lie anywhere between what the others' data allows; the best is the one it has, or the nearest.
     """
-    row = federation.weights[[agent], :]
-    weights = np.asarray(row.todense() if federation.is_sparse else row).ravel().copy()
+    weights = federation.weights_to(agent)
     own, weights[agent] = float(weights[agent]), 0.0
     lowest, highest = float(np.minimum(weights, 0.0) @ box), float(np.maximum(weights, 0.0) @ box)
     present = float(federation.data(contributions)[agent])
     payoff, cost = federation.payoff.take([agent]), federation.costs.take([agent])
     value, price = float(federation.values[agent]), float(slopes[agent])
-    column = federation.weights[:, [agent]]
-    earned = float((np.asarray(column.todense() if federation.is_sparse else column).ravel() * slopes).sum())
+    earned = float((federation.weights_from(agent) * slopes).sum())
 
     def reach(x: float) -> float:
         return min(max(present, lowest + own * x), highest + own * x)

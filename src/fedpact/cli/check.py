@@ -101,7 +101,7 @@ def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[O
     if deal is None:
         rules = mechanism_named(name or "externality")
         return rules.solve(scenario.federation), tuple(rules.claims)
-    stated, contributions, payments = read_deal(deal, scenario.federation.agent_names)
+    stated, contributions, payments = read_deal(deal, scenario.federation.names)
     rules = mechanism_named(name or stated)
     return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
 
@@ -110,7 +110,7 @@ def _negotiated(
     scenario: Scenario, path: Path | None, deal: Mapping[str, Any], name: str | None
 ) -> tuple[Outcome, tuple[Claim, ...]]:
     """The deal on record, among those who were at the table to the end."""
-    agents, names = list(deal["agents"]), list(scenario.federation.agent_names)
+    agents, names = list(deal["agents"]), list(scenario.federation.names)
     if sorted(agents) != sorted(names):
         raise InvalidInput(
             f"{path}: agents must be those of the scenario ({', '.join(names)}), got {', '.join(map(str, agents))}"

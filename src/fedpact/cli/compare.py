@@ -110,7 +110,7 @@ def _contributions(compared: Comparison, units: Units) -> None:
     agents, rest = shown_agents(np.max([outcome.contributions for outcome in compared], axis=0))
     for agent in agents:
         made.add_row(
-            escape(compared.federation.agent_names[agent]),
+            escape(compared.federation.names[agent]),
             *(quantity(float(outcome.contributions[agent])) for outcome in compared),
         )
     console.print(made)
@@ -131,7 +131,7 @@ def _payments(compared: Comparison, units: Units) -> None:
         for outcome in paying:
             cells.append(units.show(float(outcome.payments[agent]), sign=True))
             cells.append(gain(float(outcome.ir_gaps[agent]), units, leaves=outcome.agents[agent] in outcome.leavers))
-        made.add_row(escape(compared.federation.agent_names[agent]), *cells)
+        made.add_row(escape(compared.federation.names[agent]), *cells)
     console.print(made)
     if rest:
         console.print(rest)

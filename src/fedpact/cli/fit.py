@@ -154,7 +154,7 @@ def _terms(observations: Observations, cost: list[str] | None, cap: list[str] | 
     money = None
     if like is not None:
         scenario = read_scenario(like)
-        known = list(scenario.federation.agent_names)
+        known = list(scenario.federation.names)
         missing = [name for name in names if name not in known]
         if missing:
             raise InvalidInput(f'--like {like}: there is no agent "{missing[0]}"; its agents are {", ".join(known)}')

@@ -108,7 +108,7 @@ def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
     """What is to be negotiated; refused where the game does not apply."""
     federation = scenario.federation
     header = Header.of(
-        federation.agent_names,
+        federation.names,
         protocol=protocol,
         game=game,
         title=scenario.title,
@@ -116,7 +116,7 @@ def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
     )
     if game:
         try:
-            GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+            GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
         except InvalidInput as error:
             raise InvalidInput(f"{error}; here that is --no-game") from error
     return header

@@ -45,6 +45,6 @@ def new(
         chosen = [name.strip() for name in names.split(",")] if names else agents
         replace_text(path, template(chosen))
     if as_json:
-        print_json({"path": str(path), "agents": list(load_scenario(path).federation.agent_names)})
+        print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")

@@ -45,7 +45,7 @@ def settle(
 ) -> None:
     """Turn a mechanism's payments into transfers of money between the agents."""
     chosen = read_scenario(scenario)
-    names = chosen.federation.agent_names
+    names = chosen.federation.names
     if deal is None:
         payments = mechanism_named(name).solve(chosen.federation).payments.tolist()
     else:

@@ -59,7 +59,7 @@ def shapley(
             jsonable(
                 {
                     "mechanism": None if contributions is not None else name,
-                    "agents": federation.agent_names,
+                    "agents": federation.names,
                     "contributions": profile,
                     "values": shares.values,
                     "gradient": shares.gradient,
@@ -78,7 +78,7 @@ def shapley(
     total = float(shares.values.sum())
     for agent in agents:
         made.add_row(
-            escape(federation.agent_names[agent]),
+            escape(federation.names[agent]),
             quantity(float(profile[agent])),
             units.show(float(shares.values[agent])),
             f"{100 * float(shares.values[agent]) / total:.1f} %" if total > 0 else "-",

@@ -130,7 +130,7 @@ def train(
     folder = RunFolder(output or FOLDER)
     folder.check(resume=resume)
     chosen = read_scenario(scenario)
-    names = chosen.federation.agent_names
+    names = chosen.federation.names
     low, high = (
         per_agent(option, given or [], names, otherwise)
         for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
@@ -166,19 +166,19 @@ def _agreement(federation: Federation, path: Path | None, name: str | None) -> A
             raise InvalidInput(
                 f"{path} states another deal than its exchanges come to; `fedpact check {path}` shows the difference"
             )
-    stated, contributions, payments = read_deal(path, federation.agent_names)
+    stated, contributions, payments = read_deal(path, federation.names)
     if name is not None and name != stated:
         raise InvalidInput(f"{path} is a deal by the rules of {stated}; leave out --mechanism {name}")
     federation.checked_contributions(contributions)
     excluded = _excluded(path)
     if stated in MECHANISMS and not MECHANISMS[stated].federated:
-        excluded = set(federation.agent_names)
-    there = [place for place, agent in enumerate(federation.agent_names) if agent not in excluded]
+        excluded = set(federation.names)
+    there = [place for place, agent in enumerate(federation.names) if agent not in excluded]
     if not there:
         return Agreement.alone(federation, federation.checked_contributions(contributions), mechanism=stated)
     return Agreement.among(
         federation,
-        [federation.agent_names[place] for place in there],
+        [federation.names[place] for place in there],
         [contributions[place] for place in there],
         [payments[place] for place in there],
         mechanism=stated,

@@ -184,7 +184,7 @@ def _agent(label: str, given: str, federation: Federation) -> int | None:
         return None
     agent = _number_of(given, federation)
     if agent is None:
-        names = ", ".join(federation.agent_names[:MOST_LISTED]) + (", ..." * (federation.n_agents > MOST_LISTED))
+        names = ", ".join(federation.names[:MOST_LISTED]) + (", ..." * (federation.n_agents > MOST_LISTED))
         raise InvalidInput(
             f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
             f"or called by name: {names}"
@@ -193,7 +193,7 @@ def _agent(label: str, given: str, federation: Federation) -> int | None:
 
 
 def _number_of(given: str, federation: Federation) -> int | None:
-    names, short = federation.agent_names, given.strip()
+    names, short = federation.names, given.strip()
     for name in (given, short):
         if name in names:
             return names.index(name)

@@ -161,7 +161,7 @@ def _assembled(
 
     return Sweep(
         axes=tuple(axes),
-        agents=federation.agent_names,
+        agents=federation.names,
         metrics={name: {metric: joined(name, metric) for metric in metrics} for name in mechanisms},
         solved={name: joined(name, "solved") for name in mechanisms},
         on_boundary={name: joined(name, "on_boundary") for name in mechanisms},

@@ -113,7 +113,7 @@ class Outcome:
     @property
     def agents(self) -> Sequence[str]:
         """The agents' names."""
-        return self.federation.agent_names
+        return self.federation.names
 
     @cached_property
     def payoffs(self) -> FloatArray:

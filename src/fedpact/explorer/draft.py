@@ -127,7 +127,7 @@ def draft_of(scenario: Scenario) -> Draft:
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": number_text(scenario.money.per_payoff)}
-    texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.agent_names)}
+    texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}
     columns = {
         "costs": federation.costs.linear,
         "quadratic": federation.costs.quadratic,

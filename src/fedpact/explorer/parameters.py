@@ -67,7 +67,7 @@ class Parameter:
 
     def words(self, federation: Federation) -> str:
         """The parameter as people read it."""
-        names = federation.agent_names
+        names = federation.names
         if self.kind == "weights":
             giver = "others’" if self.giver is None else f"{names[self.giver]}’s"
             receiver = "everybody else" if self.receiver is None else names[self.receiver]
@@ -93,7 +93,7 @@ class Parameter:
 
     def axis(self, federation: Federation, points: FloatArray) -> Axis:
         """The parameter over some values, for a sweep."""
-        names = federation.agent_names
+        names = federation.names
         who = {None: "*"} | dict(enumerate(names))
         label = LABELS.get(self.kind, self.kind)
         if self.kind == "weights":

@@ -98,7 +98,7 @@ class Answers:
             "errors": [],
             "deal": shown_deal,
             "curve": payoff_picture(federation, comparison),
-            "agents": list(federation.agent_names),
+            "agents": list(federation.names),
             "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
 

@@ -177,7 +177,7 @@ class Batch:
         )
         stack = np.array(weights)
         stack.setflags(write=False)
-        return cls(weights=stack, joined=joined, names=like.agent_names)
+        return cls(weights=stack, joined=joined, names=like.names)
 
     @property
     def n_agents(self) -> int:

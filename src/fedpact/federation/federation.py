@@ -13,23 +13,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.federation.costs import as_cost
+from fedpact.federation.costs import Cost, as_cost
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, first_where, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
-__all__ = ["Federation"]
+Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Federation:
     """A federation of n agents: immutable and checked on creation.
 
@@ -59,32 +59,40 @@ class Federation:
     array([7., 7., 7.])
     """
 
-    weights: Any
-    _: KW_ONLY
-    costs: Any
+    weights: Weights
+    costs: Cost
+    caps: FloatArray
     payoff: Payoff
-    caps: Any = np.inf
-    names: Sequence[str] | None = None
-    values: Any = 1.0
+    names: tuple[str, ...]
+    values: FloatArray
 
-    def __post_init__(self) -> None:
-        weights = _checked_weights(self.weights)
-        n_agents = weights.shape[0]
-        names = _checked_names(self.names, n_agents)
-        _check_entries(weights, names)
-        if not isinstance(self.payoff, Payoff):
-            raise InvalidInput(f"payoff must be a payoff family such as PowerLaw(beta=0.02), got {self.payoff!r:.80}")
+    def __init__(
+        self,
+        weights: ArrayLike | sp.sparray,
+        *,
+        costs: Cost | ArrayLike | Sequence[Cost | float],
+        payoff: Payoff,
+        caps: ArrayLike = np.inf,
+        names: Sequence[str] | None = None,
+        values: ArrayLike = 1.0,
+    ) -> None:
+        matrix = _checked_weights(weights)
+        n_agents = matrix.shape[0]
+        known = _checked_names(names, n_agents)
+        _check_entries(matrix, known)
+        if not isinstance(payoff, Payoff):
+            raise InvalidInput(f"payoff must be a payoff family such as PowerLaw(beta=0.02), got {payoff!r:.80}")
 
         def per_agent(label: str, given: Any, accepts: Any, rule: str) -> FloatArray:
-            return read_only_copy(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=names), n_agents))
+            return read_only_copy(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=known), n_agents))
 
         checked = {
-            "weights": weights,
-            "names": names,
-            "costs": as_cost(self.costs, names),
-            "caps": per_agent("caps", self.caps, lambda caps: caps >= 0, "at least zero"),
-            "payoff": self.payoff.per_agent(names),
-            "values": per_agent("values", self.values, positive, POSITIVE),
+            "weights": matrix,
+            "names": known,
+            "costs": as_cost(costs, known),
+            "caps": per_agent("caps", caps, lambda caps: caps >= 0, "at least zero"),
+            "payoff": payoff.per_agent(known),
+            "values": per_agent("values", values, positive, POSITIVE),
         }
         for field, value in checked.items():
             object.__setattr__(self, field, value)
@@ -106,21 +114,39 @@ class Federation:
 
     def dense_weights(self) -> FloatArray:
         """The weights as a dense array."""
-        return self.weights.toarray() if self.is_sparse else self.weights
+        return self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
 
-    def positive_weights(self) -> Any:
+    def sparse_weights(self) -> sp.csr_array:
+        """The weights as a sparse array, without the zeros."""
+        return sp.csr_array(self.weights) if isinstance(self.weights, np.ndarray) else self.weights
+
+    def weights_to(self, agent: int) -> FloatArray:
+        """w_ij for all j, how useful everybody's data is to agent i: a new array."""
+        row = self.weights[[agent], :]
+        return row[0] if isinstance(row, np.ndarray) else row.toarray()[0]
+
+    def weights_from(self, agent: int) -> FloatArray:
+        """w_ij for all i, how useful agent j's data is to everybody: a new array."""
+        column = self.weights[:, [agent]]
+        return column[:, 0] if isinstance(column, np.ndarray) else column.toarray()[:, 0]
+
+    def positive_weights(self) -> Weights:
         """max(w_ij, 0), dense or sparse like the weights."""
-        return self.weights.maximum(0.0) if self.is_sparse else np.maximum(self.weights, 0.0)
+        return np.maximum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.maximum(0.0)
 
-    def negative_weights(self) -> Any:
+    def negative_weights(self) -> Weights:
         """min(w_ij, 0), dense or sparse like the weights."""
-        return self.weights.minimum(0.0) if self.is_sparse else np.minimum(self.weights, 0.0)
+        return np.minimum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.minimum(0.0)
+
+    @property
+    def weight_entries(self) -> FloatArray:
+        """The weights in no particular order, those of a sparse matrix that are not zero."""
+        return self.weights.ravel() if isinstance(self.weights, np.ndarray) else self.weights.data
 
     @property
     def has_harm(self) -> bool:
         """Whether any weight is negative."""
-        entries = self.weights.data if self.is_sparse else self.weights
-        return bool((entries < 0).any())
+        return bool((self.weight_entries < 0).any())
 
     def data(self, contributions: ArrayLike) -> FloatArray:
         """y_i = sum_j w_ij s_j, the weighted data each agent reaches."""
@@ -165,15 +191,9 @@ class Federation:
         if outside is not None:
             raise InvalidInput(
                 f"contributions[{outside}] must lie between 0 and the cap {self.caps[outside]:g}, "
-                f'got {profile[outside]:g} (agent "{self.agent_names[outside]}")'
+                f'got {profile[outside]:g} (agent "{self.names[outside]}")'
             )
         return profile
-
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        """The names, always there after creation."""
-        assert self.names is not None
-        return tuple(self.names)
 
     def take(self, agents: ArrayLike) -> Federation:
         """The federation of some of the agents: their indices in the order wanted, or one true or false per agent."""
@@ -188,14 +208,43 @@ class Federation:
             costs=self.costs.take(chosen),
             caps=self.caps[chosen],
             payoff=self.payoff.take(chosen),
-            names=[self.agent_names[agent] for agent in chosen],
+            names=[self.names[agent] for agent in chosen],
             values=self.values[chosen],
         )
 
     def isolated(self) -> Federation:
         """The same agents, each with its own data only."""
         own = self.own_weights
-        return replace(self, weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))
+        return self.replace(weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))
+
+    def replace(
+        self,
+        *,
+        weights: ArrayLike | sp.sparray | None = None,
+        costs: Cost | ArrayLike | Sequence[Cost | float] | None = None,
+        payoff: Payoff | None = None,
+        caps: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        values: ArrayLike | None = None,
+    ) -> Federation:
+        """A federation with what is given in place of what it has; what is not given stays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fedpact.federation import PowerLaw
+        >>> federation = Federation(weights=np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+        >>> federation.replace(caps=100.0).caps
+        array([100., 100., 100.])
+        """
+        return Federation(
+            self.weights if weights is None else weights,
+            costs=self.costs if costs is None else costs,
+            payoff=self.payoff if payoff is None else payoff,
+            caps=self.caps if caps is None else caps,
+            names=self.names if names is None else names,
+            values=self.values if values is None else values,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Federation):
@@ -206,13 +255,11 @@ class Federation:
 
     def signature(self) -> tuple[Any, ...]:
         """Everything that makes two federations the same, bit for bit."""
-        if self.is_sparse:
-            matrix: tuple[bytes, ...] = (
-                self.weights.data.tobytes(),
-                *(part.astype(np.int64).tobytes() for part in (self.weights.indices, self.weights.indptr)),
-            )
+        if isinstance(self.weights, np.ndarray):
+            matrix: tuple[bytes, ...] = (self.weights.tobytes(),)
         else:
-            matrix = (self.weights.tobytes(),)
+            places = (self.weights.indices, self.weights.indptr)
+            matrix = (self.weights.data.tobytes(), *(part.astype(np.int64).tobytes() for part in places))
         parameters = tuple((name, numbers.tobytes()) for name, numbers in self.payoff.parameters.items())
         numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
         return (
@@ -235,7 +282,7 @@ class Federation:
         agent = first_where(data <= np.broadcast_to(self.payoff.floor, data.shape))
         if agent is not None:
             raise OutsideDomain(
-                f'agent "{self.agent_names[agent]}" is harmed beyond the domain of its payoff: its reach is '
+                f'agent "{self.names[agent]}" is harmed beyond the domain of its payoff: its reach is '
                 f"{1.0 + data[agent]:g}, it must exceed {1.0 + np.broadcast_to(self.payoff.floor, data.shape)[agent]:g}"
             )
         return data

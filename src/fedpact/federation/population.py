@@ -51,7 +51,7 @@ class Population:
     own_weights: Any = None
 
     def __post_init__(self) -> None:
-        names = self.types.agent_names
+        names = self.types.names
         given = checked_numbers("counts", self.counts, _whole, "a whole number of at least 1", names=names)
         own = self.types.own_weights if self.own_weights is None else self.own_weights
         own = checked_numbers("own_weights", own, positive, POSITIVE, names=names)

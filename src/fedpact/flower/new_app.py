@@ -62,7 +62,7 @@ def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: flo
         "record": json.dumps(str(folder / "record")),
         "agents": json.dumps(str(folder / "agents")),
         "num_agents": str(federation.n_agents),
-        "names": json.dumps(json.dumps(list(federation.agent_names))),
+        "names": json.dumps(json.dumps(list(federation.names))),
         "rounds": str(rounds),
         "samples_per_unit": repr(float(samples_per_unit)),
         "currency": json.dumps(money.currency if money else "EUR"),

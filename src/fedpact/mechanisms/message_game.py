@@ -192,7 +192,7 @@ class MessageGame:
 
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
-        self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+        self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
 
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
@@ -254,7 +254,7 @@ class MessageGame:
         gains = np.array([deviation.gain for deviation in best])
         agent = int(np.argmax(gains / tols))
         witness = {
-            "agent": self.federation.agent_names[agent],
+            "agent": self.federation.names[agent],
             "index": agent,
             "utility": float(here.utilities[agent]),
             "gain": float(gains[agent]),

@@ -52,11 +52,10 @@ class Agent:
     @classmethod
     def of(cls, federation: Federation, index: int) -> Agent:
         """The agent of a federation, with its own row and nothing else."""
-        row = federation.weights[[index], :]
         return cls(
-            name=federation.agent_names[index],
+            name=federation.names[index],
             index=index,
-            weights=np.asarray(row.todense() if federation.is_sparse else row).ravel().copy(),
+            weights=federation.weights_to(index),
             payoff=federation.payoff.take([index]),
             value=float(federation.values[index]),
             cost=federation.costs.take([index]),

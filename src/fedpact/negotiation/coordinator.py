@@ -56,7 +56,7 @@ def negotiate(
     [18.1238, 18.1238, 18.1238]
     """
     if game:
-        GameForm(federation.dense_weights() != 0, federation.caps, federation.agent_names)
+        GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
     return coordinate(InProcess.of(federation), protocol=protocol, game=game, listener=listener)
 
 

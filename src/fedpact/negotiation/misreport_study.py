@@ -50,11 +50,11 @@ def misreported(federation: Federation, agent: int, *, what: str, factor: float)
     stretch = np.ones(federation.n_agents)
     stretch[agent] = factor
     if what == "values":
-        return replace(federation, values=federation.values * stretch)
+        return federation.replace(values=federation.values * stretch)
     if what != "costs":
         raise InvalidInput(f"what must be one of {', '.join(LIES)}, got {what!r}")
     linear, quadratic = federation.costs.linear * stretch, federation.costs.quadratic * stretch
-    return replace(federation, costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear))
+    return federation.replace(costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear))
 
 
 def misreport_study(
@@ -108,7 +108,7 @@ def misreport_study(
         return {name: read_only_copy([getattr(each[name], part) for each in found]) for name in solved}
 
     study = MisreportStudy(
-        agents=tuple(federation.agent_names[agent] for agent in liars),
+        agents=tuple(federation.names[agent] for agent in liars),
         factors=read_only_copy(tried),
         utilities=by_mechanism("utilities"),
         others=by_mechanism("others"),
@@ -148,7 +148,7 @@ class _Measured:
 
 
 def _chosen(federation: Federation, agents: Sequence[int | str] | None) -> list[int]:
-    names = federation.agent_names
+    names = federation.names
     if agents is None:
         return list(range(len(names)))
     if isinstance(agents, str) or not len(agents):
@@ -169,7 +169,7 @@ def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]
         return MessageGame(federation), {}
     except InvalidInput:
         users = (federation.dense_weights() != 0).sum(axis=0)
-        name, count = federation.agent_names[int(users.argmin())], int(users.min())
+        name, count = federation.names[int(users.argmin())], int(users.min())
         counted = "one agent" if count == 1 else f"{count} agents"
         return None, {
             GAME: f'it needs three agents who draw on everybody\'s data; that of "{name}" matters to {counted}'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -246,7 +245,7 @@ def _which_way_weights_go() -> Finding:
     base = Federation(weights, costs=COST, payoff=PowerLaw(beta=BETA))
     weights[0, 1] += 1.0
     profile = np.ones(3)
-    moved = replace(base, weights=weights).payoffs(profile) - base.payoffs(profile)
+    moved = base.replace(weights=weights).payoffs(profile) - base.payoffs(profile)
     return finding(
         WHERE,
         "A positive W_ij says that agent i benefits agent j.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -126,7 +126,7 @@ def table1_result() -> Result:
 def table_rows(cap: float = 400.0) -> tuple[Row, ...]:
     """The six rows in the paper's order; the paper leaves the caps open."""
     return tuple(
-        Row(matrix=name, outcome=rules.solve(replace(_federation(name), caps=cap)))
+        Row(matrix=name, outcome=rules.solve(_federation(name).replace(caps=cap)))
         for name in MATRICES
         for rules in (ShapleyMechanism(), ExternalityMechanism())
     )

@@ -62,7 +62,7 @@ def _diagonal_blocks(federation: Federation, blocks: int) -> FloatArray:
     n_agents = federation.n_agents // blocks
     if not federation.is_sparse:
         return np.array(federation.weights).reshape(1, n_agents, n_agents)
-    entries = federation.weights.tocoo()
+    entries = federation.sparse_weights().tocoo()
     rows, columns = entries.coords
     dense = np.zeros((blocks, n_agents, n_agents))
     dense[rows // n_agents, rows % n_agents, columns % n_agents] = entries.data

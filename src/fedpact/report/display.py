@@ -56,7 +56,7 @@ SHOWN_SHARES = ("shapley_values", "reciprocity_ratios")
 
 def federation_line(federation: Federation) -> str:
     """Size, payoff family and kind of weights, in one line."""
-    kind = f"sparse weights, {federation.weights.nnz} not zero" if federation.is_sparse else "dense weights"
+    kind = f"sparse weights, {federation.weight_entries.size} not zero" if federation.is_sparse else "dense weights"
     return f"Federation({_counted(federation.n_agents, 'agent')}, {federation.payoff.family}, {kind})"
 
 
@@ -178,9 +178,8 @@ def _chances(outlook: Outlook | None) -> str:
 def federation_html(federation: Federation) -> str:
     """Costs, caps, values and payoffs per agent and the weights; only counts where these would be long."""
     n_agents = federation.n_agents
-    negative = federation.negative_weights()
-    n_negative = int(negative.nnz if federation.is_sparse else np.count_nonzero(negative))
-    n_weights = int(federation.weights.nnz if federation.is_sparse else np.count_nonzero(federation.weights))
+    n_negative = np.count_nonzero(federation.weight_entries < 0)
+    n_weights = np.count_nonzero(federation.weight_entries)
     title = (
         f"<b>{_counted(n_agents, 'agent')}</b>, {escape(federation.payoff.family)} payoffs, {n_agents} × {n_agents} "
         f"{'sparse' if federation.is_sparse else 'dense'} weights: {n_weights} not zero, {n_negative} negative"
@@ -188,12 +187,12 @@ def federation_html(federation: Federation) -> str:
     if federation.is_sparse or n_agents > MOST_JUDGED:
         return _block(title)
     columns = {label: _given_texts(numbers) for label, numbers in _federation_columns(federation).items()}
-    parts = [_table("agent", federation.agent_names, columns)]
+    parts = [_table("agent", federation.names, columns)]
     if n_agents <= MOST_WEIGHTS:
-        givers = zip(federation.agent_names, federation.weights.T, strict=True)
+        givers = zip(federation.names, federation.weights.T, strict=True)
         weights = {name: _given_texts(column) for name, column in givers}
         parts.append("weights: how useful the column's data is to the row")
-        parts.append(_table("", federation.agent_names, weights))
+        parts.append(_table("", federation.names, weights))
     return _block(title, *parts)
 
 
@@ -250,7 +249,7 @@ def federation_frame(federation: Federation) -> Any:
         If pandas is not installed.
     """
     pandas = _pandas()
-    index = pandas.Index(federation.agent_names, name="agent", dtype=object)
+    index = pandas.Index(federation.names, name="agent", dtype=object)
     return pandas.DataFrame(_federation_columns(federation), index=index)
 
 

@@ -78,7 +78,7 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
     recommended = comparison.recommendation
     plain: dict[str, Any] = jsonable(
         {
-            "agents": comparison.federation.agent_names,
+            "agents": comparison.federation.names,
             "best_welfare": comparison.best_welfare,
             "outcomes": [outcome_record(outcome) for outcome in comparison],
             "after_departures": {

@@ -71,7 +71,7 @@ class View:
     @property
     def names(self) -> Sequence[str]:
         """The agents' names."""
-        return self.federation.agent_names
+        return self.federation.names
 
     @property
     def panels(self) -> str:

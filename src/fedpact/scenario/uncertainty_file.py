@@ -50,7 +50,7 @@ def uncertainty_of(parts: Mapping[str, Any], federation: Federation, folder: Pat
     for key in set(given) & {key for keys in PARAMETERS.values() for key in keys} - set(wanted):
         takes = ", ".join(wanted) or "no parameter"
         raise InvalidInput(f'uncertainty.{key} must belong to the payoff; the family "{family}" takes {takes}')
-    names = federation.agent_names
+    names = federation.names
     errors = [  # families have one parameter at most
         checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=names)
         for key in wanted

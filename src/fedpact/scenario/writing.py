@@ -68,7 +68,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
     document = {
         "title": scenario.title,
         "description": scenario.description,
-        "names": list(federation.agent_names),
+        "names": list(federation.names),
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
         "costs": _costs(federation.costs),
         "caps": _shared(federation.caps),

@@ -59,7 +59,7 @@ class CoalitionGame:
             row, agent = outside[0]
             raise OutsideDomain(
                 f"coalition {tuple(np.flatnonzero(members[row]).tolist())} takes the reach of agent "
-                f'"{federation.agent_names[agent]}" to {1.0 + data[row, agent]:g}, out of the domain of its payoff; '
+                f'"{federation.names[agent]}" to {1.0 + data[row, agent]:g}, out of the domain of its payoff; '
                 f"lower the contributions of those who harm it"
             )
         return np.asarray(federation.payoff.value(data) @ federation.values)
@@ -118,7 +118,7 @@ def as_shapiq_game(federation: Federation, contributions: ArrayLike) -> Any:
         """A federation at a profile, as a game of shapiq."""
 
         def __init__(self) -> None:
-            super().__init__(game.n_players, normalize=False, player_names=list(federation.agent_names))
+            super().__init__(game.n_players, normalize=False, player_names=list(federation.names))
 
         def value_function(self, coalitions: NDArray[np.bool_]) -> FloatArray:
             """What the coalitions in the rows of a matrix are worth."""
@@ -152,5 +152,5 @@ def as_pydvl_utility(federation: Federation, contributions: ArrayLike) -> Any:
             return 0.0 if sample is None else game(sample.subset)
 
     numbers = np.arange(game.n_players)
-    agents = Dataset(numbers[:, None], np.zeros(game.n_players), data_names=list(federation.agent_names))
+    agents = Dataset(numbers[:, None], np.zeros(game.n_players), data_names=list(federation.names))
     return FederationUtility().with_dataset(agents, copy=False)

@@ -129,7 +129,8 @@ def rows_of(federation: Federation | Population) -> Entries:
         agents = np.tile(np.arange(n_agents), n_agents)
         numbers = weights.ravel()
     elif federation.is_sparse:
-        starts, agents, numbers = weights.indptr.astype(np.int64), weights.indices, weights.data
+        sparse = federation.sparse_weights()
+        starts, agents, numbers = sparse.indptr.astype(np.int64), sparse.indices, sparse.data
     else:
         row, agents = np.nonzero(weights)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_agents))])

@@ -86,8 +86,9 @@ def receiver_nodes(
 
 def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatArray]:
     if federation.is_sparse:
-        row = slice(federation.weights.indptr[receiver], federation.weights.indptr[receiver + 1])
-        return federation.weights.indices[row], federation.weights.data[row]
+        weights = federation.sparse_weights()
+        row = slice(weights.indptr[receiver], weights.indptr[receiver + 1])
+        return weights.indices[row], weights.data[row]
     agents = np.flatnonzero(federation.weights[receiver])
     return agents, federation.weights[receiver][agents]
 

@@ -186,7 +186,7 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
     if outside.any():
         agent = int(np.flatnonzero(outside)[0])
         raise OutsideDomain(
-            f'agent "{federation.agent_names[agent]}" is harmed beyond the domain of its payoff by the coalition of '
+            f'agent "{federation.names[agent]}" is harmed beyond the domain of its payoff by the coalition of '
             f"those whose data harms it: reach {1.0 + worst[agent]:g}, it must exceed {1.0 + floor[agent]:g}; "
             f"lower their contributions"
         )

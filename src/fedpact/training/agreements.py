@@ -59,7 +59,7 @@ class Agreement:
         mechanism: str,
     ) -> Agreement:
         """The agreement of some agents, by name and in their order; the others are on their own."""
-        names = federation.agent_names
+        names = federation.names
         strangers = [name for name in members if name not in names]
         if strangers:
             raise InvalidInput(
@@ -97,7 +97,7 @@ def agreement_of(deal: Outcome | Deal | Agreement, federation: Federation) -> Ag
             )
         return deal
     if isinstance(deal, Outcome):
-        if not deal.federated and tuple(deal.agents) == federation.agent_names:
+        if not deal.federated and tuple(deal.agents) == federation.names:
             return Agreement.alone(federation, deal.contributions, mechanism=deal.mechanism)
         there = np.arange(len(deal.agents)) if deal.federated else np.array([], dtype=np.intp)
         name = deal.mechanism
@@ -129,7 +129,7 @@ def check_held(samples: IntArray, alone: IntArray, experiment: Experiment) -> No
     enough, there = _images_for(int(wanted[agent]), experiment.test_share), len(experiment.images)
     supply = "" if enough <= there else f", of which there are {there:,} in all"
     raise InvalidInput(
-        f'agent "{experiment.agent_names[agent]}" {what} {asked:,} samples but has {experiment.available[agent]:,} to '
+        f'agent "{experiment.names[agent]}" {what} {asked:,} samples but has {experiment.available[agent]:,} to '
         f"train on; give it {enough:,} images, tests included (samples={enough}, --samples {enough}){supply}"
     )
 

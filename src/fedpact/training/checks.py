@@ -26,7 +26,7 @@ def frozen_counts(numbers: ArrayLike) -> IntArray:
 
 def checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
     """One name per agent, all different; "agent 0", "agent 1", ... if none are given."""
-    if given is None:
+    if given is None or (isinstance(given, tuple) and not given):
         return tuple(f"agent {agent}" for agent in range(n_agents))
     listed = isinstance(given, Iterable) and not isinstance(given, str)
     if not listed or not all(isinstance(name, str) and name.strip() for name in given):

@@ -92,7 +92,7 @@ class Experiment:
     noise: Sequence[Noise] | Noise = ()
     training: Training = field(default_factory=Training)
     seed: int = 0
-    names: Sequence[str] | None = None
+    names: Sequence[str] = ()
     _noise: Strengths = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
 
@@ -106,16 +106,10 @@ class Experiment:
         object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
         object.__setattr__(self, "names", checked_names(self.names, self.n_agents))
-        object.__setattr__(self, "samples", checked_samples(self.samples, self.agent_names))
+        object.__setattr__(self, "samples", checked_samples(self.samples, self.names))
         object.__setattr__(self, "test_share", _checked_share(self.test_share))
-        object.__setattr__(self, "_noise", checked_noise(self.noise, self.agent_names))
+        object.__setattr__(self, "_noise", checked_noise(self.noise, self.names))
         object.__setattr__(self, "holdings", self._dealt())
-
-    @property
-    def agent_names(self) -> tuple[str, ...]:
-        """The names, always there after creation."""
-        assert self.names is not None
-        return tuple(self.names)
 
     @cached_property
     def available(self) -> IntArray:
@@ -189,7 +183,7 @@ class Experiment:
             (rounds, n_agents) whole numbers: how many of its samples each agent contributes in each round. A round
             without samples leaves the model as it is.
         """
-        contributions = checked_counts("schedule", "round", schedule, self.available, self.agent_names)
+        contributions = checked_counts("schedule", "round", schedule, self.available, self.names)
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
         accuracies, loss = self._engine.history(contributions)
@@ -216,12 +210,12 @@ class Experiment:
             self.partition,
             test_share=self.test_share,
             rng=rng,
-            names=self.agent_names,
+            names=self.names,
         )
         return held(self.images, shares, self._noise, self.seed)
 
     def _checked_profiles(self, given: ArrayLike) -> IntArray:
-        profiles = checked_counts("profiles", "profile", given, self.available, self.agent_names)
+        profiles = checked_counts("profiles", "profile", given, self.available, self.names)
         empty = first_where(profiles.sum(axis=1) == 0)
         if empty is not None:
             raise InvalidInput(

@@ -77,7 +77,7 @@ class Plan:
             noise=list(self.noise),
             training=self.training,
             seed=self.seed,
-            names=self.scenario.federation.agent_names,
+            names=self.scenario.federation.names,
         )
 
     def check(self) -> None:
@@ -98,7 +98,7 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which `plan_of` reads."""
-        names = self.scenario.federation.agent_names
+        names = self.scenario.federation.names
         partition = {name: kind for name, kind in PARTITIONS.items() if isinstance(self.partition, kind)}
         kinds = {kind: name for name, kind in NOISES.items()}
         plain: dict[str, Any] = jsonable(
@@ -141,7 +141,7 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
         deal, experiment = record["deal"], record["experiment"]
         partition = dict(experiment["partition"])
         kind = PARTITIONS[partition.pop("kind")]
-        names = scenario.federation.agent_names
+        names = scenario.federation.names
         return Plan(
             scenario=scenario,
             agreement=Agreement(
@@ -182,7 +182,7 @@ def _plain(scenario: Scenario) -> Scenario:
     """The scenario with dense weights and without its uncertainty, so that it needs no files beside it."""
     federation = scenario.federation
     if federation.is_sparse:
-        federation = replace(federation, weights=federation.dense_weights())
+        federation = federation.replace(weights=federation.dense_weights())
     return replace(scenario, federation=federation, uncertainty=None)
 
 

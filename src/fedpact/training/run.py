@@ -72,7 +72,7 @@ class Run:
     @property
     def agents(self) -> tuple[str, ...]:
         """The agents' names."""
-        return self.federation.agent_names
+        return self.federation.names
 
     @property
     def rounds(self) -> int:
@@ -264,8 +264,8 @@ def train_under(
     wanted = [(inside, "everybody together")] if agreement.members.any() else []
     singles = np.diag(np.where(agreement.members, 0, used)), np.diag(own)
     loners = np.flatnonzero(~agreement.members)
-    wanted += [(singles[0][agent], f"{federation.agent_names[agent]} on its own") for agent in loners]
-    wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.agent_names)]
+    wanted += [(singles[0][agent], f"{federation.names[agent]} on its own") for agent in loners]
+    wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.names)]
     models.train(wanted, progress)
     shared = [inside if member else singles[0][agent] for agent, member in enumerate(agreement.members)]
     return Run(
@@ -298,27 +298,27 @@ def checked_range(floors: ArrayLike, ceilings: ArrayLike, federation: Federation
     checked = []
     for label, given in (("floors", floors), ("ceilings", ceilings)):
         numbers = checked_numbers(
-            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.agent_names
+            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.names
         )
         checked.append(read_only_copy(np.broadcast_to(numbers, federation.n_agents)))
     for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
         raise InvalidInput(
             f"floors[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
-            f'(agent "{federation.agent_names[agent]}")'
+            f'(agent "{federation.names[agent]}")'
         )
     return checked[0], checked[1]
 
 
 def _check_agents(federation: Federation, experiment: Experiment) -> None:
-    there = experiment.agent_names
+    there = experiment.names
     if experiment.n_agents != federation.n_agents:
         raise InvalidInput(
             f"experiment must have as many agents as the federation: {federation.n_agents} there, "
             f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
         )
-    if there != federation.agent_names and there != _numbered(len(there)):
+    if there != federation.names and there != _numbered(len(there)):
         raise InvalidInput(
-            f"experiment must have the federation's agents in their order ({', '.join(federation.agent_names)}), "
+            f"experiment must have the federation's agents in their order ({', '.join(federation.names)}), "
             f"got {', '.join(there)}; say names=federation.names"
         )
 

@@ -156,7 +156,7 @@ class RunFolder:
 
     def load(self, plan: Plan) -> Run:
         """The finished run, without training."""
-        names, shape = plan.scenario.federation.agent_names, (plan.training.rounds, len(plan.samples))
+        names, shape = plan.scenario.federation.names, (plan.training.rounds, len(plan.samples))
         histories = []
         for name in (ROUNDS, ALONE):
             with error_context(str(self.path / name)):

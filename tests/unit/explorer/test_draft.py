@@ -45,7 +45,7 @@ def test_every_federation_comes_back(federation):
     names = ("weights", "caps", "values")
     for name in names:
         np.testing.assert_array_equal(getattr(back.federation, name), getattr(scenario.federation, name))
-    assert back.federation.agent_names == federation.agent_names
+    assert back.federation.names == federation.names
     np.testing.assert_array_equal(back.federation.costs.linear, federation.costs.linear)
     np.testing.assert_array_equal(back.federation.costs.quadratic, federation.costs.quadratic)
     for label, numbers in federation.payoff.parameters.items():
@@ -109,7 +109,7 @@ def test_a_new_member_changes_nothing_for_the_others():
     draft = with_agent(draft_of(hospitals()))
     scenario = read_draft(draft).scenario
     assert scenario is not None
-    assert scenario.federation.agent_names[-1] == "Member 6"
+    assert scenario.federation.names[-1] == "Member 6"
     np.testing.assert_array_equal(scenario.federation.weights[:5, :5], hospitals().federation.weights)
     before = fp.ExternalityMechanism().solve(hospitals().federation).payments
     after = fp.ExternalityMechanism().solve(scenario.federation).payments

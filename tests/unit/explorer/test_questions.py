@@ -108,7 +108,7 @@ def test_the_deal_is_the_librarys(answers, ask):
     assert compared.recommendation.reason in text
     for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates", "conditions"):
         assert f'id="{part}"' in answer["deal"]
-    assert answer["agents"] == list(FEDERATION.agent_names)
+    assert answer["agents"] == list(FEDERATION.names)
     assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "beta"]
 
 

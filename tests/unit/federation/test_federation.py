@@ -242,13 +242,60 @@ class TestTake:
         assert part.is_sparse
         np.testing.assert_array_equal(part.dense_weights(), [[1.0, 1.4], [0.4, 1.0]])
 
-    def test_a_mask_chooses_or_is_refused(self):
-        pair = federation().take([0, 1])
-        try:
-            chosen = pair.take([True, False])
-        except InvalidInput:
-            return
-        assert chosen.names == ("Anna",)
+    def test_a_mask_chooses(self):
+        assert federation().take([True, False, True]).names == ("Anna", "Cleo")
+
+    def test_a_mask_of_another_length_is_refused(self):
+        with pytest.raises(InvalidInput, match=r"^a mask of agents must have 3 entries, got shape \(2,\)$"):
+            federation().take([True, False])
+
+
+class TestReplace:
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"weights": np.array(W2).T},
+            {"weights": sp.csr_array(W2)},
+            {"costs": fp.Quadratic(0.001, 0.001)},
+            {"caps": [1.0, 2.0, 3.0]},
+            {"values": 2.0},
+            {"payoff": fp.Exponential(0.02)},
+            {"names": ["Anna", "Ben", "Dora"]},
+            {"caps": 7.0, "costs": 0.5},
+            {},
+        ],
+    )
+    def test_is_the_federation_made_with_the_changes(self, changes):
+        assert federation().replace(**changes) == federation(**changes)
+
+    def test_leaves_the_federation_alone(self):
+        fed = federation()
+        fed.replace(caps=1.0, names=["A", "B", "C"])
+        assert fed == federation()
+
+    def test_what_is_given_is_checked(self):
+        with pytest.raises(InvalidInput, match=r'^caps\[1\] must be at least zero, got -1 \(agent "Ben"\)$'):
+            federation().replace(caps=[1.0, -1.0, 1.0])
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+class TestWeights:
+    def test_rows_and_columns(self, kind):
+        fed = federation(weights=kind(W2))
+        np.testing.assert_array_equal(fed.weights_to(1), np.array(W2)[1])
+        np.testing.assert_array_equal(fed.weights_from(1), np.array(W2)[:, 1])
+
+    def test_rows_may_be_changed_by_who_asked_for_them(self, kind):
+        fed = federation(weights=kind(W2))
+        fed.weights_to(1)[:] = 0.0
+        fed.weights_from(1)[:] = 0.0
+        np.testing.assert_array_equal(fed.dense_weights(), W2)
+
+    def test_dense_and_sparse_say_the_same(self, kind):
+        fed = federation(weights=kind([[1.0, 0.0, -0.5], [0.0, 2.0, 0.0], [0.0, 3.0, 1.0]]))
+        np.testing.assert_array_equal(fed.sparse_weights().toarray(), fed.dense_weights())
+        entries = fed.weight_entries
+        assert sorted(entries[entries != 0].tolist()) == [-0.5, 1.0, 1.0, 2.0, 3.0]
 
 
 class TestIsolated:
@@ -288,7 +335,7 @@ class TestEquality:
         assert federation() != "federation"
 
     def test_default_names_count_from_zero(self):
-        assert table_1(W2).agent_names == ("agent 0", "agent 1", "agent 2")
+        assert table_1(W2).names == ("agent 0", "agent 1", "agent 2")
 
 
 @given(federations().flatmap(lambda fed: contributions(fed).map(lambda s: (fed, s))))

@@ -21,7 +21,7 @@ def statement(federation: fp.Federation, place: int) -> dict[str, Any]:
     solved = fp.ExternalityMechanism().solve(federation)
     prices = personal_prices(federation, solved.contributions)
     return {
-        "agents": list(federation.agent_names),
+        "agents": list(federation.names),
         "place": place,
         "contributions": solved.contributions.tolist(),
         "prices": prices[place].tolist(),

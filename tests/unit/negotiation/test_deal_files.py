@@ -40,7 +40,7 @@ def test_what_is_written_is_read_bit_for_bit(tmp_path: Path) -> None:
     outcome = fp.ShapleyMechanism().solve(federation)
     path = tmp_path / "deal.json"
     path.write_text(json.dumps(outcome_record(outcome)), encoding="utf-8")
-    mechanism, contributions, payments = read_deal(path, federation.agent_names)
+    mechanism, contributions, payments = read_deal(path, federation.names)
     assert mechanism == "shapley"
     np.testing.assert_array_equal(contributions, outcome.contributions)
     np.testing.assert_array_equal(payments, outcome.payments)

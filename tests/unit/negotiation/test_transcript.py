@@ -32,9 +32,7 @@ ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end 
 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
-    return Header.of(
-        federation.agent_names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint
-    )
+    return Header.of(federation.names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint)
 
 
 def record(path: Path, channel: Any, header: Header) -> Deal:

@@ -40,7 +40,7 @@ def test_low_rank_weights_leave_their_null_space_open():
 
 def test_rising_costs_leave_nothing_open():
     for fed in random_federations(51, 10, n_agents=4, harm=False):
-        bent = replace(fed, weights=np.ones((4, 4)), costs=fp.Quadratic(0.01, 0.001))
+        bent = fed.replace(weights=np.ones((4, 4)), costs=fp.Quadratic(0.01, 0.001))
         assert social_optimum(bent).face.is_point
 
 

@@ -116,7 +116,7 @@ class TestLines:
 
     def test_everybody_left(self, hospital_comparison: Comparison) -> None:
         some = hospital_comparison.after_departures["shapley"]
-        first = replace(some.departures[0], leavers=hospitals().federation.agent_names)
+        first = replace(some.departures[0], leavers=hospitals().federation.names)
         none = replace(some, members=(), outcome=None, departures=(first,), welfare=-1234.5)
         assert repr(none) == "StableFederation(shapley, 0 of 5 agents stay, welfare -1234)"
 
@@ -219,7 +219,7 @@ class TestTables:
         parameters, weights = tables
         assert parameters[0] == ["agent", "costs.linear", "costs.quadratic", "caps", "values", "payoff.beta"]
         assert parameters[1] == ["University", "0.0014", "0.000024", "120", "1", "0.3"]
-        assert weights[0][1:] == list(federation.agent_names)
+        assert weights[0][1:] == list(federation.names)
         shown = [[as_number(cell) for cell in row[1:]] for row in weights[1:]]
         np.testing.assert_array_equal(shown, federation.weights)
 
@@ -299,7 +299,7 @@ class TestFrames:
     def test_federation(self) -> None:
         federation = hospitals().federation
         frame = federation.to_frame()
-        assert list(frame.index) == list(federation.agent_names)
+        assert list(frame.index) == list(federation.names)
         expected = {
             "costs.linear": federation.costs.linear,
             "costs.quadratic": federation.costs.quadratic,

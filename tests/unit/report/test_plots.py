@@ -164,7 +164,7 @@ class TestOutcome:
     )
     def test_caps_in_words(self, caps: list[float], words: str) -> None:
         outcome = paid(3)
-        federation = replace(outcome.federation, caps=caps)
+        federation = outcome.federation.replace(caps=caps)
         assert plot_outcome(replace(outcome, federation=federation)).axes[0].get_xlabel() == words
 
     def test_rounding_is_not_blown_up(self) -> None:

@@ -239,7 +239,7 @@ def test_what_people_write_by_hand(tmp_path):
         b'[payoff]\r\nfamily = "michaelis"\r\nhalf = [50, 60]\r\n'
     )
     federation = load_scenario(path).federation
-    assert federation.agent_names == ("agent 0", "agent 1")
+    assert federation.names == ("agent 0", "agent 1")
     assert federation.caps.tolist() == [math.inf, 3.0]
     assert federation.costs.quadratic.tolist() == [1.0, 2.0]
     assert federation.payoff.half.tolist() == [50.0, 60.0]

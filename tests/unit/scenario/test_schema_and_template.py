@@ -53,7 +53,7 @@ def test_the_template_loads(tmp_path, names):
     path.write_text(template(names), encoding="utf-8")
     federation = load_scenario(path).federation
     expected = [f"Member {member + 1}" for member in range(names)] if isinstance(names, int) else names
-    assert list(federation.agent_names) == expected
+    assert list(federation.names) == expected
     Draft202012Validator(schema()).validate(tomllib.loads(template(names)))
 
 

@@ -51,24 +51,24 @@ def sparse_npz(matrix):
 )
 def test_csv_with_names(load, content):
     federation = load("w.csv", content)
-    assert federation.agent_names == ("North", "South")
+    assert federation.names == ("North", "South")
     assert federation.weights.tolist() == MATRIX
 
 
 def test_csv_without_names(load):
     federation = load("W.CSV", b"1.0,0.25\n-3e-5,2.0\n", names=["North", "South"])
-    assert federation.agent_names == ("North", "South")
+    assert federation.names == ("North", "South")
     assert federation.weights.tolist() == MATRIX
-    assert load("w.csv", b"1.0,0.25\n-3e-5,2.0\n").agent_names == ("agent 0", "agent 1")
+    assert load("w.csv", b"1.0,0.25\n-3e-5,2.0\n").names == ("agent 0", "agent 1")
 
 
 def test_csv_names_may_be_numbers_or_span_lines(load):
-    assert load("w.csv", b',7,"8\n9"\n7,1,0\n"8\n9",0,1\n').agent_names == ("7", "8\n9")
+    assert load("w.csv", b',7,"8\n9"\n7,1,0\n"8\n9",0,1\n').names == ("7", "8\n9")
 
 
 def test_names_may_stand_in_both_files(load):
     content = b",North,South\nNorth,1,0\nSouth,0,1\n"
-    assert load("w.csv", content, names=["North", "South"]).agent_names == ("North", "South")
+    assert load("w.csv", content, names=["North", "South"]).names == ("North", "South")
     with pytest.raises(InvalidInput, match=r"names\[1\] must agree with the weights file: 'Sud' here, 'South' there"):
         load("w.csv", content, names=["North", "Sud"])
     with pytest.raises(InvalidInput, match="names must agree with the weights file: 1 names here, 2 there"):

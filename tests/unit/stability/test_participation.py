@@ -28,7 +28,7 @@ def at_odds() -> fp.Federation:
 def test_nobody_leaves_a_deal_that_suits_all(leave: str) -> None:
     federation = hospitals()
     stable = fp.stable_federation(federation, fp.ExternalityMechanism(), leave=leave)
-    assert stable.members == federation.agent_names
+    assert stable.members == federation.names
     assert stable.departures == ()
     assert stable.leavers == ()
     assert stable.endowment_to_keep_all == 0.0
@@ -40,12 +40,12 @@ def test_bookkeeping_of_departures(leave: str) -> None:
     federation = hospitals()
     stable = fp.stable_federation(federation, fp.ShapleyMechanism(), leave=leave)
     first = fp.ShapleyMechanism().solve(federation)
-    assert sorted((*stable.members, *stable.leavers)) == sorted(federation.agent_names)
+    assert sorted((*stable.members, *stable.leavers)) == sorted(federation.names)
     assert stable.outcome.agents == tuple(stable.members)
     assert stable.outcome.leavers == ()
     assert stable.welfare_all_stay == pytest.approx(first.welfare, rel=1e-12)
     assert stable.endowment_to_keep_all == pytest.approx(float(np.maximum(0.0, -first.ir_gaps).sum()), rel=1e-9)
-    gone = [federation.agent_names.index(name) for name in stable.leavers]
+    gone = [federation.names.index(name) for name in stable.leavers]
     expected = stable.outcome.welfare + first.standalone[gone].sum()
     assert stable.welfare == pytest.approx(expected, rel=1e-12)
     _check_rounds(federation, stable, leave)
@@ -53,7 +53,7 @@ def test_bookkeeping_of_departures(leave: str) -> None:
 
 def _check_rounds(federation: fp.Federation, stable: StableFederation, leave: str) -> None:
     """Every round is a deal among those left, and those leave it who would (the worst off of them)."""
-    members = list(federation.agent_names)
+    members = list(federation.names)
     for departure in stable.departures:
         assert list(departure.outcome.agents) == members
         unhappy = departure.outcome.leavers
@@ -110,7 +110,7 @@ class Taxed:
         self.deals += 1
         assert self.deals < 10, "the same deal again and again"
         taxes = {"rich": -0.5, "poor": -0.1}
-        return replace(fp.Standalone().solve(federation), payments=[taxes[name] for name in federation.agent_names])
+        return replace(fp.Standalone().solve(federation), payments=[taxes[name] for name in federation.names])
 
 
 def test_the_worst_off_is_one_who_would_leave() -> None:

@@ -67,7 +67,7 @@ def payoff_picture(federation: Federation, comparison: Comparison | None) -> Htm
     )
     alike = bool((worth == worth[0]).all())
     shown = [0] if alike else range(min(federation.n_agents, MOST_CURVES))
-    lines = [Curve(label="all" if alike else federation.agent_names[agent], points=worth[agent]) for agent in shown]
+    lines = [Curve(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curves(across, lines, title="The payoff curve", below=below)
 

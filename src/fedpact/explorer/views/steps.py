@@ -109,7 +109,7 @@ def negotiation_steps(scenario: Scenario, comparison: Comparison, played: Played
                 picture=bar(axis, float(given), "mech0", f"{agent}: {text}", mark=float(goal)),
                 number=text,
             )
-            for agent, given, goal, text in zip(federation.agent_names, each.contributions, agreed, texts, strict=True)
+            for agent, given, goal, text in zip(federation.names, each.contributions, agreed, texts, strict=True)
         ]
         welfare = "not known yet" if each.welfare is None else view.unit.text(each.welfare)
         apart = _apart(played.deal.protocol, each.residual)

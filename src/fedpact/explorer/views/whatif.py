@@ -47,7 +47,7 @@ def moved(scenario: Scenario, now: Comparison, there: Sweep) -> Html:
 def range_curves(scenario: Scenario, now: Comparison, along: Range, words: str) -> Html:
     """How the members' gains change over the whole range, one picture per mechanism."""
     view = view_of(scenario, now)
-    names = scenario.federation.agent_names
+    names = scenario.federation.names
     pictures = []
     for mechanism, gaps in along.gaps.items():
         lines = [Curve(label=names[agent], points=gaps[:, agent]) for agent in _liveliest(gaps)]

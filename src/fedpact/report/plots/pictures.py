@@ -88,7 +88,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     ax.set_title("How useful the column's data is to the row", loc="left", fontsize=11, color=INK, pad=10)
     ax.set_xlabel("gives", color=FAINT)
     ax.set_ylabel("receives", color=FAINT)
-    _name_cells(ax, federation.agent_names)
+    _name_cells(ax, federation.names)
     if n_agents <= MOST_WRITTEN_WEIGHTS:
         _write_cells(ax, cells, image)
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=30, pad=0.03)

@@ -19,8 +19,7 @@ ROOMY = 12
 def weight_table(view: View, chosen: Selection) -> Html:
     """The weights among the chosen agents, and a sentence on all of them."""
     agents = np.asarray(list(chosen.agents), dtype=np.intp)
-    weights = view.federation.weights[agents][:, agents]
-    shown = np.asarray(weights.toarray() if view.federation.is_sparse else weights)
+    shown = view.federation.take(agents).dense_weights()
     largest, tight = float(np.abs(shown).max()), len(agents) > ROOMY
     texts = _texts(shown, tight=tight)
     heads = [el("th", el("span", name(view.names[agent])), scope="col") for agent in agents]
@@ -67,7 +66,7 @@ def _sentence(view: View) -> str:
     n_agents = federation.n_agents
     if n_agents == 1:
         return "A single member: only its own data matters."
-    entries: FloatArray = federation.weights.data if federation.is_sparse else federation.weights
+    entries = federation.weight_entries
     n_other = int(np.count_nonzero(entries)) - n_agents
     n_harmful = int((entries < 0).sum())
     mean = float((federation.weights.sum() - federation.own_weights.sum()) / (n_agents * (n_agents - 1)))

@@ -106,7 +106,7 @@ def surface_search(
 def fitted(game: CoalitionGame, profiles: np.ndarray, *, prior: float = PRIOR) -> Fit:
     """The surface through the accuracies of some profiles."""
     sizes = np.broadcast_to(game.test_sizes, profiles.shape)
-    names = game.experiment.agent_names
+    names = game.experiment.names
     seen = Observations.of(profiles.astype(np.float64), game.many(profiles), test_sizes=sizes, names=names)
     return fit(seen, prior=prior)
 

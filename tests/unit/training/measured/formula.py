@@ -19,7 +19,7 @@ class Formula:
         self.federation, self.fingerprint = federation, name
         self.n_agents = federation.n_agents
         self.available = federation.caps.astype(np.int64)
-        self.agent_names = tuple(federation.agent_names)
+        self.names = federation.names
         self.holdings = [SimpleNamespace(test_labels=range(test_size)) for _ in range(self.n_agents)]
         self.asked: list[tuple[int, ...]] = []
         self._noisy, self._test_size = noisy, test_size
