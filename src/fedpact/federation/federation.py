@@ -274,8 +274,9 @@ class Federation:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A text that tells this federation from others, and nothing else about it."""
-        return hashlib.sha256(repr(self.signature()).encode()).hexdigest()[:32]
+        """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
+        parts = [_class_text(part) if isinstance(part, type) else repr(part) for part in self.signature()]
+        return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()[:32]
 
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
@@ -308,6 +309,12 @@ class Federation:
         from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
+
+
+def _class_text(kind: type) -> str:
+    """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
+    module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
+    return f"<class '{module.get(kind.__module__, kind.__module__)}.{kind.__qualname__}'>"
 
 
 def _checked_weights(given: Any) -> Any:

@@ -330,6 +330,21 @@ class TestEquality:
     )
     def test_any_difference_counts(self, changes):
         assert federation() != federation(**changes)
+        assert federation().fingerprint != federation(**changes).fingerprint
+
+    @pytest.mark.parametrize(
+        ("changes", "fingerprint"),
+        [
+            ({}, "7878ac8d4756d701ed366ee8b38e44f6"),
+            (
+                {"weights": sp.csr_array([[1.0, 0.0], [0.5, 2.0]]), "costs": 0.1, "caps": np.inf}
+                | {"payoff": fp.Exponential(rate=[0.5, 1.0])},
+                "c72bd1be8cd495920c14e4f582badc3b",
+            ),
+        ],
+    )
+    def test_the_fingerprint_is_that_of_files_already_written(self, changes, fingerprint):
+        assert federation(names=None, **changes).fingerprint == fingerprint
 
     def test_other_things_are_not_federations(self):
         assert federation() != "federation"
