@@ -266,8 +266,8 @@ class Federation:
             self.names,
             self.is_sparse,
             matrix,
-            type(self.payoff).__name__,
-            type(self.costs).__name__,
+            type(self.payoff),
+            type(self.costs),
             parameters,
             tuple(array.tobytes() for array in numbers),
         )
