@@ -13,7 +13,7 @@ from benchmarks import games, peers
 from benchmarks.figures import Curve, Figure, short
 from benchmarks.timing import best_of, once
 from fedpact.shapley.adapters import coalition_game
-from fedpact.shapley.compiled import Precision, integrate, rows_of
+from fedpact.shapley.compiled import Precision, integrate, receiver_rows
 
 TOLERANCES = (1e-4, 1e-8, 1e-10)
 FIRST = {50: 1000, 200: 4000, 1000: 8000}  # coalition values asked for at first
@@ -79,7 +79,7 @@ def _curve(n_agents, library, method, points, unit):
 
 
 def _reference(federation, contributions):
-    return integrate(rows_of(federation), contributions, FINEST).values
+    return integrate(receiver_rows(federation), contributions, FINEST).values
 
 
 def _error(values, reference):

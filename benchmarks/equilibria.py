@@ -6,7 +6,7 @@ import fedpact as fp
 from benchmarks import games
 from benchmarks.figures import Figure
 from benchmarks.timing import best_of, once
-from fedpact.programs.potential import shapley_optimum
+from fedpact.programs.shapley_equilibrium import shapley_optimum
 
 
 def run():

@@ -6,7 +6,7 @@ from benchmarks.equilibria import optimum_against_cvxpy
 from benchmarks.figures import Figure
 from benchmarks.timing import once
 from fedpact.certificates.deviations import shapley_sharing
-from fedpact.programs.potential import shapley_optimum
+from fedpact.programs.shapley_equilibrium import shapley_optimum
 
 N_AGENTS = 1000
 

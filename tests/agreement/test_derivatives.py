@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
 from fedpact.programs.welfare import WelfareProgram
+from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
 from strategies import FAMILIES, ROOMY, random_federations
 
 # Central differences with a step of 1e-5 of the contribution's scale: off by its square, and by rounding over the step.
@@ -89,8 +89,16 @@ def test_both_evaluations_of_the_potential_agree(family):
             np.testing.assert_allclose(other, one, rtol=0, atol=SAME * np.abs(one).max())
 
 
-def test_potential_gradient_is_the_marginal_share_less_the_marginal_cost():
+def test_potential_gradient_is_the_marginal_share():
     for fed, s in interior_points(126, 20):
-        expected = fp.shapley_values(fed, s, method="enumeration").gradient - fed.costs.slope(s)
-        size = np.abs(expected).max() + fed.costs.slope(s).max()
+        expected = fp.shapley_values(fed, s, method="enumeration").gradient
+        size = np.abs(expected).max()
         np.testing.assert_allclose(EnumeratedPotential(fed).gradient(s), expected, rtol=0, atol=1e-13 * size)
+
+
+def test_an_agent_s_value_is_what_the_potential_loses_without_it():
+    for fed, s in interior_points(127, 20):
+        values = fp.shapley_values(fed, s, method="enumeration").values
+        for potential in (EnumeratedPotential, IntegratedPotential):
+            lost = potential(fed).value(s) - potential(fed).value(np.append(0.0, s[1:]))
+            np.testing.assert_allclose(lost, values[0], rtol=0, atol=1e-11 * np.abs(values).max())

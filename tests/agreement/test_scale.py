@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.programs.potential import CompiledPotential, IntegratedPotential
+from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
 from fedpact.programs.welfare import WelfareProgram
+from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
 
 REGRET = 1e-8  # of the payoff scale
 
@@ -44,9 +45,15 @@ def test_compiled_and_integrated_potentials_have_the_same_maximiser():
     weights = rng.uniform(0.0, 1.0, (14, 14))
     np.fill_diagonal(weights, 1.0)
     federation = fp.Federation(weights, costs=rng.uniform(0.01, 0.03, 14), caps=60.0, payoff=fp.PowerLaw(0.4))
-    plain = maximise(IntegratedPotential(federation))
-    exact = CompiledPotential(federation, tolerance=1e-10)
-    compiled = maximise(exact, rough=CompiledPotential(federation, tolerance=1e-4))
+    plain, exact, rough = (
+        ShapleyProgram(federation, potential)
+        for potential in (
+            IntegratedPotential(federation),
+            CompiledPotential(federation),
+            CompiledPotential(federation, tolerance=ROUGH_TOLERANCE),
+        )
+    )
+    compiled, plain = maximise(exact, rough=rough), maximise(plain)
     np.testing.assert_allclose(compiled.contributions, plain.contributions, rtol=1e-7, atol=1e-9)
 
 

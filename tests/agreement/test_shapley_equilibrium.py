@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.potential import EnumeratedPotential, IntegratedPotential
+from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
+from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
 from strategies import FAMILIES, random_federation, random_profile
 
 # Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the
@@ -39,7 +40,9 @@ def test_both_evaluations_of_the_potential_have_the_same_maximiser():
     rng = np.random.default_rng(7)
     for _ in range(20):
         fed = random_federation(rng, n_agents=int(rng.integers(1, 7)))
-        summed, integrated = (maximise(program(fed)) for program in (EnumeratedPotential, IntegratedPotential))
+        summed, integrated = (
+            maximise(ShapleyProgram(fed, potential(fed))) for potential in (EnumeratedPotential, IntegratedPotential)
+        )
         size = max(float(summed.contributions.max()), 1e-300)
         np.testing.assert_allclose(integrated.contributions, summed.contributions, rtol=0, atol=1e-8 * size)
 

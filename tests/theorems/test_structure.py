@@ -8,15 +8,7 @@ import numpy as np
 
 import fedpact as fp
 from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
-from fedpact.programs.potential import EnumeratedPotential
-from fedpact.shapley.enumeration import coalitions
-
-
-def potential(federation: fp.Federation, profile: np.ndarray) -> float:
-    """P = sum over coalitions of (|X| - 1)! (n - |X|)! / n! A(s[X])."""
-    members, shares = coalitions(federation.n_agents)
-    data = (members * profile) @ federation.dense_weights().T
-    return float(shares @ (federation.payoff.value(data) @ federation.values))
+from fedpact.shapley.potential import EnumeratedPotential
 
 
 def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
@@ -26,7 +18,8 @@ def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
         moved[0] = instance.other[0]
         gain = fp.shapley_values(federation, moved).values[0] - fp.shapley_values(federation, start).values[0]
         size = np.abs(federation.payoffs(start)).sum() + np.abs(federation.payoffs(moved)).sum()
-        climbed = potential(federation, moved) - potential(federation, start)
+        potential = EnumeratedPotential(federation)
+        climbed = potential.value(moved) - potential.value(start)
         np.testing.assert_allclose(gain, climbed, atol=1e-11 * size)
 
 

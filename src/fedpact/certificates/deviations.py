@@ -18,7 +18,8 @@ from fedpact.programs.best_response import best_answer, best_own, own_utilities
 from fedpact.programs.root_finding import falling_root
 from fedpact.programs.solver import linearised_gains
 from fedpact.shapley import shapley_values
-from fedpact.shapley.own_share import FEW_AGENTS, domain_limits, own_shares
+from fedpact.shapley.own_share import domain_limits, own_shares
+from fedpact.shapley.routes import MAX_COALITION_AGENTS_HARMED
 from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Deviations", "free_riding", "isolation", "price_taking", "shapley_sharing"]
@@ -43,7 +44,7 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     """Paid its Shapley value, agent j maximises phi_j(x, s_-j) - c_j(x) over its own contribution x."""
     if federation.n_agents > MOST_SEARCHED:
         return _bounded_by_concavity(federation, contributions)
-    few_harmful = federation.has_harm and federation.n_agents <= FEW_AGENTS
+    few_harmful = federation.has_harm and federation.n_agents <= MAX_COALITION_AGENTS_HARMED
     # Without harm the integral is exact everywhere; near the edge of the domain coalitions lose fewer digits.
     shares = own_shares(
         federation,

@@ -23,7 +23,7 @@ from fedpact.cli.common import (
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
 from fedpact.shapley import shapley_values
-from fedpact.shapley.values import METHODS
+from fedpact.shapley.routes import METHODS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable

@@ -17,7 +17,8 @@ from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
-from fedpact.shapley.enumeration import MOST_IN_BLOCKS, enumerate_blocks
+from fedpact.shapley.enumeration import enumerate_blocks
+from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
@@ -172,7 +173,7 @@ class BatchOutcome:
     def _shares(self) -> tuple[FloatArray, FloatArray]:
         if self.shares is not None:
             return self.shares
-        if self.batch.n_agents <= MOST_IN_BLOCKS:
+        if self.batch.n_agents <= MAX_COALITION_AGENTS:
             return enumerate_blocks(self.played, self.profile, len(self))
         values = np.full((2, *self.contributions.shape), np.nan)
         for place, federation in enumerate(self.batch):

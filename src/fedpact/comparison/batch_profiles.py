@@ -9,7 +9,8 @@ from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.small_blocks import maximise_blocks
 from fedpact.programs.solver import TOLERANCE
-from fedpact.shapley.enumeration import MOST_IN_BLOCKS, coalitions
+from fedpact.shapley.enumeration import coalitions
+from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
 
@@ -23,7 +24,7 @@ def is_compiled(batch: Batch, mechanism: Mechanism) -> bool:
     if batch.joined.payoff.hyperbola() is None:
         return False
     if isinstance(mechanism, ShapleyMechanism):
-        return batch.n_agents <= MOST_IN_BLOCKS
+        return batch.n_agents <= MAX_COALITION_AGENTS
     return isinstance(mechanism, ExternalityMechanism) and batch.n_agents <= MOST_AGENTS
 
 

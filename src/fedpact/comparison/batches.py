@@ -14,7 +14,8 @@ from fedpact.mechanisms import Mechanism, ShapleyMechanism, Standalone
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.optimal_face import faces_possible
 from fedpact.programs.social_optimum import optimum_at
-from fedpact.shapley.enumeration import MOST_IN_BLOCKS, enumerate_blocks
+from fedpact.shapley.enumeration import enumerate_blocks
+from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, NotConverged
 
@@ -104,7 +105,7 @@ def _one_by_one(batch: Batch, mechanism: Mechanism, report: Progress) -> tuple[F
 def _with_payments(outcome: BatchOutcome) -> BatchOutcome:
     """The outcome with what the mechanism pays at its profiles."""
     batch, profile, shares = outcome.batch, outcome.profile, None
-    if isinstance(outcome.mechanism, ShapleyMechanism) and batch.n_agents <= MOST_IN_BLOCKS:
+    if isinstance(outcome.mechanism, ShapleyMechanism) and batch.n_agents <= MAX_COALITION_AGENTS:
         shares = enumerate_blocks(batch.joined, profile, len(batch))
         payments = shares[0] - batch.split(batch.joined.payoffs(profile))
     else:

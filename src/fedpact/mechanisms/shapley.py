@@ -1,7 +1,7 @@
 """The Shapley mechanism M^Shap: everybody is topped up or charged to its Shapley share of the total payoff.
 
 p_i = phi_i - a_i (equation 10 of the paper), so u_i = phi_i - c_i. The game has an exact strictly concave potential
-(`fedpact.programs.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response
+(`fedpact.shapley.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response
 dynamics reach the same point and are kept as a second route (`best_response_dynamics`).
 """
 
@@ -15,7 +15,7 @@ from fedpact.certificates.deviations import shapley_sharing
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
-from fedpact.programs.potential import shapley_optimum
+from fedpact.programs.shapley_equilibrium import shapley_optimum
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 

@@ -5,7 +5,7 @@ Both mechanisms maximise a weighted sum over coalitions X of the members' total 
     f(s) = sum_X share_X sum_i values_i g_i(sum_{j in X} w_ij s_j) - sum_j c_j(s_j)       over 0 <= s <= upper:
 
 the social optimum with the grand coalition alone, the Shapley equilibrium with all of them
-(`fedpact.programs.potential`). From a start, agents held at a bound by the sign of their slope stay there and others
+(`fedpact.shapley.potential`). From a start, agents held at a bound by the sign of their slope stay there and others
 take a Newton step, projected on the box and halved until f rises.
 
 Stopping inequality: the linearised gain is at most 1e-15 of the scale, or falls no further. It comes back in units

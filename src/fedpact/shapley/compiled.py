@@ -16,15 +16,13 @@ from fedpact.federation import Federation, Payoff, Population
 from fedpact.shapley.quadrature import gauss_legendre
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Entries", "Integrals", "Precision", "integrate", "own_pieces", "potential_curvature", "rows_of"]
-
 # Rows with up to twice as many entries are integrated exactly in q.
-MOST_EXACT_NODES = 12
-MOST_EXACT_NODES_HARMED = 32
-WINDOW_NODES = 48
-MANY_ROWS = 20_000  # receivers whose nodes are held at once
-FEW_ROWS = 100  # receivers whose curvature is held at once
-DENSE_FROM = 0.5  # share of non-zero weights from which a matrix is treated as full
+MAX_EXACT_Q_NODES = 12
+MAX_EXACT_Q_NODES_HARMED = 32
+WINDOW_Q_NODES = 48
+MAX_BLOCK_ROWS = 20_000  # receivers whose nodes are held at once
+MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once
+DENSE_SHARE = 0.5  # share of non-zero weights from which a matrix is treated as full
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +63,7 @@ class Precision:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Entries:
+class ReceiverRows:
     """Who reaches whom: receiver i owns the entries starts[i] to starts[i + 1].
 
     `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it stands
@@ -81,7 +79,7 @@ class Entries:
     payoff: Payoff
     values: FloatArray
 
-    def blocks(self, most: int = MANY_ROWS) -> Iterator[Entries]:
+    def blocks(self, most: int = MAX_BLOCK_ROWS) -> Iterator[ReceiverRows]:
         """The same entries, at most `most` receivers at a time, so that their nodes fit into memory."""
         n_receivers = self.starts.size - 1
         if n_receivers <= most:
@@ -118,13 +116,13 @@ class Integrals:
     bends: FloatArray
 
 
-def rows_of(federation: Federation | Population) -> Entries:
+def receiver_rows(federation: Federation | Population) -> ReceiverRows:
     """The entries of a federation, or of one agent per type of a population."""
     if isinstance(federation, Population):
-        return _grouped(federation)
+        return _group_rows(federation)
     n_agents = federation.n_agents
     weights = federation.weights
-    if not federation.is_sparse and np.count_nonzero(weights) >= DENSE_FROM * weights.size:
+    if not federation.is_sparse and np.count_nonzero(weights) >= DENSE_SHARE * weights.size:
         starts = np.arange(0, n_agents**2 + 1, n_agents)
         agents = np.tile(np.arange(n_agents), n_agents)
         numbers = weights.ravel()
@@ -135,7 +133,7 @@ def rows_of(federation: Federation | Population) -> Entries:
         row, agents = np.nonzero(weights)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_agents))])
         numbers = weights[row, agents]
-    return Entries(
+    return ReceiverRows(
         n_agents=n_agents,
         starts=starts,
         agents=agents,
@@ -147,19 +145,19 @@ def rows_of(federation: Federation | Population) -> Entries:
     )
 
 
-def integrate(entries: Entries, contributions: FloatArray, precision: Precision) -> Integrals:
+def integrate(rows: ReceiverRows, contributions: FloatArray, precision: Precision) -> Integrals:
     """All Shapley integrals of a profile. Cost: entries x t nodes, a few operations each."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    values, slopes, bends = (np.zeros(entries.n_agents) for _ in range(3))
-    for block in entries.blocks():
-        x, factors, times, log_masses = _prepared(block, contributions, precision)
+    values, slopes, bends = (np.zeros(rows.n_agents) for _ in range(3))
+    for block in rows.blocks():
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
         per_octave = precision.per_octave * block.payoff.refinement if times.shape[1] > 1 else 1
-        most = MOST_EXACT_NODES_HARMED if (x < 0).any() else MOST_EXACT_NODES
+        most = MAX_EXACT_Q_NODES_HARMED if (x < 0).any() else MAX_EXACT_Q_NODES
         kernels.sum_entries(
             block.starts, x, block.counts, factors, times, per_octave, log_masses, _exact_rules(most),
-            gauss_legendre(precision.q_nodes), gauss_legendre(WINDOW_NODES), precision.living, precision.series,
+            gauss_legendre(precision.q_nodes), gauss_legendre(WINDOW_Q_NODES), precision.living, precision.series,
             value, slope, bend,
         )  # fmt: skip
         values += block.per_agent(value)
@@ -168,61 +166,61 @@ def integrate(entries: Entries, contributions: FloatArray, precision: Precision)
     return Integrals(values=values, slopes=slopes, bends=bends)
 
 
-def potential_curvature(entries: Entries, contributions: FloatArray) -> FloatArray:
+def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatArray:
     """The Hessian of the potential, (n, n), off its diagonal and to a few per cent: enough for a Newton direction.
 
     The diagonal is `Integrals.bends`.
     """
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    hessian = np.zeros((entries.n_agents, entries.n_agents))
-    precision = Precision.for_curvature(harmed=bool((entries.weights < 0).any()))
-    for block in entries.blocks(FEW_ROWS):
-        x, factors, times, log_masses = _prepared(block, contributions, precision)
-        slots = max(precision.q_nodes, MOST_EXACT_NODES) if (x < 0).any() else 1
-        rows = np.zeros((times.size * slots, entries.n_agents))
+    hessian = np.zeros((rows.n_agents, rows.n_agents))
+    precision = Precision.for_curvature(harmed=bool((rows.weights < 0).any()))
+    for block in rows.blocks(MAX_CURVATURE_ROWS):
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
+        slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
+        roots = np.zeros((times.size * slots, rows.n_agents))
         kernels.curvature_rows(
             block.starts, block.agents, x, block.weights, block.counts, factors, times, log_masses,
-            _exact_rules(MOST_EXACT_NODES), gauss_legendre(precision.q_nodes), precision.living, rows,
+            _exact_rules(MAX_EXACT_Q_NODES), gauss_legendre(precision.q_nodes), precision.living, roots,
         )  # fmt: skip
-        hessian -= rows.T @ rows
+        hessian -= roots.T @ roots
     return hessian
 
 
-def own_pieces(
-    entries: Entries, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
+def own_coefficients(
+    rows: ReceiverRows, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
 ) -> tuple[FloatArray, FloatArray]:
     """Logs of the coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    x, factors, times, log_masses = _prepared(entries, contributions, precision, lowest=lowest)
-    receivers = np.repeat(np.arange(entries.starts.size - 1), np.diff(entries.starts))
-    mine = np.flatnonzero(entries.agents == agent)
-    places = np.full(entries.starts.size - 1, -1)
+    x, factors, times, log_masses = _prepare_nodes(rows, contributions, precision, lowest=lowest)
+    receivers = np.repeat(np.arange(rows.starts.size - 1), np.diff(rows.starts))
+    mine = np.flatnonzero(rows.agents == agent)
+    places = np.full(rows.starts.size - 1, -1)
     places[receivers[mine]] = mine
     weights = np.zeros(places.size)
-    weights[receivers[mine]] = entries.weights[mine]
+    weights[receivers[mine]] = rows.weights[mine]
     log_coefficients = np.empty(times.shape)
-    most = MOST_EXACT_NODES_HARMED
+    most = MAX_EXACT_Q_NODES_HARMED
     kernels.own_coefficients(
-        entries.starts, places, x, entries.counts, factors, times, log_masses, _exact_rules(most),
-        gauss_legendre(WINDOW_NODES), precision.living, log_coefficients,
+        rows.starts, places, x, rows.counts, factors, times, log_masses, _exact_rules(most),
+        gauss_legendre(WINDOW_Q_NODES), precision.living, log_coefficients,
     )  # fmt: skip
     return log_coefficients.ravel(), (times * weights[:, None]).ravel()
 
 
-def _prepared(
-    entries: Entries, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
+def _prepare_nodes(
+    rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
 ) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
     """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
-    x = entries.weights * contributions[entries.agents]
-    pulled = entries.counts * x
-    low = _row_sums(np.minimum(pulled, 0.0), entries.starts)
-    high = _row_sums(np.maximum(pulled, 0.0), entries.starts)
-    factors = _row_sums(entries.counts, entries.starts).astype(np.int64)
+    x = rows.weights * contributions[rows.agents]
+    pulled = rows.counts * x
+    low = _row_sums(np.minimum(pulled, 0.0), rows.starts)
+    high = _row_sums(np.maximum(pulled, 0.0), rows.starts)
+    factors = _row_sums(rows.counts, rows.starts).astype(np.int64)
     step = np.log(2.0) / precision.per_octave
-    times, log_masses = entries.payoff.rule(low if lowest is None else lowest, high, step, precision.tail)
-    log_masses = log_masses + np.log(entries.values)[:, None]
+    times, log_masses = rows.payoff.rule(low if lowest is None else lowest, high, step, precision.tail)
+    log_masses = log_masses + np.log(rows.values)[:, None]
     return x, factors, np.ascontiguousarray(times[:, ::-1]), np.ascontiguousarray(log_masses[:, ::-1])
 
 
@@ -234,7 +232,7 @@ def _row_sums(numbers: FloatArray, starts: np.ndarray) -> FloatArray:
     return sums
 
 
-def _grouped(population: Population) -> Entries:
+def _group_rows(population: Population) -> ReceiverRows:
     """Per type: the other types, its own type's other agents, and the agent itself."""
     types = population.types
     k = types.n_agents
@@ -243,7 +241,7 @@ def _grouped(population: Population) -> Entries:
     met = np.hstack([np.broadcast_to(population.counts[:, None], (k, k)) - np.eye(k), np.ones((k, 1))])
     agents = np.hstack([np.broadcast_to(np.arange(k), (k, k)), np.arange(k)[:, None]])
     keep = (counts > 0) & (weights != 0)
-    return Entries(
+    return ReceiverRows(
         n_agents=k,
         starts=np.concatenate([[0], np.cumsum(keep.sum(axis=1))]),
         agents=agents[keep],

@@ -5,7 +5,7 @@ With c(k) = (k-1)! (n-k)! / n!, equation (8) of the paper reads
     phi_j = sum over X containing j of c(|X|) [A(s[X]) - A(s[X without j])],
 
 and the Hart-Mas-Colell potential is P = sum over non-empty X of c(|X|) A(s[X]), with phi_j = P(N) - P(N without j) and
-d phi_j / d s_j = d P / d s_j. Cost: 2^n n payoff evaluations, in blocks of `BLOCK` coalitions.
+d phi_j / d s_j = d P / d s_j. Cost: 2^n n payoff evaluations, in blocks of `COALITIONS_AT_A_TIME`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,8 @@ from scipy.special import gammaln
 
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
 
-__all__ = ["MOST_AGENTS", "MOST_IN_BLOCKS", "coalitions", "enumerate_blocks", "enumerate_shapley"]
-
-MOST_AGENTS = 20
-MOST_IN_BLOCKS = 8  # agents of each of many federations side by side
-BLOCK = 1 << 14
+COALITIONS_AT_A_TIME = 1 << 14
 # Below this share of the grand total a value is summed from increments: differences of totals would lose its digits.
 SMALL_SHARE = 1e-3
 
@@ -40,18 +35,8 @@ def coalitions(n_agents: int) -> tuple[FloatArray, FloatArray]:
 
 
 def enumerate_shapley(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shapley values and their derivatives d phi_j / d s_j.
-
-    Raises
-    ------
-    InvalidInput
-        With more than `MOST_AGENTS` agents.
-    """
+    """Shapley values and their derivatives d phi_j / d s_j."""
     n_agents = federation.n_agents
-    if n_agents > MOST_AGENTS:
-        raise InvalidInput(
-            f'enumeration over {n_agents} agents needs 2^{n_agents} coalition values; use method="quadrature"'
-        )
     weights = federation.dense_weights()
     totals = np.empty(1 << n_agents)
     gradient = np.zeros(n_agents)
@@ -101,8 +86,8 @@ def _weights(n_agents: int) -> FloatArray:
 
 
 def _blocks(count: int) -> Iterator[np.ndarray]:
-    for start in range(0, count, BLOCK):
-        yield np.arange(start, min(start + BLOCK, count))
+    for start in range(0, count, COALITIONS_AT_A_TIME):
+        yield np.arange(start, min(start + COALITIONS_AT_A_TIME, count))
 
 
 def _members(rows: np.ndarray, n_agents: int) -> FloatArray:

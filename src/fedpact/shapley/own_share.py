@@ -14,19 +14,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fedpact.federation import Federation
-from fedpact.shapley.compiled import Precision, own_pieces, rows_of
+from fedpact.shapley.compiled import Precision, own_coefficients, receiver_rows
 from fedpact.shapley.enumeration import coalitions
+from fedpact.shapley.potential import EXACT_TOLERANCE
 from fedpact.shapley.quadrature import receiver_nodes
+from fedpact.shapley.routes import Route, choose_route
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["OwnShare", "domain_limits", "own_shares"]
-
-# Up to here a best response sums over coalitions; the choice trades 2^n against nodes.
-FEW_AGENTS = 12
-MANY_AGENTS = 16  # from here on the compiled quadrature serves
-# How close to the edge of the domain a deviation is followed, relative to the distance.
-EDGE = 1e-9
-LARGEST, LARGEST_EXPONENT = 1e300, 690.0
+DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
+MAX_SLOPE, MAX_EXPONENT = 1e300, 690.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,20 +38,17 @@ def own_shares(
     federation: Federation, contributions: FloatArray, agents: Iterable[int], *, method: str = "auto"
 ) -> list[OwnShare]:
     """`OwnShare` of each of `agents` at a profile, by "enumeration" or "quadrature"."""
-    if method == "auto":
-        method = "enumeration" if federation.n_agents <= FEW_AGENTS else "quadrature"
+    route = choose_route(federation, method)
     upper, lowest = domain_limits(federation, contributions)
     agents = [int(agent) for agent in agents]
-    if method == "enumeration":
-        return [_enumerated(federation, contributions, agent, float(upper[agent])) for agent in agents]
-    if federation.n_agents > MANY_AGENTS:
-        rows, precision = rows_of(federation), Precision.reaching(1e-10)
-        return [
-            _integrated(*own_pieces(rows, contributions, agent, lowest, precision), float(upper[agent]))
-            for agent in agents
-        ]
-    pieces = _pieces(federation, contributions, lowest, set(agents))
-    return [_integrated(*pieces[agent], float(upper[agent])) for agent in agents]
+    if route is Route.COALITIONS:
+        return [_sum_over_coalitions(federation, contributions, agent, float(upper[agent])) for agent in agents]
+    if route is Route.COMPILED:
+        rows, precision = receiver_rows(federation), Precision.reaching(EXACT_TOLERANCE)
+        found = {agent: own_coefficients(rows, contributions, agent, lowest, precision) for agent in agents}
+    else:
+        found = _own_coefficients(federation, contributions, lowest, set(agents))
+    return [_sum_of_exponentials(*found[agent], float(upper[agent])) for agent in agents]
 
 
 def domain_limits(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -70,12 +63,12 @@ def domain_limits(federation: Federation, contributions: FloatArray) -> tuple[Fl
     floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         limits = np.where(harm < 0, (floor - others) / harm, np.inf).min(axis=0)
-    upper = np.minimum(federation.caps, limits * (1.0 - EDGE))
+    upper = np.minimum(federation.caps, limits * (1.0 - DOMAIN_EDGE))
     reachable = np.where(np.isfinite(upper), upper, contributions)  # infinite only where there is no floor
     return upper, (others + harm * reachable).min(axis=1)
 
 
-def _enumerated(federation: Federation, contributions: FloatArray, agent: int, upper: float) -> OwnShare:
+def _sum_over_coalitions(federation: Federation, contributions: FloatArray, agent: int, upper: float) -> OwnShare:
     weights = federation.dense_weights()
     members, shares = coalitions(federation.n_agents)
     without = members[:, agent] == 0
@@ -92,7 +85,7 @@ def _enumerated(federation: Federation, contributions: FloatArray, agent: int, u
     return OwnShare(value=value, slope=slope, upper=upper)
 
 
-def _pieces(
+def _own_coefficients(
     federation: Federation, contributions: FloatArray, lowest: FloatArray, agents: set[int]
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
     """For every agent the logs of the coefficients of its value and their rates t w, over receivers and nodes."""
@@ -108,7 +101,7 @@ def _pieces(
     }
 
 
-def _integrated(log_coefficients: FloatArray, rates: FloatArray, upper: float) -> OwnShare:
+def _sum_of_exponentials(log_coefficients: FloatArray, rates: FloatArray, upper: float) -> OwnShare:
     """phi(x) = sum of c (1 - e^{-rate x}); the c are kept as logs: c and e^{-rate x} may each be out of range."""
     counts = np.isfinite(log_coefficients) & (rates != 0)
     log_coefficients, rates = log_coefficients[counts], rates[counts]
@@ -124,6 +117,6 @@ def _integrated(log_coefficients: FloatArray, rates: FloatArray, upper: float) -
 
     def slope(x: float) -> float:
         with np.errstate(over="ignore"):
-            return max(float(signs @ np.exp(np.minimum(log_slopes - rates * x, LARGEST_EXPONENT))), -LARGEST)
+            return max(float(signs @ np.exp(np.minimum(log_slopes - rates * x, MAX_EXPONENT))), -MAX_SLOPE)
 
     return OwnShare(value=value, slope=slope, upper=upper)

@@ -7,10 +7,10 @@ over its members, and averaging over coalitions in which each agent sits with pr
 
 and d phi_j / d s_j with (1 - e_ij) replaced by t w_ij e_ij. The t integral is a trapezoid sum in log t chosen from the
 data each receiver can reach; the q integrand is a polynomial of degree n - 1, so Gauss-Legendre with n/2 nodes
-integrates it exactly, and beyond `MOST_EXACT_NODES` nodes the rule is Gauss-Legendre in sqrt(q), scaled to where the
-integrand lives: q of order 1 / sum_k (1 - e_ik).
+integrates it exactly.
 
-Cost: receivers x non-zero weights x nodes. Efficiency, sum_j phi_j = A(s), is a free check of the error.
+Cost: receivers x non-zero weights^2 x t nodes. Efficiency, sum_j phi_j = A(s), is a free check of the error. With many
+agents q is integrated where the integrand lives, by `fedpact.shapley.compiled`.
 """
 
 from __future__ import annotations
@@ -25,27 +25,24 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import OutsideDomain
 
-__all__ = ["ReceiverNodes", "gauss_legendre", "quadrature_shapley", "receiver_nodes"]
-
 STEP = 0.29  # trapezoid spacing in log t: error exp(-pi^2 / 0.29) = 2e-15 times a factor that grows with beta
 TAIL = 1e-14  # where the t nodes start, in units of one over the largest reachable data
-MOST_EXACT_NODES = 32
-LIVING_RANGE = 40.0  # q is cut where the integrand has fallen by e^-40
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReceiverNodes:
     """One receiver's integrand at the nodes (t, q), for the agents whose data reaches it.
 
-    `level` (T, Q) holds weight x prod_k (1 - q + q e_k); `benefit`, `slope` and `bend` (T, Q, K) are (1 - e_j),
-    t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is the integrand of phi_j. `rates` (T,
-    K) are the t w_j; `log_others` (T, Q, K) is the log of `level`
-    without the j-th factor.
+    `level` (T, Q) holds weight x prod_k (1 - q + q e_k) and `complement` weight x (1 - prod_k ...); `benefit`, `slope`
+    and `bend` (T, Q, K) are (1 - e_j), t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is
+    the integrand of phi_j. `rates` (T, K) are the t w_j; `log_others` (T, Q, K) is the log of `level` without the j-th
+    factor.
     """
 
     agents: np.ndarray
     rates: FloatArray
     level: FloatArray
+    complement: FloatArray
     benefit: FloatArray
     slope: FloatArray
     bend: FloatArray
@@ -97,7 +94,8 @@ def _nodes(
     agents: np.ndarray, weights: FloatArray, contributions: FloatArray, times: FloatArray, log_masses: FloatArray
 ) -> ReceiverNodes:
     exponent = -times[:, None] * (weights * contributions)[None, :]  # (T, K); e = exp(exponent)
-    q, log_q_weights = _q_nodes(exponent)
+    nodes, weights_q = gauss_legendre(max((agents.size + 1) // 2, 1))
+    q = np.broadcast_to(nodes, (times.size, nodes.size))
     # Factor 1 - q + q e, written so that neither e nor 1/e overflows.
     rising = exponent > 0
     damped = np.exp(-np.abs(exponent))[:, None, :]
@@ -107,7 +105,9 @@ def _nodes(
     log_factor = np.where(
         rising3, exponent[:, None, :] + np.log(core), np.log1p(q3 * np.expm1(np.minimum(exponent, 0.0))[:, None, :])
     )
-    log_level = log_masses[:, None] + log_q_weights + log_factor.sum(axis=2)
+    log_weight = log_masses[:, None] + np.log(weights_q)
+    log_product = log_factor.sum(axis=2)
+    log_level = log_weight + log_product
     gain = -np.expm1(-np.abs(exponent))[:, None, :] * np.where(rising3, -1.0, 1.0)
     e_over = np.where(rising3, 1.0, damped)
     slope = times[:, None, None] * weights * e_over / core
@@ -115,6 +115,7 @@ def _nodes(
         agents=agents,
         rates=times[:, None] * weights,
         level=np.exp(log_level),
+        complement=_complement(log_weight, log_product),
         benefit=gain / core,
         slope=slope,
         bend=times[:, None, None] * weights * slope,
@@ -123,19 +124,10 @@ def _nodes(
     )
 
 
-def _q_nodes(exponent: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes (T, Q) on [0, 1] and the logs of their weights."""
-    n_senders = exponent.shape[1]
-    exact = (n_senders + 1) // 2
-    if exact <= MOST_EXACT_NODES:
-        nodes, weights = gauss_legendre(max(exact, 1))
-        shape = (exponent.shape[0], nodes.size)
-        return np.broadcast_to(nodes, shape), np.broadcast_to(np.log(weights), shape)
-    nodes, weights = gauss_legendre(MOST_EXACT_NODES)
-    mass = -np.expm1(np.minimum(exponent, 0.0)).sum(axis=1) - np.maximum(exponent, 0.0).sum(axis=1)
-    reach = np.sqrt(np.where(mass > LIVING_RANGE, LIVING_RANGE / np.maximum(mass, LIVING_RANGE), 1.0))
-    root = reach[:, None] * nodes[None, :]
-    return root**2, np.log(2.0 * root * reach[:, None] * weights[None, :])
+def _complement(log_weight: FloatArray, log_product: FloatArray) -> FloatArray:
+    """weight x (1 - product), where either may be out of range by itself."""
+    near = -np.exp(log_weight) * np.expm1(np.minimum(log_product, 1.0))
+    return np.where(log_product > 1.0, np.exp(log_weight) - np.exp(log_weight + log_product), near)
 
 
 @lru_cache(maxsize=64)

@@ -8,22 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation, Population
-from fedpact.shapley.compiled import Precision, integrate, rows_of
+from fedpact.shapley.compiled import Precision, integrate, receiver_rows
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
+from fedpact.shapley.routes import METHODS, Route, choose_route
 from fedpact.shapley.sampling import sample_shapley
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
-__all__ = ["METHODS", "ShapleyValues", "check_domain", "shapley_values", "undefined_values"]
-
-METHODS = ("auto", "enumeration", "quadrature", "sampling")
-# Up to here 2^n coalitions are fewer than the nodes of the quadrature.
-FEW_AGENTS, FEW_AGENTS_HARMED = 8, 12  # coalitions keep more digits near the edge of the domain
-MANY_AGENTS = 8  # from here on the compiled quadrature serves
 DEFAULT_PERMUTATIONS = 2000
 DEFAULT_TOLERANCE = 1e-10
-CHECKABLE = 1e-12  # sums of many values are not exact beyond this
+EFFICIENCY_TOLERANCE = 1e-12  # sums of many values are not exact beyond this
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,17 +86,14 @@ def shapley_values(
         return _of_types(federation, contributions, tolerance)
     profile = federation.checked_contributions(contributions)
     check_domain(federation, profile)
-    if method == "auto":
-        few = FEW_AGENTS_HARMED if federation.has_harm else FEW_AGENTS
-        method = "enumeration" if federation.n_agents <= few else "quadrature"
     errors = np.zeros(federation.n_agents)
-    if method == "enumeration":
-        values, gradient = enumerate_shapley(federation, profile)
-    elif method == "quadrature":
-        values, gradient = _integrated(federation, profile, tolerance)
-    else:
+    if method == "sampling":
         generator = np.random.default_rng(rng)
         values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
+    else:
+        route = choose_route(federation, method)
+        method = "enumeration" if route is Route.COALITIONS else "quadrature"
+        values, gradient = _values_by(route, federation, profile, tolerance)
     result = ShapleyValues(
         values=read_only_copy(values),
         gradient=read_only_copy(gradient),
@@ -114,10 +106,15 @@ def shapley_values(
     return result
 
 
-def _integrated(federation: Federation, profile: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-    if federation.n_agents <= MANY_AGENTS:
+def _values_by(
+    route: Route, federation: Federation, profile: FloatArray, tolerance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Values and slopes by one of the routes."""
+    if route is Route.COALITIONS:
+        return enumerate_shapley(federation, profile)
+    if route is Route.NUMPY:
         return quadrature_shapley(federation, profile)
-    integrals = integrate(rows_of(federation), profile, Precision.reaching(tolerance))
+    integrals = integrate(receiver_rows(federation), profile, Precision.reaching(tolerance))
     return integrals.values, integrals.slopes
 
 
@@ -125,7 +122,7 @@ def _of_types(population: Population, contributions: ArrayLike, tolerance: float
     profile = population.types.checked_contributions(contributions)
     if population.types.has_harm:
         raise InvalidInput("a population's weights must be at least zero; expand it to allow for harm")
-    integrals = integrate(rows_of(population), profile, Precision.reaching(tolerance))
+    integrals = integrate(receiver_rows(population), profile, Precision.reaching(tolerance))
     payoffs = population.payoffs(profile)
     return ShapleyValues(
         values=read_only_copy(integrals.values),
@@ -152,7 +149,7 @@ def _efficiency_gap(values: FloatArray, payoffs: FloatArray, helped: float) -> f
 def _check_precision(federation: Federation, profile: FloatArray, result: ShapleyValues, tolerance: float) -> None:
     """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
     if not federation.has_harm:
-        if result.efficiency_gap > max(tolerance, CHECKABLE):
+        if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
             raise NotConverged(
                 f"the quadrature misses the total payoff by {result.efficiency_gap:.0e}, more than {tolerance:.0e}",
                 result=result,

@@ -10,9 +10,10 @@ import pytest
 import fedpact as fp
 from cases import W1, homogeneous, table_1
 from fedpact.programs.curvature import DenseCurvature
-from fedpact.programs.potential import EnumeratedPotential
+from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import Status, conclude, linearised_gains, maximise, maximise_batch
 from fedpact.programs.welfare import WelfareProgram
+from fedpact.shapley.potential import EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations
 
@@ -95,7 +96,7 @@ def test_linearised_gain_bounds_the_distance_from_the_optimum():
 
 def test_multipliers_complete_the_first_order_conditions():
     for fed in random_federations(32, 60):
-        for program in (WelfareProgram(fed), EnumeratedPotential(fed)):
+        for program in (WelfareProgram(fed), ShapleyProgram(fed, EnumeratedPotential(fed))):
             solution = maximise(program)
             gradient = program.gradient(solution.contributions)
             size = np.abs(gradient).max() + fed.costs.slope(solution.contributions).max()

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.programs.potential import CompiledPotential, EnumeratedPotential
-from fedpact.shapley.compiled import Precision, integrate, own_pieces, potential_curvature, rows_of
+from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature, receiver_rows
 from fedpact.shapley.enumeration import enumerate_shapley
+from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
 
 PROMISED = 1e-10
@@ -40,7 +40,7 @@ def assert_relative(found, reference, tolerance):
 def test_values_and_slopes_equal_enumeration(payoff, harm, n_agents):
     rng = np.random.default_rng(n_agents)
     federation, contributions = federation_of(n_agents, payoff, rng, harm=harm, spread=not harm)
-    found = integrate(rows_of(federation), contributions, EXACT)
+    found = integrate(receiver_rows(federation), contributions, EXACT)
     values, gradient = enumerate_shapley(federation, contributions)
     assert_relative(found.values, values, PROMISED)
     assert_relative(found.slopes, gradient, PROMISED)
@@ -51,7 +51,7 @@ def test_values_and_slopes_equal_enumeration(payoff, harm, n_agents):
 def test_the_series_and_small_times_equal_the_readable_quadrature(payoff, n_agents):
     """Beyond 24 factors products become series, and all small t are summed at once; contributions over 12 decades."""
     federation, contributions = federation_of(n_agents, payoff, np.random.default_rng(n_agents), spread=True)
-    found = integrate(rows_of(federation), contributions, EXACT)
+    found = integrate(receiver_rows(federation), contributions, EXACT)
     values, gradient = quadrature_shapley(federation, contributions)
     assert_relative(found.values, values, PROMISED)
     assert_relative(found.slopes, gradient, PROMISED)
@@ -61,12 +61,12 @@ def test_the_series_and_small_times_equal_the_readable_quadrature(payoff, n_agen
 def test_bends_are_the_derivatives_of_slopes(harm):
     federation, contributions = federation_of(9, fp.PowerLaw(0.5), np.random.default_rng(1), harm=harm)
     step = 1e-5
-    bends = integrate(rows_of(federation), contributions, EXACT).bends
+    bends = integrate(receiver_rows(federation), contributions, EXACT).bends
     for agent in range(9):
         ahead, behind = contributions.copy(), contributions.copy()
         ahead[agent] += step
         behind[agent] -= step
-        slopes = [integrate(rows_of(federation), point, EXACT).slopes[agent] for point in (ahead, behind)]
+        slopes = [integrate(receiver_rows(federation), point, EXACT).slopes[agent] for point in (ahead, behind)]
         np.testing.assert_allclose(bends[agent], (slopes[0] - slopes[1]) / (2 * step), rtol=1e-6)
 
 
@@ -80,10 +80,10 @@ def test_many_agents_share_exactly_the_total(n_agents, harm):
 def test_rough_nodes_are_rough_and_fine_nodes_are_fine():
     federation, _ = federation_of(120, fp.PowerLaw(0.3), np.random.default_rng(3))
     contributions = np.random.default_rng(4).uniform(1.0, 40.0, 120)
-    exact = integrate(rows_of(federation), contributions, EXACT).values
+    exact = integrate(receiver_rows(federation), contributions, EXACT).values
     for tolerance in (1e-4, 1e-8):
         assert_relative(
-            integrate(rows_of(federation), contributions, Precision.reaching(tolerance)).values, exact, tolerance
+            integrate(receiver_rows(federation), contributions, Precision.reaching(tolerance)).values, exact, tolerance
         )
 
 
@@ -102,7 +102,7 @@ def test_sparse_and_dense_weights_agree():
 
 def test_receivers_in_blocks_change_nothing():
     federation, contributions = federation_of(30, fp.PowerLaw(np.linspace(0.1, 0.9, 30)), np.random.default_rng(6))
-    rows = rows_of(federation)
+    rows = receiver_rows(federation)
     whole = integrate(rows, contributions, EXACT).values
     parts = sum(integrate(block, contributions, EXACT).values for block in rows.blocks(7))
     np.testing.assert_allclose(parts, whole, rtol=1e-13)
@@ -112,11 +112,11 @@ def test_receivers_in_blocks_change_nothing():
 def test_own_pieces_rebuild_an_agents_value_at_any_contribution(harm):
     federation, contributions = federation_of(20, fp.PowerLaw(0.5), np.random.default_rng(7), harm=harm)
     lowest = np.asarray(federation.negative_weights() @ contributions)
-    log_coefficients, rates = own_pieces(rows_of(federation), contributions, 3, lowest, EXACT)
+    log_coefficients, rates = own_coefficients(receiver_rows(federation), contributions, 3, lowest, EXACT)
     for x in (0.0, 0.5 * contributions[3], contributions[3]):
         moved = contributions.copy()
         moved[3] = x
-        value = integrate(rows_of(federation), moved, EXACT).values[3]
+        value = integrate(receiver_rows(federation), moved, EXACT).values[3]
         np.testing.assert_allclose(-np.exp(log_coefficients) @ np.expm1(-rates * x), value, rtol=1e-9, atol=1e-15)
 
 
@@ -124,7 +124,7 @@ def test_own_pieces_rebuild_an_agents_value_at_any_contribution(harm):
 def test_approximate_curvature_is_good_enough_for_newton(harm):
     federation, contributions = federation_of(8, fp.PowerLaw(0.5), np.random.default_rng(8), harm=harm)
     exact = EnumeratedPotential(federation).hessian(contributions)
-    approximate = potential_curvature(rows_of(federation), contributions)
+    approximate = potential_curvature(receiver_rows(federation), contributions)
     np.fill_diagonal(approximate, np.diagonal(exact))
     np.testing.assert_allclose(approximate, exact, atol=0.03 * np.abs(exact).max())
 

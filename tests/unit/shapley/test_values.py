@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from cases import GAMES, W2, table_1
-from fedpact.shapley.enumeration import MOST_AGENTS, coalitions
+from fedpact.shapley.enumeration import coalitions
+from fedpact.shapley.routes import MAX_ENUMERATED_AGENTS
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 from strategies import random_federations, random_profile
 
@@ -153,7 +154,7 @@ class TestRefusals:
             fp.shapley_values(table_1(W2), 1.0, method="magic")
 
     def test_enumeration_of_many_agents(self):
-        n = MOST_AGENTS + 11
+        n = MAX_ENUMERATED_AGENTS + 11
         message = f'enumeration over {n} agents needs 2^{n} coalition values; use method="quadrature"'
         with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
             fp.shapley_values(ring(n), 1.0, method="enumeration")

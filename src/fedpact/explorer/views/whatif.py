@@ -87,8 +87,9 @@ def _headline(view: View, there: Sweep, mechanism: str) -> Child:
     found = there.metrics[mechanism]
     welfare, before = float(found["welfare"][0]), view.comparison[mechanism].welfare
     change = view.unit.text(welfare - before, signed=True)
-    stakes = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
-    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(*stakes, view.comparison[mechanism].federation.values))
+    payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
+    tolerances = utility_tolerances(payoffs, costs, payments, view.comparison[mechanism].federation.values)
+    leaves = would_leave(found["ir_gaps"][0], tolerances)
     losing = [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes]
     verb = "would leave" if losing else "nobody would leave"
     who: Child = [*(_separated(losing)), f" {verb}"] if losing else verb

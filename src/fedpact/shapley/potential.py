@@ -1,0 +1,128 @@
+"""The potential of Hart and Mas-Colell, P(s) = sum over non-empty X of (|X|-1)! (n-|X|)! / n! A(s[X]).
+
+phi_j = P(N) - P(N without j), and P(N without j) does not depend on s_j, so d P / d s_j = d phi_j / d s_j: an agent
+that is paid its Shapley value climbs the potential. In terms of the integral,
+
+    P(s) = sum_i values_i int dm(t) int_0^1 dq [1 - prod_k (1 - q + q e_ik)] / q,     e_ik = e^{-t w_ik s_k}.
+
+Agents on their own make P strictly concave.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature, receiver_rows
+from fedpact.shapley.enumeration import coalitions
+from fedpact.shapley.quadrature import receiver_nodes
+from fedpact.shapley.routes import Route, choose_route
+from fedpact.utils.arrays import FloatArray
+
+EXACT_TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-4  # of the compiled integrals
+
+
+class Potential(Protocol):
+    """The potential of a federation as a function of the contributions."""
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """d P / d s_j, which is d phi_j / d s_j."""
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """The matrix of second derivatives."""
+
+
+class EnumeratedPotential:
+    """The potential summed over all coalitions."""
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        self._weights = federation.dense_weights()
+        self._members, self._shares = coalitions(federation.n_agents)
+
+    def value(self, contributions: FloatArray) -> float:
+        """P(s)."""
+        return float(self._shares @ (self.federation.payoff.value(self._data(contributions)) @ self.federation.values))
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """d P / d s_j."""
+        slopes = self.federation.payoff.slope(self._data(contributions)) * self.federation.values
+        return np.asarray(self._shares @ (self._members * (slopes @ self._weights)))
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """The matrix of second derivatives."""
+        bends = self.federation.payoff.curvature(self._data(contributions)) * self.federation.values
+        together = np.einsum(
+            "xi,xj,xk->ijk", bends * self._shares[:, None], self._members, self._members, optimize=True
+        )
+        return np.asarray(np.einsum("ijk,ij,ik->jk", together, self._weights, self._weights))
+
+    def _data(self, contributions: FloatArray) -> FloatArray:
+        return np.asarray((self._members * contributions) @ self._weights.T)
+
+
+class IntegratedPotential:
+    """The potential by quadrature over t and q."""
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+
+    def value(self, contributions: FloatArray) -> float:
+        """P(s)."""
+        nodes = receiver_nodes(self.federation, contributions)
+        return float(sum((each.complement / each.q).sum() for each in nodes))
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """d P / d s_j."""
+        gradient = np.zeros(self.federation.n_agents)
+        for nodes in receiver_nodes(self.federation, contributions):
+            gradient[nodes.agents] += np.einsum("tq,tqk->k", nodes.level, nodes.slope)
+        return gradient
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """The matrix of second derivatives."""
+        hessian = np.zeros((self.federation.n_agents,) * 2)
+        for nodes in receiver_nodes(self.federation, contributions):
+            count = nodes.agents.size
+            slopes = nodes.slope.reshape(-1, count)
+            pair = -(slopes.T * (nodes.level * nodes.q).ravel()) @ slopes
+            np.fill_diagonal(pair, -np.einsum("tq,tqk->k", nodes.level, nodes.bend))
+            hessian[np.ix_(nodes.agents, nodes.agents)] += pair
+        return hessian
+
+
+class CompiledPotential:
+    """The potential by compiled quadrature, for many agents; the Hessian is approximate off its diagonal."""
+
+    def __init__(self, federation: Federation, *, tolerance: float = EXACT_TOLERANCE) -> None:
+        self._rows = receiver_rows(federation)
+        self._precision = Precision.reaching(tolerance)
+        self._at: FloatArray | None = None
+        self._integrals: Integrals | None = None
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """d P / d s_j."""
+        return self._integrate(contributions).slopes
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """The matrix of second derivatives."""
+        hessian = potential_curvature(self._rows, contributions)
+        np.fill_diagonal(hessian, self._integrate(contributions).bends)
+        return hessian
+
+    def _integrate(self, contributions: FloatArray) -> Integrals:
+        """The integrals at a point; a Hessian is asked for where the gradient was."""
+        if self._integrals is None or self._at is None or not np.array_equal(self._at, contributions):
+            self._integrals = integrate(self._rows, contributions, self._precision)
+            self._at = contributions.copy()
+        return self._integrals
+
+
+def potential_of(federation: Federation) -> Potential:
+    """The potential by the route for this federation."""
+    route = choose_route(federation)
+    if route is Route.COALITIONS:
+        return EnumeratedPotential(federation)
+    return IntegratedPotential(federation) if route is Route.NUMPY else CompiledPotential(federation)
