@@ -18,7 +18,7 @@ export MKL_NUM_THREADS = 1
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
-	@echo "make test-slow  run the slow tests too"
+	@echo "make test-slow  run the slow tests too, and all the random cases of the others"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
@@ -46,10 +46,10 @@ demo: $(VENV)/.core
 	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not slow and not browser"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow and not browser"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q -m "not deploy and not browser"
+	FEDPACT_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not deploy and not browser"
 
 # Playwright is large, and brings no browser: Chromium is the system's.
 $(VENV)/.browser: $(VENV)/.dev

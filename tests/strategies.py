@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.utils.arrays import FloatArray
+from random_cases import cases
 
 FAMILIES = (fp.PowerLaw, fp.Log, fp.Michaelis, fp.Exponential)
 
@@ -106,9 +107,9 @@ def random_federation(
 
 
 def random_federations(seed: int, count: int, **pinned: object) -> Iterator[fp.Federation]:
-    """Yield `count` federations from one seed."""
+    """Yield federations from one seed: `count` with all cases, the first few of them by default."""
     rng = np.random.default_rng(seed)
-    for _ in range(count):
+    for _ in range(cases(count)):
         yield random_federation(rng, **pinned)  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.welfare_bound import welfare_bound
+from random_cases import cases
 from strategies import random_federations, random_profile
 
 ROUNDING = 1e-9  # of the payoffs at stake
@@ -95,7 +96,7 @@ def test_dual_bound_is_never_passed() -> None:
         assert min(bounds) >= optimum.welfare - stake
         np.testing.assert_allclose(bounds[0], optimum.welfare, atol=stake, err_msg="tight at the optimum")
         checked += len(profiles)
-    assert checked > 2500
+    assert checked > cases(2500)
 
 
 @pytest.mark.parametrize("instance", INSTANCES)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 import fedpact as fp
 from fedpact.mechanisms.externality import price_payments
 from fedpact.mechanisms.shapley import shapley_payments
+from random_cases import cases
 from strategies import contributions, federations
 
 ROUNDING = 1e-13  # of what the data is worth at its marginal value, to its owner included
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=cases(60))
 @given(st.data())
 def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())
@@ -28,7 +29,7 @@ def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
     np.testing.assert_allclose(payments, -prices @ profile, atol=ROUNDING * worth)
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=cases(25))
 @given(st.data())
 def test_shapley_payments_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())

@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedpact.deals import Settlement, settle
@@ -162,7 +162,6 @@ class TestBalances:
 
 
 class TestTransfers:
-    @settings(deadline=None)
     @given(cent_lists)
     def test_as_few_as_an_exhaustive_search_finds(self, cents):
         transfers, minimal = fewest_transfers(cents)

@@ -21,6 +21,7 @@ from fedpact.explorer.draft import (
 )
 from fedpact.explorer.validation import read_draft
 from fedpact.scenario.examples import EXAMPLES, example, hospitals
+from random_cases import cases
 from strategies import federations
 
 
@@ -36,7 +37,7 @@ def test_built_in_federations_come_back_bit_for_bit(name):
     assert reading.scenario == scenario
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40))
 @given(federations(most_agents=4))
 def test_every_federation_comes_back(federation):
     scenario = fp.Scenario(federation=federation)

@@ -137,7 +137,7 @@ def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int
 
 
 @given(numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_numbers_survive_to_the_last_bit(tmp_path: Path, numbers: list[float]) -> None:
     said, played = said_and_played(tmp_path / "said.jsonl", {0: {"prices": numbers}, 1: {"prices": []}})
     for heard in (said, played):

@@ -13,6 +13,7 @@ from cases import CASES, answers
 from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
 from fedpact.utils.errors import NotConverged
+from random_cases import cases
 from strategies import federations, random_federations
 
 # The stopping inequality is 1e-11 of the largest contribution; here the best responses are worked out once more.
@@ -39,7 +40,7 @@ def equilibria_by_search(fed: fp.Federation) -> list[np.ndarray]:
 
 
 @given(federations(harm=False))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=cases(60))
 def test_is_a_fixed_point_of_best_responses(fed):
     s = free_riding_equilibrium(fed)
     np.testing.assert_allclose(s, responses(fed, s), rtol=0, atol=FIXED_POINT * max(s.max(), 1e-300))

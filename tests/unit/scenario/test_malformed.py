@@ -7,12 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fedpact import InvalidInput
 from fedpact.scenario import Scenario, load_scenario, parse_scenario, schema
+from random_cases import cases
 
 GOOD = {
     "names": ["North", "South", "East"],
@@ -260,7 +261,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(200))
 @given(key=st.sampled_from(sorted(GOOD)), replacement=anything)
 def test_one_part_replaced_by_anything(key, replacement):
     """It loads or it is refused; nothing else is raised."""

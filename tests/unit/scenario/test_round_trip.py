@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from fedpact import Exponential, Federation, InvalidInput, Linear, Log, Michaelis, PowerLaw, Quadratic
 from fedpact.scenario import Money, Scenario, load_scenario, parse_scenario, save_scenario, scenario_to_dict, schema
+from random_cases import cases
 
 SUFFIXES = (".toml", ".json")
 
@@ -80,7 +81,7 @@ def decoded(content, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150))
 @given(scenario=scenarios())
 def test_saved_and_loaded_is_the_same(suffix, scenario):
     again, content = round_trip(scenario, suffix)
@@ -92,7 +93,7 @@ def test_saved_and_loaded_is_the_same(suffix, scenario):
     Draft202012Validator(schema()).validate(decoded(content, suffix))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(50))
 @given(scenario=scenarios().filter(lambda scenario: not scenario.federation.is_sparse))
 def test_plain_data_survives_strict_json(scenario):
     document = json.loads(json.dumps(scenario_to_dict(scenario), allow_nan=False))

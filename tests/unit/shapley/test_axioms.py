@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedpact as fp
+from random_cases import cases
 from strategies import contributions, federations
 
 # Both routes are exact to about 1e-13 of the payoffs of the coalitions; harm makes these much larger than their sum.
 TOLERANCE = 1e-10
 
 exact = pytest.mark.parametrize("method", ["enumeration", "quadrature"])
-examples = settings(max_examples=25, deadline=None, derandomize=True)
+examples = settings(max_examples=cases(25))
 
 
 def games(**options):
