@@ -30,7 +30,7 @@ from fedpact.certificates.tolerances import outcome_tolerances
 def test_verdict_follows_from_the_margin(margin: float, proven: bool, verdict: Verdict) -> None:
     certificate = Certificate.judge(Claim.NASH, margin, 1e-9, "everything", {"gain": -margin}, proven=proven)
     assert certificate.verdict is verdict
-    assert certificate.holds == (verdict is not Verdict.VIOLATED)
+    assert certificate.holds == (verdict is Verdict.HOLDS)
     assert (certificate.claim, certificate.tol, certificate.scope) == (Claim.NASH, 1e-9, "everything")
 
 
@@ -42,7 +42,12 @@ def test_names_are_those_of_the_files_and_the_command_line() -> None:
         "individual-rationality",
         "reciprocity",
     ]
-    assert [str(verdict) for verdict in Verdict] == ["holds", "violated", "not refuted"]
+    assert [str(verdict) for verdict in Verdict] == ["holds", "not refuted", "undefined", "violated"]
+
+
+def test_an_undefined_claim_does_not_hold() -> None:
+    certificate = Certificate.undefined(Claim.RECIPROCITY, 1e-9, "no Shapley values")
+    assert certificate.verdict is Verdict.UNDEFINED and not certificate.holds and math.isnan(certificate.margin)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -151,7 +151,18 @@ def test_check_a_mechanism_by_its_promises(run) -> None:
     for name in ("externality", "shapley", "voluntary", "standalone"):
         result = run("check", "paper-w2", "-m", name)
         assert result.code == 0
-        assert "Every claim holds." in result.out
+        assert "Every claim it is held to is proved." in result.words
+
+
+def test_check_tells_proved_open_undefined_and_excused_claims_apart(run) -> None:
+    """Shapley values of the free-riding profile of paper-w3 do not exist; M^E has several equilibria on equal rows."""
+    undefined = run("check", "paper-w3", "-m", "voluntary", "-c", "reciprocity")
+    assert undefined.code == 0 and "Undefined: reciprocity" in undefined.words
+    assert "is proved" not in undefined.words
+    excused = run("check", "paper-w2", "-m", "shapley")
+    assert "Violated, but not held to it: social-optimality" in excused.words
+    assert excused.code == 0
+    assert excused.words.index("Proved: nash") < excused.words.index("Violated, but not held")
 
 
 def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:

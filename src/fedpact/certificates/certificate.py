@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Certificate", "Claim", "Verdict"]
-
 
 class Claim(StrEnum):
     """The properties of section 2.2 of the paper, and that the profile is an equilibrium at all."""
@@ -23,11 +21,16 @@ class Claim(StrEnum):
 
 
 class Verdict(StrEnum):
-    """`NOT_REFUTED`: a search found no violation but cannot exclude one."""
+    """What is known of a claim.
+
+    `HOLDS`: it is proved. `NOT_REFUTED`: a search found no violation but cannot exclude one. `UNDEFINED`: it speaks of
+    numbers that do not exist here. `VIOLATED`: it is refuted, or could not be worked out at all.
+    """
 
     HOLDS = "holds"
-    VIOLATED = "violated"
     NOT_REFUTED = "not refuted"
+    UNDEFINED = "undefined"
+    VIOLATED = "violated"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +41,7 @@ class Certificate:
     ----------
     margin
         The worst slack in units of payoff, worst in proportion to what is at stake for the agent; below zero it is a
-        violation.
+        violation. NaN where the claim is undefined.
     tol
         Violations up to this size count as rounding.
     scope
@@ -58,12 +61,17 @@ class Certificate:
     def judge(
         cls, claim: Claim, margin: float, tol: float, scope: str, witness: Mapping[str, Any], *, proven: bool = True
     ) -> Certificate:
-        """The certificate whose verdict follows from its margin."""
+        """The certificate whose verdict follows from its margin; what is not a number counts as a violation."""
         sound = bool(np.isfinite(margin)) and margin >= -tol
         verdict = (Verdict.HOLDS if proven else Verdict.NOT_REFUTED) if sound else Verdict.VIOLATED
         return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
 
+    @classmethod
+    def undefined(cls, claim: Claim, tol: float, scope: str) -> Certificate:
+        """The certificate of a claim about numbers that do not exist; `scope` says why."""
+        return cls(claim=claim, verdict=Verdict.UNDEFINED, margin=float("nan"), tol=tol, scope=scope, witness={})
+
     @property
     def holds(self) -> bool:
-        """Whether the claim was not found violated."""
-        return self.verdict is not Verdict.VIOLATED
+        """Whether the claim is proved."""
+        return self.verdict is Verdict.HOLDS

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedpact.certificates.certificate import Certificate, Claim, Verdict
+from fedpact.certificates.certificate import Certificate, Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import WorstReciprocity
 from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
@@ -122,15 +122,8 @@ def reciprocity(outcome: Certified) -> Certificate:
     """Everybody gets out at least its Shapley share, at every equilibrium."""
     tol = float(outcome_tolerances(outcome).sum())
     if not np.isfinite(outcome.shapley_values).all():
-        scope = "undefined: some coalition leaves the domain, so there are no Shapley values to compare with"
-        return Certificate(
-            claim=Claim.RECIPROCITY,
-            verdict=Verdict.NOT_REFUTED,
-            margin=np.nan,
-            tol=tol,
-            scope=scope,
-            witness={},
-        )
+        scope = "some coalition leaves the domain, so there are no Shapley values to compare with"
+        return Certificate.undefined(Claim.RECIPROCITY, tol, scope)
     worst = outcome.worst_reciprocity
     agent = int(np.argmin(outcome.reciprocity_gaps))
     here = float(outcome.reciprocity_gaps[agent])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.certificates import Claim
+from fedpact.certificates import Claim, Verdict
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, print_json, read_scenario
 from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
 from fedpact.cli.solve import show_certificates
@@ -26,6 +26,7 @@ from fedpact.utils.errors import InvalidInput
 __all__ = ["check"]
 
 CLAIM_FAILS = 1
+WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
 def check(
@@ -75,7 +76,7 @@ def _check_deal(
     else:
         outcome, promised = _outcome(scenario, deal, name)
     held_to = _claims(claims) if claims else promised
-    broken = [claim for claim in held_to if not outcome.certificates[claim].holds]
+    broken = [claim for claim in held_to if outcome.certificates[claim].verdict is Verdict.VIOLATED]
     apart = negotiation.failed if negotiation else ledger.failed if ledger else []
     failed = list(dict.fromkeys([*broken, *apart]))
     if as_json:
@@ -89,12 +90,25 @@ def _check_deal(
         show_findings(ledger)
     show_certificates(outcome)
     console.print(f"\nHeld to: {', '.join(held_to)}")
-    for claim in broken:
+    _show_verdicts(outcome, held_to)
+    return failed
+
+
+def _show_verdicts(outcome: Outcome, held_to: Sequence[Claim]) -> None:
+    """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
+    violated = [claim for claim, proof in outcome.certificates.items() if proof.verdict is Verdict.VIOLATED]
+    for word, verdict in WORDS.items():
+        claims = [claim for claim, proof in outcome.certificates.items() if proof.verdict is verdict]
+        if claims:
+            console.print(f"{word}: {', '.join(claims)}")
+    excused = [claim for claim in violated if claim not in held_to]
+    if excused:
+        console.print(f"Violated, but not held to it: {', '.join(excused)}")
+    for claim in (claim for claim in violated if claim in held_to):
         certificate = outcome.certificates[claim]
         console.print(f"[red]{claim} is violated[/red] by {-certificate.margin:.3g}: {_told(certificate.witness)}")
-    if not failed:
-        console.print("Every claim holds.")
-    return failed
+    if all(outcome.certificates[claim].holds for claim in held_to):
+        console.print("Every claim it is held to is proved.")
 
 
 def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[Outcome, tuple[Claim, ...]]:

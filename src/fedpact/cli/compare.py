@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -141,7 +142,7 @@ def _mechanisms(compared: Comparison, units: Units) -> None:
     made = table("Mechanisms", "mechanism", "welfare", "of best", "reciprocity", "would leave", "promises")
     for outcome in compared:
         promised = compared.mechanisms[outcome.mechanism].claims
-        kept = all(outcome.certificates[claim].holds for claim in promised)
+        verdicts = {outcome.certificates[claim].verdict for claim in promised}
         leavers = ", ".join(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
         made.add_row(
             compared.title(outcome.mechanism),
@@ -149,6 +150,6 @@ def _mechanisms(compared: Comparison, units: Units) -> None:
             compared.of_best(outcome.welfare),
             f"{outcome.reciprocity:.3f}" if np.isfinite(outcome.reciprocity) else "undefined",
             escape(leavers) or "nobody",
-            "kept" if kept else "[red]broken[/red]",
+            "[red]broken[/red]" if Verdict.VIOLATED in verdicts else "kept" if verdicts <= {Verdict.HOLDS} else "open",
         )
     console.print(made)

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -79,7 +80,7 @@ def show_certificates(outcome: Outcome) -> None:
     made.columns[3].justify = "left"
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value
-        coloured = f"[red]{verdict}[/red]" if not certificate.holds else verdict
+        coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
         made.add_row(certificate.claim.value, coloured, f"{certificate.margin:+.1e}", certificate.scope)
     console.print(made)
 

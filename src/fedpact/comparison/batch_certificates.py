@@ -50,8 +50,8 @@ class Judgements:
 
     @property
     def holds(self) -> NDArray[np.bool_]:
-        """Where the claim was not found violated."""
-        return np.asarray(self.verdicts != Verdict.VIOLATED)
+        """Where the claim is proved."""
+        return np.asarray(self.verdicts == Verdict.HOLDS)
 
 
 def judge(outcome: BatchOutcome) -> Mapping[str, Judgements]:
@@ -124,7 +124,7 @@ def _settled(
     """Verdicts from margins; those marked `alone` from the certificate of the single outcome."""
     undefined = np.isnan(margins)
     found = np.where(margins >= -tols, Verdict.HOLDS, Verdict.VIOLATED).astype(object)
-    found[undefined] = Verdict.NOT_REFUTED
+    found[undefined] = Verdict.UNDEFINED
     margins, tols = margins.copy(), tols.copy()
     for place in np.flatnonzero(alone & outcome.solved):
         certificate = outcome[int(place)].certificates[claim]

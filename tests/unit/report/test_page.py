@@ -134,7 +134,7 @@ def test_undefined_shapley_values_are_put_in_words(comparison_of, read):
     text = read(render_report(comparison)).text
     assert "there are no Shapley shares to compare with" in text
     assert "share is zero" in text
-    assert "○ not refuted" in text
+    assert "– undefined" in text
     assert "✗ fails Fails for agent 0" in text
 
 

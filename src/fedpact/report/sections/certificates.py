@@ -16,7 +16,7 @@ from fedpact.report.words import CLAIMS, EVIDENCE
 
 __all__ = ["certificates"]
 
-SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○"}
+SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
 
 
 def certificates(view: View) -> Html:
@@ -86,7 +86,7 @@ def _judged(certificate: Certificate, *, promised: bool) -> tuple[str, str]:
     """The class of a cell and the word on the promise."""
     if certificate.verdict is Verdict.VIOLATED:
         return ("broken", "promised: an error") if promised else ("missed", "not promised")
-    if certificate.verdict is Verdict.NOT_REFUTED:
+    if certificate.verdict in {Verdict.NOT_REFUTED, Verdict.UNDEFINED}:
         return "open", "promised" if promised else "not promised"
     return ("kept", "promised by design") if promised else ("bonus", "not promised, holds here")
 
