@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import fedpact as fp
+from fedpact.cli import main
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,18 @@ class Result:
         record = json.loads(self.out, parse_constant=refuse)
         assert isinstance(record, dict)
         return record
+
+
+def run_main(arguments: Sequence[str]) -> int:
+    """Run `fedpact` in this process; its exit code."""
+    given, sys.argv = sys.argv, ["fedpact", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    finally:
+        sys.argv = given
+    return 0
 
 
 def piped(folder: Path, *commands: list[str], **environment: str) -> subprocess.CompletedProcess[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from edges.command_line import Result
-from fedpact.cli import main
+from edges.command_line import Result, run_main
 from fedpact.cli.common import console
 
 
@@ -20,12 +18,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(console, "_width", 80)
 
     def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["fedpact", *map(str, arguments)])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
+        code = run_main([*map(str, arguments)])
         return Result(code, *capsys.readouterr())
 
     return call

@@ -7,9 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
+
+from edges.command_line import run_main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -25,19 +28,40 @@ def blocks(page):
 SLOW = [(page, text) for page in PAGES for kind, text in blocks(page) if kind == "sh slow"]
 
 
-def run_commands(script, folder):
-    """Run the lines that are fedpact's; `make` is tested by using it."""
-    lines = [line for line in script.splitlines() if not line.startswith("make ")]
+def shell(script, folder, environment=None):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ran = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(lines)],
+    return subprocess.run(
+        ["bash", "-e", "-c", script],
         cwd=folder,
-        env=os.environ | {"PATH": path},
+        env=os.environ | {"PATH": path} | (environment or {}),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
+
+
+def fedpact(words):
+    """Run a command in this process, which has imported it already; what it prints, or the file it is sent to."""
+    words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, None)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_main(words)
+    assert code == 0, err.getvalue()
+    if target is not None:
+        Path(target).write_text(out.getvalue(), encoding="utf-8")
+    return out.getvalue()
+
+
+def run_commands(script, folder):
+    """Run a block, fedpact's lines in this process and the others in a shell; `make` is tested by using it."""
+    lines = [line for line in script.replace("\\\n", " ").splitlines() if not line.startswith("make ")]
+    for ours, group in groupby(lines, lambda line: line.startswith("fedpact ")):
+        if ours:
+            for line in group:
+                fedpact(shlex.split(line, comments=True)[1:])
+        else:
+            ran = shell("\n".join(group), folder)
+            assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
@@ -60,36 +84,44 @@ def test_blocks_do_what_they_show(page, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "script"), SLOW, ids=[f"{page.stem} {text.strip()[:30]}" for page, text in SLOW])
-def test_commands_that_take_minutes_run(page, script, tmp_path):
+def test_commands_that_take_minutes_run(page, script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     run_commands(script, tmp_path)
 
 
 CONSOLE = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
-LISTENING = [
-    (page.name, words)
-    for page in PAGES
-    for line in CONSOLE.findall(page.read_text(encoding="utf-8"))
-    if (words := shlex.split(line.replace("\\\n", " ")))[0] not in {"pip", "export"}
-]
 
 
 def program_of(words):
     """The words that name a command, up to its first argument."""
     subcommands = {"fedpact": 1, "flwr": 2 if words[1:2] == ["supernode"] else 1}
-    return words[: 1 + subcommands.get(words[0], 0)]
+    return tuple(words[: 1 + subcommands.get(words[0], 0)])
 
 
-@pytest.mark.parametrize(
-    ("page", "words"), LISTENING, ids=[f"{page} {' '.join(program_of(words))}" for page, words in LISTENING]
-)
-def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(page, words):
+def listening():
+    """Commands shown that need nodes or stay open: the options used, by program and page."""
+    found = {}
+    for page in PAGES:
+        for line in CONSOLE.findall(page.read_text(encoding="utf-8")):
+            words = shlex.split(line.replace("\\\n", " "))
+            if words[0] not in {"pip", "export"}:
+                options = {(page.name, word) for word in words if word.startswith("--")}
+                found.setdefault(program_of(words), set()).update(options)
+    return found
+
+
+LISTENING = listening()
+
+
+@pytest.mark.parametrize(("program", "shown"), LISTENING.items(), ids=[" ".join(program) for program in LISTENING])
+def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(program, shown, tmp_path, monkeypatch):
     """They are run by the tests of the explorer, the simulation and the deployment, with ports of their own."""
-    program = program_of(words)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}
-    asked = subprocess.run(
-        [*program, "--help"], env=os.environ | quiet | {"PATH": path}, capture_output=True, text=True, check=False
-    )
-    assert asked.returncode == 0, asked.stderr
-    missing = [word for word in words if word.startswith("--") and word not in asked.stdout]
-    assert missing == []
+    if program[0] == "fedpact":
+        monkeypatch.setenv("COLUMNS", "200")
+        told = fedpact([*program[1:], "--help"])
+    else:
+        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}
+        asked = shell(shlex.join([*program, "--help"]), tmp_path, quiet)
+        assert asked.returncode == 0, asked.stderr
+        told = asked.stdout
+    assert [(page, option) for page, option in sorted(shown) if option not in told] == []
