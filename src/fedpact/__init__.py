@@ -8,7 +8,7 @@ from fedpact.utils.threads import set_threads, thread_count  # isort: skip - spe
 
 from fedpact.certificates import Assumption, Certificate, Claim, Verdict
 from fedpact.comparison import BatchOutcome, Comparison, Outlook, Recommendation, Sweep, compare, solve_batch, sweep
-from fedpact.deals import Equilibria, Outcome, Settlement, Transfer, settle
+from fedpact.deals import Deal, Equilibria, Messages, Outcome, Settlement, Transfer, load_deal, settle
 from fedpact.federation import (
     Batch,
     Cost,
@@ -27,14 +27,13 @@ from fedpact.mechanisms import (
     ExternalityMechanism,
     Mechanism,
     MessageGame,
-    Messages,
     ShapleyMechanism,
     Standalone,
     Voluntary,
     best_response_dynamics,
     personal_prices,
 )
-from fedpact.negotiation import Deal, negotiate
+from fedpact.negotiation import negotiate
 from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
@@ -93,6 +92,7 @@ __all__ = [
     "best_response_dynamics",
     "compare",
     "fit",
+    "load_deal",
     "load_scenario",
     "negotiate",
     "personal_prices",

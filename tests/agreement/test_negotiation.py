@@ -46,7 +46,7 @@ def test_known_federations(case: Case, protocol: str) -> None:
 
 def assert_is_the_solved_deal_or_as_good(case: Case, deal: fp.Deal) -> None:
     """Where several optima are as good, consensus may end at another one: its payments are those of that one."""
-    if case.dimension == 0 or deal.protocol == "price-discovery":
+    if case.dimension == 0 or deal.provenance.protocol == "price-discovery":
         assert_is_the_solved_deal(case.federation, deal)
     else:
         there = fp.ExternalityMechanism().at_equilibrium

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation import InProcess, agents_of
 from fedpact.negotiation import misreport_study as study
-from fedpact.negotiation.deal_files import deal_record
-from fedpact.negotiation.transcript import Header, Recorder, negotiated, read_transcript
+from fedpact.negotiation.recording import Recorder, negotiated, transcript_header
 from fedpact.scenario.examples import example
 
 DEAL_KEYS = {
@@ -399,7 +400,7 @@ def test_claims_need_the_scenario(run) -> None:
     run("negotiate", "-o", "said.jsonl")
     result = run("check", "said.jsonl", "-c", "nash")
     assert result.code == 2
-    assert "claims need the scenario: fedpact check SCENARIO TRANSCRIPT" in result.err
+    assert "claims need the scenario: fedpact check SCENARIO TRANSCRIPT_SUFFIX" in result.err
 
 
 def test_agents_of_another_scenario(run) -> None:
@@ -439,7 +440,7 @@ def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch
 
 def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path: Path) -> None:
     federation = example("hospitals").federation
-    header = Header.of(federation.names, protocol="price-discovery", game=True)
+    header = transcript_header(federation.names, protocol="price-discovery", game=True)
     with Recorder.begin(with_silent(federation), tmp_path / "said.jsonl", header) as recorder:
         recorder.finish(deal_record(negotiated(recorder, header)))
     alone = run("check", "said.jsonl")

@@ -59,6 +59,7 @@ PUBLIC = [
     "best_response_dynamics",
     "compare",
     "fit",
+    "load_deal",
     "load_scenario",
     "negotiate",
     "personal_prices",

@@ -16,9 +16,9 @@ from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.transcripts import RECOMPUTED, check_transcript, recomputed, show_recomputed
 from fedpact.deals import Outcome, is_ledger
+from fedpact.deals.deal_file import deal_record, read_deal, stated_numbers
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
 from fedpact.mechanisms import mechanism_named
-from fedpact.negotiation.deal_files import TRANSCRIPT, deal_record, read_deal, stated_numbers
-from fedpact.negotiation.transcript import read_transcript
 from fedpact.report.records import outcome_record
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
@@ -52,9 +52,9 @@ def check(
     A transcript in place of the scenario: is the deal it states the one its exchanges come to? A ledger: does its
     chain hold, and everything in it agree?
     """
-    if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT:
+    if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX:
         if name or claims:
-            raise InvalidInput("claims need the scenario: fedpact check SCENARIO TRANSCRIPT")
+            raise InvalidInput("claims need the scenario: fedpact check SCENARIO TRANSCRIPT_SUFFIX")
         check_file = check_ledger if is_ledger(Path(scenario)) else check_transcript
         failed = check_file(Path(scenario), as_json=as_json)
     else:
@@ -67,7 +67,7 @@ def _check_deal(
     scenario: Scenario, deal: Path | None, name: str | None, claims: list[str] | None, *, as_json: bool
 ) -> list[str]:
     """The claims that fail."""
-    recorded = deal is not None and deal.suffix.lower() == TRANSCRIPT
+    recorded = deal is not None and deal.suffix.lower() == TRANSCRIPT_SUFFIX
     ledger = ledger_with_deal(deal) if deal is not None and recorded and is_ledger(deal) else None
     negotiation = recomputed(read_transcript(deal)) if deal is not None and recorded and not ledger else None
     said = deal_record(negotiation.deal) if negotiation else ledger.deal if ledger else None

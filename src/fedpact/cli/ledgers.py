@@ -9,8 +9,9 @@ import numpy as np
 from rich.markup import escape
 
 from fedpact.cli.common import console, print_json, quantity, shown_agents, table
-from fedpact.negotiation.audit import FAILED, MEASURED, SETTLED, TRAINED, Audit, audit
-from fedpact.negotiation.deal_files import stated_numbers
+from fedpact.deals.deal_file import stated_numbers
+from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.negotiation.audit import Audit, audit
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["check_ledger", "ledger_with_deal", "show_findings"]

@@ -27,18 +27,13 @@ from fedpact.cli.pictures import can_draw, check_picture, write_picture
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
 from fedpact.cli.transcripts import recomputed
 from fedpact.comparison.sweep_table import check_table_name, write_table
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Header, Transcript, read_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms.message_game import GameForm
-from fedpact.negotiation import PROTOCOLS, Channel, Deal, InProcess
-from fedpact.negotiation.deal_files import TRANSCRIPT, deal_record
-from fedpact.negotiation.transcript import (
-    Header,
-    Playback,
-    Recorder,
-    Transcript,
-    negotiated,
-    read_transcript,
-)
+from fedpact.negotiation import PROTOCOLS, Channel, InProcess
+from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
@@ -107,7 +102,7 @@ def negotiate(
 def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
     """What is to be negotiated; refused where the game does not apply."""
     federation = scenario.federation
-    header = Header.of(
+    header = transcript_header(
         federation.names,
         protocol=protocol,
         game=game,
@@ -129,8 +124,8 @@ def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcrip
             raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
         return None
     with error_context(str(path)):
-        if path.suffix.lower() != TRANSCRIPT:
-            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT}")
+        if path.suffix.lower() != TRANSCRIPT_SUFFIX:
+            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT_SUFFIX}")
         if not path.absolute().parent.is_dir():
             raise InvalidInput("there is no such folder; make it first")
         if not path.exists() or (path.is_file() and path.stat().st_size == 0):
@@ -139,9 +134,10 @@ def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcrip
             return None
     before = read_transcript(path)
     if before.header != header:
-        same = " with other numbers" if before.header.told == header.told else ""
+        same = " with other numbers" if before.header.description == header.description else ""
         raise InvalidInput(
-            f"{path} holds {before.header.told}{same}, not {header.told}; name another file, or remove this one"
+            f"{path} holds {before.header.description}{same}, not {header.description}; "
+            f"name another file, or remove this one"
         )
     return before
 
@@ -227,8 +223,8 @@ def _show(deal: Deal, units: Units) -> None:
     if rest:
         console.print(rest)
     count = f"{deal.rounds} round{'' if deal.rounds == 1 else 's'}"
-    by = "at the personal prices" if deal.messages is None else "by the message game"
-    console.print(f"Welfare {deal.welfare:.6g} after {count}; settled {by}, payments add up to zero.")
+    by = "at the personal prices" if deal.provenance.messages is None else "by the message game"
+    console.print(f"Welfare {deal.provenance.welfare:.6g} after {count}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
 

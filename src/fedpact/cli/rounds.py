@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.status import Status
 
 from fedpact.cli.common import Units, console
+from fedpact.deals.deal import Event
 from fedpact.negotiation import Channel
-from fedpact.negotiation.deal import Event
 from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Overheard", "Rounds", "price_text", "status_line"]

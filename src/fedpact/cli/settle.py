@@ -19,9 +19,9 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.deals import Settlement
-from fedpact.deals import settle as settle_payments
+from fedpact.deals.deal_file import read_deal
+from fedpact.deals.settlement import settle_payments
 from fedpact.mechanisms import mechanism_named
-from fedpact.negotiation.deal_files import read_deal
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["settle"]
@@ -61,7 +61,7 @@ def settle(
     if ledger is not None:
         _write(settlement, ledger)
     if as_json:
-        print_json({"mechanism": name, "agents": list(names)} | settlement.ledger())
+        print_json({"mechanism": name, "agents": list(names)} | settlement.record())
         return
     _show(settlement)
     if ledger is not None:

@@ -25,10 +25,10 @@ from fedpact.cli.common import (
 from fedpact.cli.per_agent import per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.cli.transcripts import recomputed
+from fedpact.deals.deal_file import read_deal
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, mechanism_named
-from fedpact.negotiation.deal_files import TRANSCRIPT, read_deal
-from fedpact.negotiation.transcript import read_transcript
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.agreements import Agreement, agreement_of
@@ -160,7 +160,7 @@ def _agreement(federation: Federation, path: Path | None, name: str | None) -> A
     """The deal of a file, or the one a mechanism makes."""
     if path is None:
         return agreement_of(mechanism_named(name or "externality").solve(federation), federation)
-    if path.suffix.lower() == TRANSCRIPT:
+    if path.suffix.lower() == TRANSCRIPT_SUFFIX:
         found = recomputed(read_transcript(path))
         if found.failed:
             raise InvalidInput(
@@ -187,7 +187,7 @@ def _agreement(federation: Federation, path: Path | None, name: str | None) -> A
 
 def _excluded(path: Path) -> set[str]:
     """Those whom a negotiation went on without."""
-    if path.suffix.lower() == TRANSCRIPT:
+    if path.suffix.lower() == TRANSCRIPT_SUFFIX:
         record: Any = read_transcript(path).deal
     else:
         record = DECODERS[".json"](read_text(path))

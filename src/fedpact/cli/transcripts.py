@@ -9,9 +9,10 @@ import numpy as np
 from rich.markup import escape
 
 from fedpact.cli.common import console, print_json, quantity, shown_agents, table
-from fedpact.negotiation import Deal
-from fedpact.negotiation.deal_files import deal_record, stated_numbers
-from fedpact.negotiation.transcript import Transcript, read_transcript, recompute
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_record, stated_numbers
+from fedpact.deals.transcript import Transcript, read_transcript
+from fedpact.negotiation.recording import recompute
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
@@ -77,7 +78,7 @@ def check_transcript(path: Path, *, as_json: bool) -> list[str]:
         record = deal_record(found.deal) | {"stated": stated if found.transcript.deal is not None else None}
         print_json(record | {"checked": [RECOMPUTED, BALANCE], "failed": found.failed})
         return found.failed
-    console.print(f"[bold]{escape(_capital(found.transcript.header.told))}[/bold]\n")
+    console.print(f"[bold]{escape(_capital(found.transcript.header.description))}[/bold]\n")
     _show_numbers(found)
     show_recomputed(found)
     if not found.failed:

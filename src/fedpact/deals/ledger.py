@@ -38,6 +38,9 @@ __all__ = ["BEGINNING", "Chain", "Entry", "Ledger", "is_ledger", "read_ledger"]
 BEGINNING = "0" * 64  # the hash before the first entry
 FIRST = "begun"  # the kind of the first entry
 VERSION = 1
+
+# The phases of a run, each the kind of an entry.
+AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 LONGEST_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
 

@@ -22,6 +22,7 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.diagnosis import diagnose
 from fedpact.certificates.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
+from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.optimal_face import OptimalFace
@@ -30,9 +31,11 @@ from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
-__all__ = ["PER_AGENT", "Equilibria", "Outcome"]
-
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
+PriceRule = Callable[[Federation, FloatArray], FloatArray | None]
+
+# Prices are a number for every pair of agents: beyond this many a deal does not carry them.
+MAX_AGENTS_WITH_PRICES = 2_000
 
 # What an outcome says of each agent, in the order it is told.
 PER_AGENT = (
@@ -70,6 +73,9 @@ class Equilibria:
     note: str
 
 
+AS_GIVEN = Equilibria(unique=None, dimension=0, note="as given")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """What a mechanism makes of a federation.
@@ -92,6 +98,10 @@ class Outcome:
         The set of equilibria, where it is larger than a point.
     federated
         False if every agent trains alone on its own data.
+    side_payments
+        The part of the payments that does not depend on anybody's contribution.
+    price_rule
+        Prices per sample at a profile, for mechanisms that have them.
     """
 
     federation: Federation
@@ -104,16 +114,36 @@ class Outcome:
     solution: Solution | None = None
     face: OptimalFace | None = None
     federated: bool = True
+    side_payments: FloatArray | None = None
+    price_rule: PriceRule | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
-        payments = checked_numbers("payments", self.payments, np.isfinite, "finite", names=self.federation.names)
-        object.__setattr__(self, "payments", read_only_copy(np.broadcast_to(payments, self.federation.n_agents)))
+        side = np.zeros(self.federation.n_agents) if self.side_payments is None else self.side_payments
+        for label, given in (("payments", self.payments), ("side_payments", side)):
+            numbers = checked_numbers(label, given, np.isfinite, "finite", names=self.federation.names)
+            object.__setattr__(self, label, read_only_copy(np.broadcast_to(numbers, self.federation.n_agents)))
 
     @property
     def agents(self) -> Sequence[str]:
         """The agents' names."""
         return self.federation.names
+
+    @cached_property
+    def deal(self) -> Deal:
+        """What was agreed, without the federation: to save, settle, sign and train under."""
+        priced = self.price_rule is not None and self.federation.n_agents <= MAX_AGENTS_WITH_PRICES
+        return Deal(
+            mechanism=self.mechanism,
+            agents=tuple(self.agents),
+            contributions=self.contributions,
+            payments=self.payments,
+            prices=self.price_rule(self.federation, self.contributions) if priced and self.price_rule else None,
+            side_payments=self.side_payments,
+            excluded={} if self.federated else dict.fromkeys(self.agents, TRAINS_ALONE),
+            scenario=self.federation.fingerprint,
+            provenance=Provenance(source=Source.STATED if self.equilibria is AS_GIVEN else Source.SOLVED),
+        )
 
     @cached_property
     def payoffs(self) -> FloatArray:
@@ -210,12 +240,11 @@ class Outcome:
 
     def with_profile(self, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
         """The same rules with another profile and other payments."""
-        given = Equilibria(unique=None, dimension=0, note="as given")
         return replace(
             self,
             contributions=np.asarray(contributions),
             payments=np.asarray(payments),
-            equilibria=given,
+            equilibria=AS_GIVEN,
             solution=None,
             face=None,
         )

@@ -1,4 +1,9 @@
-"""The ledger of a settlement: who receives what, who pays whom, and how it is written down."""
+"""From a deal to transfers of money: who receives what, who pays whom, and how it is written down.
+
+Balances are whole cents that sum to zero exactly, carried out by few transfers. "Cent" stands for the smallest unit of
+the currency, 10**-decimals. Money is counted in integers; floats are read exactly, as fractions. A deal whose scenario
+says nothing of money is settled in units of payoff.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.deals.cents import GRAINS, whole_cents
+from fedpact.deals.deal import Deal
+from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import fewest_transfers
+from fedpact.scenario import Money
 from fedpact.utils.arrays import checked_numbers, positive
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
-
-__all__ = ["Settlement", "Transfer", "settle"]
 
 SUM_TOLERANCE = Fraction(1, 10**9)
 NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
@@ -31,6 +37,8 @@ MAX_AGENTS = GRAINS
 """Rounding to grains moves the sum by less than a cent only up to this many agents."""
 
 MAX_DECIMALS = 18
+MONEY_DECIMALS = 2
+PAYOFF_UNIT, PAYOFF_DECIMALS = "units of payoff", 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +79,8 @@ class Settlement:
         """What each agent receives (negative: pays), in units of the currency."""
         return tuple(self._amount(cents) for cents in self.cents)
 
-    def ledger(self) -> dict[str, Any]:
-        """The ledger as plain data; amounts are strings such as "12.34", which no reader will turn into floats."""
+    def record(self) -> dict[str, Any]:
+        """Balances and transfers as plain data; amounts are texts such as "12.34": no reader makes floats of them."""
         return {
             "currency": self.currency,
             "per_payoff": self.per_payoff,
@@ -87,8 +95,8 @@ class Settlement:
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The ledger as JSON text, also written to `path` if one is given."""
-        return _written(json.dumps(self.ledger(), indent=2, ensure_ascii=False) + "\n", path)
+        """Balances and transfers as JSON text, also written to `path` if one is given."""
+        return _written(json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n", path)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The transfers as CSV text (RFC 4180), also written to `path` if one is given."""
@@ -96,7 +104,7 @@ class Settlement:
         text = io.StringIO(newline="")
         writer = csv.writer(text)
         writer.writerow((*columns, "currency"))
-        for row in self.ledger()["transfers"]:
+        for row in self.record()["transfers"]:
             writer.writerow((*(row[column] for column in columns), self.currency))
         return _written(text.getvalue(), path)
 
@@ -104,12 +112,46 @@ class Settlement:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
 
 
-def settle(
+def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None) -> Settlement:
+    """The transfers that carry out a deal's payments.
+
+    Parameters
+    ----------
+    deal
+        A deal, or an outcome with its deal.
+    money
+        The exchange rate, such as a scenario's; without one, amounts are units of payoff.
+    decimals
+        Digits after the point; 2 for money and 9 for units of payoff by default.
+
+    Examples
+    --------
+    >>> from fedpact import ExternalityMechanism
+    >>> from fedpact.scenario.examples import hospitals
+    >>> scenario = hospitals()
+    >>> settlement = settle(ExternalityMechanism().solve(scenario.federation), money=scenario.money)
+    >>> len(settlement.transfers), sum(settlement.cents)
+    (4, 0)
+    """
+    agreed = deal.deal if isinstance(deal, Outcome) else deal
+    if not isinstance(agreed, Deal):
+        raise InvalidInput(f"settle takes a deal or an outcome, got {agreed!r:.80}; settle_payments takes numbers")
+    usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
+    return settle_payments(
+        agreed.payments,
+        names=agreed.agents,
+        per_payoff=1.0 if money is None else money.per_payoff,
+        currency=PAYOFF_UNIT if money is None else money.currency,
+        decimals=usual if decimals is None else decimals,
+    )
+
+
+def settle_payments(
     payments: ArrayLike,
     *,
     names: Sequence[str],
     per_payoff: float = 1.0,
-    currency: str = "EUR",
+    currency: str = PAYOFF_UNIT,
     decimals: int = 2,
 ) -> Settlement:
     """Turn payments into balances in whole cents and into few transfers between agents.
@@ -133,7 +175,7 @@ def settle(
 
     Examples
     --------
-    >>> settlement = settle([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"], per_payoff=10.1)
+    >>> settlement = settle_payments([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"], per_payoff=10.1)
     >>> [str(amount) for amount in settlement.amounts]
     ['5.05', '-1.26', '2.52', '-6.31']
     >>> for transfer in settlement.transfers:

@@ -21,10 +21,11 @@ from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
 from fedpact.comparison.batch_profiles import is_compiled
 from fedpact.comparison.sweep_axes import batch_at, check_axes
 from fedpact.comparison.sweep_workers import WORTH
+from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
-from fedpact.negotiation import Deal, InProcess, coordinate
+from fedpact.negotiation import InProcess, coordinate
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray

@@ -6,29 +6,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedpact.deals import Ledger, Settlement, settle
+from fedpact.deals import Ledger, Settlement
+from fedpact.deals.ledger import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_payments
 from fedpact.flower.terms import Terms
-from fedpact.negotiation.audit import AGREED, FAILED, SETTLED, TRAINED
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 
 __all__ = ["settled", "settlement_entry", "trained_entry", "write_account"]
 
-DECIMALS = 2
-PAYOFF = "payoff"
-PAYOFF_DECIMALS = 9  # of payments that are settled in units of payoff
-
 
 def settled(terms: Terms, money: Money | None, *, decimals: int | None = None) -> Settlement:
     """The payments agreed, in the smallest unit of money, or of payoff where that is not worth any."""
-    usual = DECIMALS if money else PAYOFF_DECIMALS
-    return settle(
+    return settle_payments(
         terms.payments,
         names=terms.agents,
-        currency=money.currency if money else PAYOFF,
+        currency=money.currency if money else PAYOFF_UNIT,
         per_payoff=money.per_payoff if money else 1.0,
-        decimals=usual if decimals is None else decimals,
+        decimals=(MONEY_DECIMALS if money else PAYOFF_DECIMALS) if decimals is None else decimals,
     )
 
 
@@ -48,7 +44,7 @@ def settlement_entry(settlement: Settlement, deal: str, **more: Any) -> dict[str
         "deal": deal,
         "cents": dict(zip(settlement.names, settlement.cents, strict=True)),
         "decimals": settlement.decimals,
-        **settlement.ledger(),
+        **settlement.record(),
         **jsonable(more),
     }
 

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from fedpact.deals import Entry
+from fedpact.deals import Deal, Entry
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.settings import Settings
 from fedpact.flower.statement import CLAIMS, statement_digest
 from fedpact.flower.wire import exchange, question, said_in
-from fedpact.negotiation import Channel, Deal
-from fedpact.negotiation.deal_files import deal_record
-from fedpact.negotiation.transcript import Header, Playback, Recorder, Transcript, negotiated, read_transcript
+from fedpact.negotiation import Channel
+from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
@@ -30,7 +31,7 @@ NEAR = 1e-9  # of the largest contribution: what was said of contributions as ne
 
 def agreed_deal(grid: Grid, present: Present, settings: Settings, attempt: int) -> dict[str, Any]:
     """Negotiate with those who are there, from the transcript as far as it goes; what the ledger holds of it."""
-    header = Header.of(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
+    header = transcript_header(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
     path = settings.folder / f"negotiation-{attempt}.jsonl"
     live = FlowerChannel(grid, present, timeout=settings.timeout)
     before = _transcript(path, header)

@@ -20,6 +20,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
 from fedpact.deals import Entry, Ledger
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.flower.accounting import settled, settlement_entry, trained_entry
 from fedpact.flower.agreement import agreed_deal, signatures, statements
 from fedpact.flower.channel import roll_call
@@ -30,7 +31,6 @@ from fedpact.flower.statement import statement_digest
 from fedpact.flower.strategy import Lost, UnderDeal
 from fedpact.flower.terms import Terms
 from fedpact.flower.wire import digest_of, exchange, question, reason_of, said_in
-from fedpact.negotiation.audit import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.jsonl import jsonable
 

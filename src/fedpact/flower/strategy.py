@@ -22,12 +22,11 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpact.deals import Outcome, Settlement
+from fedpact.deals import Deal, Outcome, Settlement
 from fedpact.flower.accounting import settled, write_account
 from fedpact.flower.terms import Terms
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.flower.wire import RECORD, reason_of
-from fedpact.negotiation import Deal
 from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput
 

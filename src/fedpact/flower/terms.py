@@ -8,12 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedpact.deals import Outcome, is_ledger
+from fedpact.deals import Deal, Outcome, is_ledger
+from fedpact.deals.deal_file import deal_record, stated_numbers
+from fedpact.deals.transcript import read_transcript
 from fedpact.flower.statement import samples_of
-from fedpact.negotiation import Deal
 from fedpact.negotiation.audit import audit
-from fedpact.negotiation.deal_files import deal_record, stated_numbers
-from fedpact.negotiation.transcript import read_transcript
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
 

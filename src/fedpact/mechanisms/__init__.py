@@ -3,7 +3,7 @@
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.best_response_dynamics import BestResponseTrace, best_response_dynamics
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
-from fedpact.mechanisms.message_game import MessageGame, Messages
+from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.registry import MECHANISMS, mechanism_named
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
@@ -15,7 +15,6 @@ __all__ = [
     "ExternalityMechanism",
     "Mechanism",
     "MessageGame",
-    "Messages",
     "ShapleyMechanism",
     "Standalone",
     "Voluntary",

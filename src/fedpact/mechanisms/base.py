@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations
-from fedpact.deals import Equilibria, Outcome
+from fedpact.deals import Outcome
+from fedpact.deals.outcome import AS_GIVEN, PriceRule
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
@@ -74,6 +75,8 @@ class Rules:
         """What each agent is paid."""
         raise NotImplementedError
 
+    price_rule: ClassVar[PriceRule | None] = None
+
     def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
         """A given profile and payments under these rules."""
         return Outcome(
@@ -83,8 +86,9 @@ class Rules:
             payments=np.asarray(payments),
             deviations=self.deviations,
             payment_rule=self.payment_rule,
-            equilibria=Equilibria(unique=None, dimension=0, note="as given"),
+            equilibria=AS_GIVEN,
             federated=self.federated,
+            price_rule=self.price_rule,
         )
 
     def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:

@@ -71,6 +71,7 @@ class ExternalityMechanism(Rules):
     claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
     deviations = staticmethod(price_taking)
     payment_rule = staticmethod(price_payments)
+    price_rule = staticmethod(personal_prices)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Certificate, Claim
 from fedpact.certificates.tolerances import utility_tolerances
+from fedpact.deals import Messages
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import Shopper
@@ -33,27 +34,6 @@ from fedpact.utils.errors import InvalidInput
 __all__ = ["Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "Settled", "cycle_prices"]
 
 FEWEST = 3
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Messages:
-    """What everybody says: (n, n), the row sends, the column is whose data it is about.
-
-    Entries about data that does not matter to the sender are ignored.
-    """
-
-    proposals: FloatArray
-    prices: FloatArray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "proposals", read_only_copy(self.proposals))
-        object.__setattr__(self, "prices", read_only_copy(self.prices))
-
-    def replaced(self, agent: int, proposals: ArrayLike, prices: ArrayLike) -> Messages:
-        """The same with other messages of one agent."""
-        said = {"proposals": self.proposals.copy(), "prices": self.prices.copy()}
-        said["proposals"][agent], said["prices"][agent] = np.asarray(proposals), np.asarray(prices)
-        return Messages(**said)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,5 @@
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.coordinator import PROTOCOLS, coordinate, negotiate
-from fedpact.negotiation.deal import Deal
 
-__all__ = ["PROTOCOLS", "Agent", "Channel", "Deal", "InProcess", "agents_of", "coordinate", "negotiate"]
+__all__ = ["PROTOCOLS", "Agent", "Channel", "InProcess", "agents_of", "coordinate", "negotiate"]

@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.deals import Entry, read_ledger, settle
-from fedpact.deals.ledger import Chain
-from fedpact.negotiation.deal_files import stated_numbers
-from fedpact.negotiation.transcript import read_transcript, recompute
+from fedpact.deals.deal_file import stated_numbers
+from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, read_ledger
+from fedpact.deals.settlement import settle_payments
+from fedpact.deals.transcript import read_transcript
+from fedpact.negotiation.recording import recompute
 from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.files import error_context, read_bytes
 
-__all__ = ["AGREED", "FAILED", "MEASURED", "SETTLED", "SIGNED", "TRAINED", "Audit", "Finding", "audit"]
-
-AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 ROUNDING = 1e-9  # of the largest contribution, and of the money that changes hands
 
 
@@ -224,7 +222,7 @@ def _settled(found: dict[str, Entry], folder: Path) -> str:
     content = found[SETTLED].content
     if content["deal"] != found[AGREED].hash:
         raise _Wrong("what was settled is another deal")
-    due = settle(
+    due = settle_payments(
         payments,
         names=names,
         per_payoff=content["per_payoff"],
@@ -233,7 +231,7 @@ def _settled(found: dict[str, Entry], folder: Path) -> str:
     )
     if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
         raise _Wrong("the cents settled are not those of the payments agreed")
-    if due.ledger()["transfers"] != content["transfers"]:
+    if due.record()["transfers"] != content["transfers"]:
         raise _Wrong("the transfers do not carry out what is settled")
     return f"{len(due.transfers)} transfers of {due.currency} carry out the payments agreed"
 

@@ -8,16 +8,14 @@ somebody's data the game form does not apply; the deal is then the agreement at 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.federation import Federation
-from fedpact.mechanisms import Messages
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
-from fedpact.negotiation.deal import Deal
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.progress import Agreement
 from fedpact.negotiation.table import Excluded, Listener, Table
@@ -43,7 +41,8 @@ def negotiate(
     protocol
         "price-discovery", few rounds; or "admm", more of them, in which agents answer with what they would ask for.
     game
-        Settle by the message game. Where fewer than three agents draw on somebody's data that is refused.
+        Settle by the message game; where fewer than three agents draw on somebody's data, at personal prices, and
+        the trace says so.
     listener
         Called with everything that happens, as it happens.
 
@@ -55,9 +54,9 @@ def negotiate(
     >>> deal.contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
-    if game:
-        GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
-    return coordinate(InProcess.of(federation), protocol=protocol, game=game, listener=listener)
+    return coordinate(
+        InProcess.of(federation), protocol=protocol, game=game, listener=listener, scenario=federation.fingerprint
+    )
 
 
 def coordinate(
@@ -68,6 +67,7 @@ def coordinate(
     tol: float | None = None,
     most_rounds: int | None = None,
     listener: Listener | None = None,
+    scenario: str | None = None,
 ) -> Deal:
     """Negotiate with whoever is at the other end of a channel.
 
@@ -97,49 +97,49 @@ def coordinate(
         if agreement.prices is None:
             continue
         try:
-            deal = _settled(table, agreement, game=game)
+            return _settle(table, agreement, game=game, protocol=protocol, rounds=rounds, scenario=scenario)
         except Excluded:
             profile = np.where(np.isin(np.arange(table.size), table.members), profile, 0.0)
-            continue
-        return Deal(
-            agents=tuple(table.names),
+
+
+def _settle(
+    table: Table, agreement: Agreement, *, game: bool, protocol: str, rounds: int, scenario: str | None
+) -> Deal:
+    """The deal of an agreement: through the game form where it applies, otherwise at its personal prices."""
+    assert agreement.prices is not None
+    form = _form(table) if game else None
+    contributions, prices, messages = agreement.contributions, agreement.prices, None
+    payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
+    if form is not None:
+        members = table.members
+        among = np.ix_(members, members)
+        wanted = form.messages_for(agreement.contributions[members], agreement.prices[among])
+        messages = _final_messages(table, wanted)
+        settled = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
+        prices = np.zeros((table.size, table.size))
+        prices[among] = settled.prices
+        contributions, payments = _spread(table, settled.contributions), _spread(table, settled.payments)
+    settled_by = "personal prices" if form is None else "message game"
+    table.tell({"event": "settled", "by": settled_by})
+    return Deal(
+        mechanism="externality",
+        agents=tuple(table.names),
+        contributions=contributions,
+        payments=payments,
+        prices=prices,
+        excluded=dict(table.excluded),
+        scenario=scenario,
+        provenance=Provenance(
+            source=Source.NEGOTIATED,
             protocol=protocol,
             rounds=rounds,
             welfare=agreement.welfare,
             residual=agreement.residual,
-            excluded=dict(table.excluded),
+            settled_by=settled_by,
+            messages=messages,
             trace=tuple(table.trace),
-            **deal,
-        )
-
-
-def _settled(table: Table, agreement: Agreement, *, game: bool) -> dict[str, Any]:
-    """Contributions, payments, prices and messages of an agreement, through the game form where it applies."""
-    assert agreement.prices is not None
-    form = _form(table) if game else None
-    if form is None:
-        payments = _paid(agreement.contributions, agreement.prices)
-        table.tell({"event": "settled", "by": "personal prices"})
-        return {
-            "contributions": read_only_copy(agreement.contributions),
-            "payments": payments,
-            "prices": read_only_copy(agreement.prices),
-            "messages": None,
-        }
-    members = table.members
-    among = np.ix_(members, members)
-    wanted = form.messages_for(agreement.contributions[members], agreement.prices[among])
-    messages = _final_messages(table, wanted)
-    settled = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
-    table.tell({"event": "settled", "by": "the message game"})
-    prices = np.zeros((table.size, table.size))
-    prices[among] = settled.prices
-    return {
-        "contributions": _spread(table, settled.contributions),
-        "payments": _spread(table, settled.payments),
-        "prices": read_only_copy(prices),
-        "messages": messages,
-    }
+        ),
+    )
 
 
 def _form(table: Table) -> GameForm | None:
@@ -168,11 +168,6 @@ def _final_messages(table: Table, wanted: Messages) -> Messages:
             table.tell({"event": "own messages", "agent": table.names[place]})
         proposals[place], prices[place] = own_proposals, own_prices
     return Messages(proposals=proposals, prices=prices)
-
-
-def _paid(contributions: FloatArray, prices: FloatArray) -> FloatArray:
-    """-sum_j l_ij s_j; they sum to zero because the columns of the prices do."""
-    return read_only_copy(-(prices * contributions).sum(axis=1))
 
 
 def _spread(table: Table, numbers: FloatArray) -> FloatArray:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedpact.deals.deal import Event
 from fedpact.negotiation.channels import Channel
-from fedpact.negotiation.deal import Event
 from fedpact.negotiation.validation import BadAnswer, Introduction, Left, Said, checked_answer, introduction
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged

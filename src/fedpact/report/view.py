@@ -10,7 +10,8 @@ import numpy as np
 
 from fedpact.comparison import Comparison
 from fedpact.comparison.comparison import BASELINES
-from fedpact.deals import Outcome, Settlement, settle
+from fedpact.deals import Outcome, Settlement
+from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
 from fedpact.report.html import Html, el
 from fedpact.report.numbers import Unit, counted
@@ -143,9 +144,9 @@ class View:
         try:
             if self.money is not None:
                 rate, currency = self.money.per_payoff, self.money.currency
-                return settle(payments, names=outcome.agents, per_payoff=rate, currency=currency)
+                return settle_payments(payments, names=outcome.agents, per_payoff=rate, currency=currency)
             decimals = _decimals(payments)
-            return settle(payments, names=outcome.agents, currency=self.unit.label, decimals=decimals)
+            return settle_payments(payments, names=outcome.agents, currency=self.unit.label, decimals=decimals)
         except InvalidInput:
             return None
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.deals import Outcome
+from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
-from fedpact.negotiation import Deal
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
-from fedpact.deals import Outcome
+from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
-from fedpact.negotiation import Deal
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.agreements import Agreement, agreement_of, check_held, whole_samples
 from fedpact.training.checks import IntArray, frozen_counts

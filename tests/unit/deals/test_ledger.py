@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.deals import Ledger, is_ledger, read_ledger, settle
-from fedpact.deals.ledger import BEGINNING
-from fedpact.negotiation.audit import AGREED, SETTLED, SIGNED, TRAINED, audit
+from fedpact.deals import Ledger, is_ledger, read_ledger
+from fedpact.deals.ledger import AGREED, BEGINNING, SETTLED, SIGNED, TRAINED
+from fedpact.deals.settlement import settle_payments
+from fedpact.negotiation.audit import audit
 
 PRICES = [[-0.2, 0.1], [0.2, -0.1]]
 DEAL = {
@@ -205,7 +206,7 @@ def test_one_writer_at_a_time_and_none_after_it_died(path: Path) -> None:
 
 def run_ledger(path: Path, **changed: Any) -> None:
     """The ledger of a run of two agents, some contents changed before they were written."""
-    settlement = settle(DEAL["payments"], names=DEAL["agents"], per_payoff=100.0)
+    settlement = settle_payments(DEAL["payments"], names=DEAL["agents"], per_payoff=100.0)
     with Ledger(path) as ledger:
         ledger.append("begun", {"title": "Two"})
         deal = ledger.append(AGREED, changed.get(AGREED, {"deal": DEAL}))
@@ -213,7 +214,7 @@ def run_ledger(path: Path, **changed: Any) -> None:
         ledger.append(SIGNED, changed.get(SIGNED, {"deal": deal.hash, "signatures": signatures}))
         ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}))
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
-        settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.ledger()}
+        settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.record()}
         ledger.append(SETTLED, settled | changed.get(SETTLED, {}))
 
 

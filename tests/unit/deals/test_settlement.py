@@ -17,8 +17,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedpact.deals import Settlement, settle
+from fedpact.deals import Settlement
 from fedpact.deals.cents import EVEN_WINDOW, whole_cents
+from fedpact.deals.settlement import settle_payments
 from fedpact.deals.transfers import EXACT_LIMIT, fewest_transfers
 from fedpact.utils.errors import InvalidInput
 
@@ -28,7 +29,7 @@ def numbered(n_agents: int) -> list[str]:
 
 
 def settled(payments: Sequence[float], **options: object) -> Settlement:
-    return settle(payments, names=numbered(len(payments)), **options)  # type: ignore[arg-type]
+    return settle_payments(payments, names=numbered(len(payments)), **options)  # type: ignore[arg-type]
 
 
 def balanced(numbers: Sequence[float]) -> list[float]:
@@ -217,7 +218,7 @@ class TestLedger:
     names = ('Comma, "quote"', "line\nbreak", "carriage\rreturn", "Zürich 大学")
 
     def settlement(self) -> Settlement:
-        return settle([12.34, -4.56, -7.0, -0.78], names=self.names, currency="CHF")
+        return settle_payments([12.34, -4.56, -7.0, -0.78], names=self.names, currency="CHF")
 
     def test_csv_reads_back(self, tmp_path):
         settlement = self.settlement()
@@ -250,14 +251,14 @@ class TestLedger:
     def test_decimals(self, decimals, amount):
         settlement = settled([1234.5678, -1234.5678], decimals=decimals)
         assert settlement.amounts == (Decimal(amount), -Decimal(amount))
-        assert settlement.ledger()["transfers"][0]["amount"] == amount
+        assert settlement.record()["transfers"][0]["amount"] == amount
 
     def test_amounts_are_exact_whatever_the_decimal_context(self):
         settlement = settled([1e40, -1e40])
         with localcontext() as context:
             context.prec = 3
             assert sum(map(Fraction, settlement.amounts)) == 0
-            assert settlement.ledger()["balances"][0]["amount"] == f"{int(1e40)}.00"
+            assert settlement.record()["balances"][0]["amount"] == f"{int(1e40)}.00"
 
     def test_frozen(self):
         settlement = self.settlement()
@@ -272,7 +273,7 @@ class TestLedger:
         assert settlement.transfers == () and settlement.minimal
         assert set(settlement.amounts) <= {Decimal("0.00")}
         assert settlement.to_csv() == "payer,payee,amount,currency\r\n"
-        assert all(balance["amount"] == "0.00" for balance in settlement.ledger()["balances"])
+        assert all(balance["amount"] == "0.00" for balance in settlement.record()["balances"])
 
 
 class TestInput:
@@ -292,7 +293,7 @@ class TestInput:
     )
     def test_payments(self, payments, message):
         with pytest.raises(InvalidInput, match=message):
-            settle(payments, names=["Ada", "Ben"])
+            settle_payments(payments, names=["Ada", "Ben"])
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -312,12 +313,12 @@ class TestInput:
     )
     def test_options(self, options, message):
         with pytest.raises(InvalidInput, match=message):
-            settle([1.0, -1.0], **{"names": ["A", "B"], **options})
+            settle_payments([1.0, -1.0], **{"names": ["A", "B"], **options})
 
     def test_is_not_modified(self):
         payments = np.array([1.0, -1.0])
         names = ["A", "B"]
-        settlement = settle(payments, names=names, decimals=np.int64(2))
+        settlement = settle_payments(payments, names=names, decimals=np.int64(2))
         names.append("C")
         payments[0] = 5.0
         assert settlement.names == ("A", "B") and settlement.cents == (100, -100)

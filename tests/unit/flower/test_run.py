@@ -13,10 +13,10 @@ from flwr.serverapp.strategy import FedAvg, FedAvgM, Strategy
 
 import fedpact as fp
 from fedpact.deals import read_ledger
+from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
 from fedpact.flower.wire import RECORD, answered, said_in
 from fedpact.negotiation.audit import audit
-from fedpact.negotiation.transcript import read_transcript
 from fedpact.scenario.examples import example
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage

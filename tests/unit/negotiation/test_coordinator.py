@@ -33,7 +33,7 @@ def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
 def test_one_or_two_agents_agree_without_the_game(protocol: str, count: int) -> None:
     few = federation().take(np.arange(count))
     deal = fp.negotiate(few, protocol=protocol, game=False)
-    assert deal.messages is None
+    assert deal.provenance.messages is None
     assert_solved(deal, few)
     with pytest.raises(fp.InvalidInput, match=f'"agent 0" matters to {count} only'):
         fp.negotiate(few, protocol=protocol)
@@ -98,7 +98,7 @@ def test_final_messages_of_one_s_own_still_balance() -> None:
     assert np.abs(deal.payments - agreed.payments).max() > 1e-4
     turnover = np.abs(deal.payments).sum() + np.abs(deal.prices * deal.contributions).sum()
     assert abs(deal.payments.sum()) <= BALANCED * turnover
-    again = fp.MessageGame(federation()).outcome(deal.messages)
+    again = fp.MessageGame(federation()).outcome(deal.provenance.messages)
     np.testing.assert_allclose(deal.payments, again.payments, atol=1e-14)
 
 
@@ -131,7 +131,7 @@ def test_who_goes_late_may_leave_too_few_for_the_game(protocol: str) -> None:
     weights[3, 0] = 0.0  # the data of agent 0 matters to three, one of whom leaves
     deal = coordinate(with_one(Leaver, weights=weights), protocol=protocol)
     assert deal.excluded == {"agent 1": "it leaves"}
-    assert deal.messages is None
+    assert deal.provenance.messages is None
     (reason,) = [event["reason"] for event in deal.trace if event["event"] == "no game"]
     assert '"agent 0" matters to 2 only' in reason
     assert deal.trace[-1] == {"event": "settled", "by": "personal prices"}

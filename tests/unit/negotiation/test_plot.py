@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation import Deal
+from fedpact.deals import Deal
 from fedpact.report.plots import new_figure, plot_negotiation
 from fedpact.scenario.examples import example
 

@@ -16,23 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedpact as fp
-from fedpact.negotiation import Deal, InProcess, agents_of
-from fedpact.negotiation.deal_files import deal_record
-from fedpact.negotiation.transcript import (
-    Header,
-    Playback,
-    Recorder,
-    negotiated,
-    read_transcript,
-    recompute,
-)
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.transcript import Header, read_transcript
+from fedpact.negotiation import InProcess, agents_of
+from fedpact.negotiation.recording import Playback, Recorder, negotiated, recompute, transcript_header
 from fedpact.scenario.examples import example
 
 ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end does not matter
 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
-    return Header.of(federation.names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint)
+    return transcript_header(
+        federation.names, protocol=protocol, game=True, title="A test", scenario=federation.fingerprint
+    )
 
 
 def record(path: Path, channel: Any, header: Header) -> Deal:
@@ -126,7 +123,7 @@ class Echo:
 
 
 QUESTIONS = {0: {"number": 1, "kind": "prices", "contributions": [1.0, 2.0]}, 1: {"number": 1, "kind": "prices"}}
-ECHO = Header.of(("A", "B"), protocol="admm", game=False)
+ECHO = transcript_header(("A", "B"), protocol="admm", game=False)
 
 
 def said_and_played(path: Path, answers: Mapping[int, Any]) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -411,4 +408,4 @@ def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatc
 
 def test_a_protocol_nobody_knows() -> None:
     with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, got 'haggling'"):
-        Header.of(("A",), protocol="haggling", game=True)
+        transcript_header(("A",), protocol="haggling", game=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.deals import settle
+from fedpact.deals.settlement import settle_payments
 from fedpact.report import render_report
 from fedpact.scenario.examples import hospitals
 
@@ -97,7 +97,7 @@ def test_transfers_are_shown_to_the_cent(comparison_of, read):
     text = read(render_report(comparison, money=EUROS)).text
     for mechanism in ("externality", "shapley"):
         outcome = comparison[mechanism]
-        settlement = settle(outcome.payments, names=outcome.agents, per_payoff=1e6, currency="EUR")
+        settlement = settle_payments(outcome.payments, names=outcome.agents, per_payoff=1e6, currency="EUR")
         for transfer in settlement.transfers:
             assert f"{transfer.payer} {transfer.payee} {transfer.cents / 100:,.2f}" in text
             assert f"{transfer.payer} pays {transfer.payee} {transfer.cents / 100:,.2f} EUR." in text

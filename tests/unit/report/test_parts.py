@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fedpact.deals import settle
+from fedpact.deals.settlement import settle_payments
 from fedpact.report.html import el, join, listed
 from fedpact.report.numbers import Unit, as_given, cents_text, percent, returned
 from fedpact.report.svg.bars import Axis, bar
@@ -74,8 +74,8 @@ class TestNumbers:
         assert as_given(given) == text
 
     def test_cents(self):
-        assert cents_text(settle([12.345, -12.345], names=["a", "b"]), -1234567) == "−12,345.67"
-        assert cents_text(settle([5.0, -5.0], names=["a", "b"], decimals=0), 1500) == "1,500"
+        assert cents_text(settle_payments([12.345, -12.345], names=["a", "b"]), -1234567) == "−12,345.67"
+        assert cents_text(settle_payments([5.0, -5.0], names=["a", "b"], decimals=0), 1500) == "1,500"
 
     def test_percentages(self):
         assert percent(0.6633, decimals=0) == f"66{NBSP}%"
@@ -122,7 +122,7 @@ class TestBars:
 
 class TestFlow:
     def test_ribbons_carry_all_that_is_paid(self):
-        settlement = settle([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"])
+        settlement = settle_payments([0.5, -0.125, 0.25, -0.625], names=["Ada", "Ben", "Cleo", "Dan"])
         layout = laid_out(settlement)
         assert [node.key for node in layout.payers] == ["Dan", "Ben"]
         assert [node.key for node in layout.payees] == ["Ada", "Cleo"]
@@ -132,7 +132,7 @@ class TestFlow:
 
     def test_many_are_drawn_as_one(self):
         payments = np.concatenate([np.arange(1.0, 16.0), -np.arange(1.0, 16.0)[::-1] - np.linspace(-0.07, 0.07, 15)])
-        settlement = settle(payments, names=[f"agent {agent}" for agent in range(30)])
+        settlement = settle_payments(payments, names=[f"agent {agent}" for agent in range(30)])
         layout = laid_out(settlement)
         for nodes in (layout.payers, layout.payees):
             assert len(nodes) == MOST_NODES
@@ -145,7 +145,7 @@ class TestFlow:
         rng = np.random.default_rng(0)
         payments = rng.standard_normal(40) ** 3
         payments -= payments.mean()
-        layout = laid_out(settle(payments, names=[f"agent {agent}" for agent in range(40)], per_payoff=100.0))
+        layout = laid_out(settle_payments(payments, names=[f"agent {agent}" for agent in range(40)], per_payoff=100.0))
         for nodes in (layout.payers, layout.payees):
             middles = [node.top + node.height / 2 for node in nodes]
             assert min(np.diff(middles)) >= SLOT

@@ -112,7 +112,7 @@ def negotiation_steps(scenario: Scenario, comparison: Comparison, played: Played
             for agent, given, goal, text in zip(federation.names, each.contributions, agreed, texts, strict=True)
         ]
         welfare = "not known yet" if each.welfare is None else view.unit.text(each.welfare)
-        apart = _apart(played.deal.protocol, each.residual)
+        apart = _apart(played.deal.provenance.protocol, each.residual)
         steps.append(
             join(
                 el("h3", f"Round {place + 1} of {len(played.rounds)}"),
@@ -146,7 +146,7 @@ def _agreed(played: Played, unit: Unit) -> Html:
         )
         for agent, payment, text, contribution in zip(deal.agents, deal.payments, texts, given, strict=True)
     ]
-    by = "personal prices" if deal.messages is None else "the message game"
+    by = "personal prices" if deal.provenance.messages is None else "the message game"
     return join(
         el("h3", f"Agreed after {counted(deal.rounds, 'round')}"),
         el("p", f"Settled by {by}; the payments add up to zero. Plus is received, minus is paid."),

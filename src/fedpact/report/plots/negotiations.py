@@ -16,7 +16,7 @@ from fedpact.report.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from fedpact.negotiation import Deal
+    from fedpact.deals import Deal
 
 __all__ = ["plot_negotiation"]
 
@@ -71,8 +71,8 @@ def plot_negotiation(deal: Deal, *, figure: Any = None) -> Any:
     upper, lower = figure.subplots(2, 1, sharex=True)
     course = _course(deal)
     _draw_residuals(upper, course)
-    _draw_welfare(lower, course, deal.welfare)
-    for panel, label in ((upper, RESIDUALS.get(deal.protocol, "residual")), (lower, "welfare\n(payoff)")):
+    _draw_welfare(lower, course, deal.provenance.welfare)
+    for panel, label in ((upper, RESIDUALS.get(deal.provenance.protocol, "residual")), (lower, "welfare\n(payoff)")):
         panel.set_ylabel(label, fontsize=9, color=INK)
         _dress(panel)
         _mark_gone(panel, course, named=panel is upper)
@@ -169,7 +169,8 @@ def _dress(ax: Any) -> None:
 
 def _headline(deal: Deal) -> str:
     rounds = f"{deal.rounds} round{'' if deal.rounds == 1 else 's'}"
-    return f"Negotiation by {TITLES.get(deal.protocol, deal.protocol)}: {len(deal.members)} agents, {rounds}"
+    protocol = deal.provenance.protocol or ""
+    return f"Negotiation by {TITLES.get(protocol, protocol)}: {len(deal.members)} agents, {rounds}"
 
 
 def _short(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.deal_files import read_deal
+from fedpact.deals.deal_file import read_deal
 from fedpact.report.records import outcome_record
 from fedpact.scenario.examples import example
 

@@ -1,10 +1,4 @@
-"""Transcripts: what was asked and answered in a negotiation, as lines of JSON that can be played back.
-
-The first line says what the negotiation is, every other holds one exchange, and the last the deal if there is one:
-
-    {"transcript": 1, "protocol": "price-discovery", "game": true, "agents": ["A", ...], ...}
-    {"questions": {"0": {...}, ...}, "answers": {"0": {...}, ...}}
-    {"deal": {"mechanism": "externality", "agents": [...], "contributions": [...], "payments": [...], ...}}
+"""Recording a negotiation, and playing it back.
 
 Everything a coordinator knows it knows from answers, so the exchanges alone determine the deal. A line is on disk
 before its answers are used: an interruption loses the exchange under way and no other. The coordinator is given what
@@ -16,134 +10,41 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from fedpact.deals.deal import Deal
+from fedpact.deals.transcript import TRANSCRIPT_VERSION, Header, Transcript
 from fedpact.negotiation.channels import Channel
 from fedpact.negotiation.coordinator import PROTOCOLS, coordinate
-from fedpact.negotiation.deal import Deal
 from fedpact.negotiation.table import Listener
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes, replace_text, short_repr
-from fedpact.utils.jsonl import decode_line, encode_line, numbered_lines, whole_lines
+from fedpact.utils.files import replace_text
+from fedpact.utils.jsonl import encode_line
 
-__all__ = ["Header", "Playback", "Recorder", "Transcript", "read_transcript", "recompute"]
-
-VERSION = 1
 SAME = 1e-6  # of the largest number of a list: questions closer than this differ by the rounding of another machine
 
 
-@dataclass(frozen=True, kw_only=True)
-class Header:
-    """What is negotiated, and by which rules.
-
-    Attributes
-    ----------
-    protocol, game, tol, most_rounds
-        As `coordinate` takes them.
-    agents
-        Everybody's names, by place.
-    title
-        For people.
-    scenario
-        The `fingerprint` of the federation, or None where the coordinator does not know it.
-    """
-
-    protocol: str
-    game: bool
-    tol: float
-    most_rounds: int
-    agents: tuple[str, ...]
-    title: str = ""
-    scenario: str | None = None
-
-    @classmethod
-    def of(
-        cls, agents: Sequence[str], *, protocol: str, game: bool, title: str = "", scenario: str | None = None
-    ) -> Header:
-        """The header of a negotiation by a protocol's usual rules."""
-        if protocol not in PROTOCOLS:
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-        _, tol, most_rounds = PROTOCOLS[protocol]
-        return cls(
-            protocol=protocol,
-            game=game,
-            tol=tol,
-            most_rounds=most_rounds,
-            agents=tuple(agents),
-            title=title,
-            scenario=scenario,
-        )
-
-    @property
-    def told(self) -> str:
-        """In words: which negotiation this is."""
-        what = f'of "{self.title}"' if self.title else f"between {len(self.agents)} agents"
-        return f"the negotiation {what} by {self.protocol}{'' if self.game else ' without the game'}"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Transcript:
-    """A transcript on disk.
-
-    Attributes
-    ----------
-    path, header
-        Where it is, and what its first line says.
-    count
-        Of its exchanges.
-    deal
-        What its last line says the deal is; None while the negotiation is not over.
-    length
-        In bytes, without a last line that was cut off.
-    """
-
-    path: Path
-    header: Header
-    count: int
-    deal: Mapping[str, Any] | None
-    length: int
-
-    def exchanges(self) -> Iterator[Mapping[str, Any]]:
-        """The exchanges one by one, read anew: long negotiations need not fit in memory."""
-        for number, line in numbered_lines(self.path, self.length):
-            entry = decode_line(line) if number > 1 else {}
-            if "questions" in entry:
-                yield entry
-
-
-def read_transcript(path: Path) -> Transcript:
-    """A transcript; of a last line that was cut off nothing is used.
-
-    Raises
-    ------
-    InvalidInput
-        If the file is not a transcript, or a line is not what it must be; the error names the line.
-    """
-    with error_context(str(path)):
-        content = read_bytes(path)
-        length = whole_lines(content)
-        if not content[:length].strip():
-            raise InvalidInput("the file holds no transcript; `fedpact negotiate --transcript` writes one")
-    header, deal, count = None, None, 0
-    for number, line in numbered_lines(path, length):
-        with error_context(f"{path}: line {number}"):
-            entry = decode_line(line)
-            if header is None:
-                header = _header(entry)
-            elif deal is not None:
-                raise InvalidInput("nothing may follow the deal")
-            elif "deal" in entry:
-                deal = _checked_deal(entry)
-            else:
-                _check_exchange(entry, len(header.agents))
-                count += 1
-    assert header is not None
-    return Transcript(path=path, header=header, count=count, deal=deal, length=length)
+def transcript_header(
+    agents: Sequence[str], *, protocol: str, game: bool, title: str = "", scenario: str | None = None
+) -> Header:
+    """The header of a negotiation by a protocol's usual rules."""
+    if protocol not in PROTOCOLS:
+        raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+    _, tol, most_rounds = PROTOCOLS[protocol]
+    return Header(
+        protocol=protocol,
+        game=game,
+        tol=tol,
+        most_rounds=most_rounds,
+        agents=tuple(agents),
+        title=title,
+        scenario=scenario,
+    )
 
 
 def recompute(transcript: Transcript, *, listener: Listener | None = None) -> Deal:
@@ -244,7 +145,7 @@ class Recorder:
     @classmethod
     def begin(cls, live: Channel, path: Path, header: Header) -> Recorder:
         """Into a new file; one of that name is replaced."""
-        line = encode_line({"transcript": VERSION, **asdict(header)}) + "\n"
+        line = encode_line({"transcript": TRANSCRIPT_VERSION, **asdict(header)}) + "\n"
         replace_text(path, line)
         return cls(live, path, length=len(line))
 
@@ -297,68 +198,6 @@ def _by_place(answers: Mapping[str, Any]) -> dict[int, Any]:
     return {int(place): answer for place, answer in answers.items()}
 
 
-def _header(entry: dict[str, Any]) -> Header:
-    if "transcript" not in entry:
-        raise InvalidInput(
-            f'a transcript must begin with {{"transcript": {VERSION}, ...}}, got {short_repr(entry)}; '
-            f"`fedpact negotiate --transcript` writes one"
-        )
-    if entry["transcript"] != VERSION:
-        raise InvalidInput(
-            f"transcripts of version {VERSION} can be read, got {short_repr(entry['transcript'])}; "
-            f"use the version of fedpact that wrote it"
-        )
-    given = {field.name: entry.get(field.name) for field in fields(Header)}
-    for key, (holds, rule) in HEADER_RULES.items():
-        if not holds(given[key]):
-            raise InvalidInput(f"{key} must be {rule}, got {short_repr(given[key])}")
-    return Header(**given | {"agents": tuple(given["agents"] or ())})
-
-
-def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
-
-
-HEADER_RULES: dict[str, tuple[Any, str]] = {
-    "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
-    "game": (lambda given: isinstance(given, bool), "true or false"),
-    "tol": (lambda given: _is_number(given) and 0 < given < 1, "a number between 0 and 1"),
-    "most_rounds": (lambda given: isinstance(given, int) and _is_number(given) and given > 0, "a count of rounds"),
-    "agents": (
-        lambda given: isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given),
-        "a list of names",
-    ),
-    "title": (lambda given: isinstance(given, str), "a text"),
-    "scenario": (lambda given: given is None or isinstance(given, str), "a text or null"),
-}
-
-
-def _checked_deal(entry: dict[str, Any]) -> dict[str, Any]:
-    deal = entry["deal"]
-    if not isinstance(deal, dict):
-        raise InvalidInput(f"deal must be a JSON object, got {short_repr(deal)}")
-    return deal
-
-
-def _check_exchange(entry: dict[str, Any], size: int) -> None:
-    places = {str(place) for place in range(size)}
-    for key in ("questions", "answers"):
-        said = entry.get(key)
-        if not isinstance(said, dict):
-            raise InvalidInput(
-                f"an exchange must have {key} by agent, got {short_repr(said if key in entry else entry)}"
-            )
-        for place in said:
-            if place not in places:
-                raise InvalidInput(f"{key} must be by agent, from 0 to {size - 1}, got {short_repr(place)}")
-    for place, question in entry["questions"].items():
-        if not isinstance(question, dict):
-            raise InvalidInput(f"questions[{place}] must be a JSON object, got {short_repr(question)}")
-    for place in entry["answers"]:
-        if place not in entry["questions"]:
-            raise InvalidInput(f"answers[{place}] must have a question to it")
-
-
 def _same(asked: Any, recorded: Any) -> bool:
     """Whether questions agree up to rounding."""
     if isinstance(asked, dict):
@@ -375,7 +214,7 @@ def _near(asked: list[Any], recorded: list[Any]) -> bool:
     """Whether numbers are the same up to a share of the largest."""
     if asked == recorded:
         return True
-    if not all(_is_number(entry) for entry in [*asked, *recorded]):
+    if not all(isinstance(entry, int | float) and not isinstance(entry, bool) for entry in [*asked, *recorded]):
         return False
     numbers = np.array(asked, dtype=np.float64)
     apart = np.abs(numbers - np.array(recorded, dtype=np.float64))

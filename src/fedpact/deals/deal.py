@@ -1,0 +1,277 @@
+"""The deal: who contributes what, who is paid what, and where that comes from.
+
+Everything after the mathematics takes a `Deal` and nothing else: training, real nodes, settlement, ledger, report,
+`fedpact check`. Mechanisms, negotiations and files make one; none of them ever changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import short_repr
+
+Event = Mapping[str, Any]
+
+# An agreed 12 that a solver or another machine wrote as 11.9999999 is 12 samples.
+WHOLE_SAMPLE_TOLERANCE = 1e-6
+MAX_COUNTABLE = 1e15  # samples that floats can tell apart
+TRAINS_ALONE = "trains alone"
+
+
+class Source(Enum):
+    """Where the numbers of a deal come from."""
+
+    SOLVED = "solved"
+    NEGOTIATED = "negotiated"
+    SIGNED = "signed"
+    STATED = "stated"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Messages:
+    """What everybody says in the message game: (n, n), the row sends, the column is whose data it is about.
+
+    Entries about data that does not matter to the sender are ignored.
+    """
+
+    proposals: FloatArray
+    prices: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Provenance:
+    """How a deal came about.
+
+    Attributes
+    ----------
+    source
+        Solved by a mechanism, negotiated, signed on record in a ledger, or stated in a file.
+    protocol, rounds, welfare, residual
+        Of a negotiation: how it was led, how often everybody was asked, and what the agents said of the end: welfare,
+        and the gain still promised as a share of what is at stake.
+    settled_by
+        "message game" or "personal prices".
+    messages, trace
+        The final messages of the game form, and what happened in order.
+    ledger
+        The hash of the ledger's entry that holds the deal.
+    """
+
+    source: Source
+    protocol: str | None = None
+    rounds: int = 0
+    welfare: float = np.nan
+    residual: float = np.nan
+    settled_by: str | None = None
+    messages: Messages | None = None
+    trace: Sequence[Event] = ()
+    ledger: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Deal:
+    """Contributions and payments, by agent.
+
+    Attributes
+    ----------
+    mechanism
+        The name of the rules it follows.
+    agents
+        Everybody's names.
+    contributions
+        What each brings; of those who are out, what they put into their own models, or zero.
+    payments
+        What each receives in all, negative if it pays; zero for those who are out.
+    prices
+        l_ij, what agent i pays per sample of j's, (n, n); None where the mechanism has none.
+    side_payments
+        The part of the payments that does not depend on anybody's contribution.
+    excluded
+        Who is not in the deal, and why, by name.
+    scenario
+        The fingerprint of the federation it belongs to; None where that is not known.
+    provenance
+        How it came about.
+    """
+
+    mechanism: str
+    agents: tuple[str, ...]
+    contributions: FloatArray
+    payments: FloatArray
+    prices: FloatArray | None = None
+    side_payments: FloatArray | None = None
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    scenario: str | None = None
+    provenance: Provenance = field(default_factory=lambda: Provenance(source=Source.STATED))
+
+    def __post_init__(self) -> None:
+        names = _checked_names(self.agents)
+        size = len(names)
+        if not isinstance(self.mechanism, str) or not self.mechanism:
+            raise InvalidInput(f"mechanism must be the name of a mechanism, got {short_repr(self.mechanism)}")
+        unknown = [name for name in self.excluded if name not in names]
+        if unknown:
+            raise InvalidInput(f"excluded must name agents of the deal, got {short_repr(unknown[0])}")
+        side = np.zeros(size) if self.side_payments is None else self.side_payments
+        parts: dict[str, Any] = {
+            "agents": names,
+            "contributions": _per_agent("contributions", self.contributions, names, non_negative, "at least 0"),
+            "payments": _per_agent("payments", self.payments, names, np.isfinite, "finite"),
+            "side_payments": _per_agent("side_payments", side, names, np.isfinite, "finite"),
+            "prices": None if self.prices is None else _checked_prices(self.prices, size),
+            "excluded": dict(self.excluded),
+        }
+        for name, value in parts.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def members(self) -> NDArray[np.intp]:
+        """The places of those who are in the deal."""
+        return np.array([place for place, name in enumerate(self.agents) if name not in self.excluded], dtype=np.intp)
+
+    @property
+    def is_federated(self) -> bool:
+        """Whether anybody shares anything: False where everybody trains alone."""
+        return len(self.excluded) < len(self.agents)
+
+    @property
+    def turnover(self) -> float:
+        """What changes hands, both ways counted, in units of payoff: payments of one member may cancel."""
+        priced = 0.0 if self.prices is None else float((np.abs(self.prices) * self.contributions).sum())
+        return priced + float(np.abs(self.payments).sum())
+
+    @property
+    def rounds(self) -> int:
+        """How often everybody was asked, if the deal was negotiated."""
+        return self.provenance.rounds
+
+    @property
+    def trace(self) -> Sequence[Event]:
+        """What happened in the negotiation, in order."""
+        return self.provenance.trace
+
+    def samples(self, per_unit: float = 1.0) -> dict[str, int]:
+        """Whole samples by name for those in the deal, with so many samples in a unit of contribution."""
+        counts = whole_samples(self.contributions, per_unit)
+        return {self.agents[place]: int(counts[place]) for place in self.members}
+
+    def among(self, names: Sequence[str]) -> Deal:
+        """The same deal between some agents, in their order; the others must not be in it."""
+        lost = [name for name in self.agents if name not in names and name not in self.excluded]
+        if lost:
+            raise InvalidInput(f'agent "{lost[0]}" is in the deal and cannot be left out of it')
+        places = [self.agents.index(name) for name in names]
+        assert self.side_payments is not None
+        return replace(
+            self,
+            agents=tuple(names),
+            contributions=self.contributions[places],
+            payments=self.payments[places],
+            prices=None if self.prices is None else self.prices[np.ix_(places, places)],
+            side_payments=self.side_payments[places],
+            excluded={name: why for name, why in self.excluded.items() if name in names},
+        )
+
+    def differences(self, other: Deal, *, tol: float) -> list[str]:
+        """Whose contribution or payment differs by more than a share of the largest contribution and the turnover.
+
+        Parameters
+        ----------
+        other
+            A deal between the same agents, in the same order.
+        """
+        moved = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
+        paid = np.abs(self.payments - other.payments) > tol * other.turnover
+        return [name for name, differs in zip(self.agents, moved | paid, strict=True) if differs]
+
+    def belonging_to(self, federation: Federation) -> tuple[Deal, Federation]:
+        """The deal between those who are in it, in the federation's order, and the federation of these alone.
+
+        A deal of those who stayed after others had left belongs to the federation of all.
+
+        Raises
+        ------
+        InvalidInput
+            If it is a deal of another federation, with the difference.
+        """
+        names = federation.names
+        strangers = [name for name in self.agents if name not in names]
+        if strangers:
+            raise InvalidInput(
+                f"the deal must be between agents of the scenario ({', '.join(names)}), got {short_repr(strangers[0])}"
+            )
+        everybody = [name for name in names if name in self.agents]
+        members = [name for name in everybody if name not in self.excluded] if self.is_federated else everybody
+        parts = {tuple(part): _part(federation, part) for part in (names, everybody, members)}
+        if self.scenario is not None and self.scenario not in {part.fingerprint for part in parts.values()}:
+            raise InvalidInput(
+                "the deal was made for another scenario: its agents are the same, but weights, costs, caps, values or "
+                f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})"
+            )
+        return self.among(members), parts[tuple(members)]
+
+    def save(self, path: Any) -> None:
+        """Write the deal to a JSON file that `load_deal` reads."""
+        from fedpact.deals.deal_file import save_deal  # noqa: PLC0415 - the file knows the deal
+
+        save_deal(self, path)
+
+    def __repr__(self) -> str:
+        size = len(self.members)
+        out = f", without {', '.join(self.excluded)}" if self.excluded and self.is_federated else ""
+        by = self.provenance
+        how = f"{by.source.value} by {by.protocol} in {by.rounds} rounds" if by.protocol else by.source.value
+        return f"<Deal under {self.mechanism}, {how}: {size} agents{out}>"
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """How the negotiation converged, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots import plot_negotiation  # noqa: PLC0415 - optional dependency
+
+        return plot_negotiation(self, figure=figure)
+
+
+def whole_samples(contributions: Iterable[float] | FloatArray, per_unit: float = 1.0) -> NDArray[np.int64]:
+    """Contributions in whole samples, rounded down: nobody's data is used beyond what it agreed to.
+
+    Examples
+    --------
+    >>> whole_samples([11.9999999, 3.7]).tolist()
+    [12, 3]
+    """
+    samples = np.asarray(contributions, dtype=np.float64) * per_unit
+    counts = np.floor(np.minimum(samples + WHOLE_SAMPLE_TOLERANCE, MAX_COUNTABLE)).astype(np.int64)
+    counts.setflags(write=False)
+    return counts
+
+
+def _part(federation: Federation, names: Sequence[str]) -> Federation:
+    everybody = federation.names
+    return federation if tuple(names) == everybody else federation.take([everybody.index(name) for name in names])
+
+
+def _checked_names(given: Any) -> tuple[str, ...]:
+    listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
+    if not listed or not given or len(set(given)) != len(given):
+        raise InvalidInput(f"a deal must name its agents, all differently, got {short_repr(given)}")
+    return tuple(given)
+
+
+def _per_agent(label: str, given: Any, names: Sequence[str], accepts: Any, rule: str) -> FloatArray:
+    numbers = checked_numbers(label, given, accepts, rule, names=names)
+    return read_only_copy(np.broadcast_to(numbers, len(names)))
+
+
+def _checked_prices(given: Any, size: int) -> FloatArray:
+    prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    if prices.shape != (size, size) or not np.isfinite(prices).all():
+        raise InvalidInput(f"prices must be a table of {size} x {size} finite numbers, got shape {prices.shape}")
+    return read_only_copy(prices)

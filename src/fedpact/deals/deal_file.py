@@ -1,0 +1,217 @@
+"""Deals in files: one reader for all that can hold one, and one writer.
+
+`load_deal` reads what `fedpact solve --json`, `fedpact negotiate --json` and `Deal.save` write, the explorer's
+download, the transcript of a negotiation and the ledger of a run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.deals.deal import Deal, Provenance, Source
+from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
+from fedpact.deals.transcript import is_transcript, read_transcript
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import DECODERS, error_context, read_text, replace_text, short_repr
+from fedpact.utils.jsonl import jsonable
+
+REQUIRED = ("mechanism", "agents", "contributions", "payments")
+NUMBERS = ("contributions", "payments", "side_payments")
+MAX_NUMBER = 1e300
+NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
+
+
+def load_deal(path: Path | str, *, mechanism: str | None = None) -> Deal:
+    """The deal in a file.
+
+    Parameters
+    ----------
+    path
+        A JSON file of `fedpact solve`, `fedpact negotiate`, `Deal.save` or the explorer; a transcript; a ledger.
+    mechanism
+        Which one, in a file that holds the outcomes of several; the recommended one by default.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, no deal in it, or the deal is not what a deal must be.
+    """
+    path = Path(path)
+    with error_context(str(path)):
+        if is_ledger(path):
+            return _from_ledger(path)
+        if is_transcript(path):
+            return _from_transcript(path)
+        record = DECODERS[".json"](read_text(path))
+        if not isinstance(record, dict):
+            raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
+        return deal_from_record(_chosen(record, mechanism))
+
+
+def save_deal(deal: Deal, path: Path | str) -> None:
+    """Write a deal to a JSON file that `load_deal` reads."""
+    replace_text(Path(path), json.dumps(deal_record(deal), indent=2, ensure_ascii=False) + "\n")
+
+
+def deal_record(deal: Deal) -> dict[str, Any]:
+    """A deal as plain data, which `deal_from_record` reads."""
+    by = deal.provenance
+    record: dict[str, Any] = {
+        "mechanism": deal.mechanism,
+        "agents": deal.agents,
+        "contributions": deal.contributions,
+        "payments": deal.payments,
+        "prices": deal.prices,
+        "side_payments": deal.side_payments,
+        "excluded": deal.excluded,
+        "scenario": deal.scenario,
+        "source": by.source,
+    }
+    if by.protocol is not None:
+        record |= {name: getattr(by, name) for name in ("protocol", "settled_by", "rounds", "welfare", "residual")}
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def deal_from_record(record: Mapping[str, Any]) -> Deal:
+    """The deal that a record states.
+
+    Raises
+    ------
+    InvalidInput
+        With the key, the rule it breaks and what was given.
+    """
+    for key in REQUIRED:
+        if key not in record:
+            raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
+    agents = record["agents"]
+    size = len(agents) if isinstance(agents, list | tuple) else 0
+    given = {key: _numbers(key, record[key], size) for key in NUMBERS if record.get(key) is not None}
+    return Deal(
+        mechanism=record["mechanism"],
+        agents=agents,
+        contributions=given["contributions"],
+        payments=given["payments"],
+        side_payments=given.get("side_payments"),
+        prices=_prices(record.get("prices"), size),
+        excluded=_excluded(record.get("excluded")),
+        scenario=_text("scenario", record.get("scenario")),
+        provenance=_provenance(record),
+    )
+
+
+def _from_ledger(path: Path) -> Deal:
+    chain = read_ledger(path)
+    if chain.broken is not None:
+        raise InvalidInput(f"line {len(chain.entries) + 1} {chain.broken}: the ledger was changed")
+    places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
+    if not places:
+        raise InvalidInput("there is no deal in this ledger yet")
+    agreed = chain.entries[places[-1]]
+    record = agreed.content.get("deal")
+    if not isinstance(record, dict):
+        raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
+    signed = any(entry.kind == SIGNED for entry in chain.entries[places[-1] :])
+    source = Source.SIGNED if signed else Source.NEGOTIATED
+    return deal_from_record({**record, "source": source.value, "ledger": agreed.hash})
+
+
+def _from_transcript(path: Path) -> Deal:
+    transcript = read_transcript(path)
+    if transcript.deal is None:
+        raise InvalidInput(NO_DEAL_YET)
+    given = transcript.deal
+    if given.get("agents") != list(transcript.header.agents):
+        raise InvalidInput("agents of the deal must be those of the first line, in their order")
+    return deal_from_record({"source": Source.NEGOTIATED.value, "scenario": transcript.header.scenario, **given})
+
+
+def _chosen(record: dict[str, Any], mechanism: str | None) -> Mapping[str, Any]:
+    """The record of one deal, out of those of several mechanisms where a file holds a comparison."""
+    outcomes = record.get("outcomes")
+    if not isinstance(outcomes, list):
+        if mechanism is not None and record.get("mechanism") != mechanism:
+            raise InvalidInput(f"the deal is one of {short_repr(record.get('mechanism'))}, not of {mechanism!r}")
+        return record
+    recommended = record.get("recommendation")
+    name = mechanism or (recommended.get("mechanism") if isinstance(recommended, dict) else None)
+    found = [each for each in outcomes if isinstance(each, dict) and each.get("mechanism") == name]
+    if not found:
+        there = ", ".join(str(each.get("mechanism")) for each in outcomes if isinstance(each, dict))
+        raise InvalidInput(f"there is no outcome of {name!r} in it; say which mechanism: {there}")
+    return found[0]
+
+
+def _provenance(record: Mapping[str, Any]) -> Provenance:
+    negotiated = isinstance(record.get("protocol"), str)
+    named = record.get("source", Source.NEGOTIATED.value if negotiated else Source.STATED.value)
+    if named not in [source.value for source in Source]:
+        raise InvalidInput(f"source must be one of {', '.join(s.value for s in Source)}, got {short_repr(named)}")
+    ledger = _text("ledger", record.get("ledger"))
+    if not negotiated:
+        return Provenance(source=Source(named), ledger=ledger)
+    return Provenance(
+        source=Source(named),
+        protocol=record["protocol"],
+        rounds=record["rounds"] if isinstance(record.get("rounds"), int) else 0,
+        welfare=_float(record.get("welfare")),
+        residual=_float(record.get("residual")),
+        settled_by=_text("settled_by", record.get("settled_by")),
+        ledger=ledger,
+    )
+
+
+def _numbers(key: str, given: Any, count: int) -> list[float]:
+    if not isinstance(given, list | tuple) or len(given) != count:
+        raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
+    for index, entry in enumerate(given):
+        if isinstance(entry, bool) or not isinstance(entry, int | float) or not abs(entry) <= MAX_NUMBER:
+            raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
+    return [float(entry) for entry in given]
+
+
+def _prices(given: Any, count: int) -> Any:
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) != count:
+        raise InvalidInput(f"prices must be a list of {count} lists, got {short_repr(given)}")
+    return np.array([_numbers(f"prices[{row}]", entries, count) for row, entries in enumerate(given)])
+
+
+def _excluded(given: Any) -> dict[str, str]:
+    if not isinstance(given, dict | None):
+        raise InvalidInput(f"excluded must be reasons by name, got {short_repr(given)}")
+    return {str(name): str(reason) for name, reason in (given or {}).items()}
+
+
+def _text(key: str, given: Any) -> str | None:
+    if not isinstance(given, str | None):
+        raise InvalidInput(f"{key} must be a text, got {short_repr(given)}")
+    return given
+
+
+def _float(given: Any) -> float:
+    return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else np.nan
+
+
+def stated_numbers(record: Mapping[str, Any], count: int) -> tuple[list[float], list[float]]:
+    """The contributions and payments a deal states, checked."""
+    return _numbers("contributions", record.get("contributions"), count), _numbers(
+        "payments", record.get("payments"), count
+    )
+
+
+def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
+    """The mechanism, contributions and payments of a deal file or a transcript, in the order of `names`."""
+    deal = load_deal(path)
+    if sorted(deal.agents) != sorted(names):
+        raise InvalidInput(
+            f"{path}: agents must be those of the scenario ({', '.join(names)}), got {short_repr(list(deal.agents))}"
+        )
+    order = [deal.agents.index(name) for name in names]
+    return deal.mechanism, deal.contributions[order].tolist(), deal.payments[order].tolist()
