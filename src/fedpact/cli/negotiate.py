@@ -31,7 +31,6 @@ from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Header, Transcript, read_transcript
 from fedpact.federation import Federation
-from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation import PROTOCOLS, Channel, InProcess
 from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
 from fedpact.scenario import Scenario
@@ -100,21 +99,11 @@ def negotiate(
 
 
 def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
-    """What is to be negotiated; refused where the game does not apply."""
+    """What is to be negotiated."""
     federation = scenario.federation
-    header = transcript_header(
-        federation.names,
-        protocol=protocol,
-        game=game,
-        title=scenario.title,
-        scenario=federation.fingerprint,
+    return transcript_header(
+        federation.names, protocol=protocol, game=game, title=scenario.title, scenario=federation.fingerprint
     )
-    if game:
-        try:
-            GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
-        except InvalidInput as error:
-            raise InvalidInput(f"{error}; here that is --no-game") from error
-    return header
 
 
 def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcript | None:

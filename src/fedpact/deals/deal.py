@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
@@ -45,6 +45,16 @@ class Messages:
 
     proposals: FloatArray
     prices: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "proposals", read_only_copy(self.proposals))
+        object.__setattr__(self, "prices", read_only_copy(self.prices))
+
+    def replace(self, agent: int, proposals: ArrayLike, prices: ArrayLike) -> Messages:
+        """The same with other messages of one agent."""
+        changed = {"proposals": self.proposals.copy(), "prices": self.prices.copy()}
+        changed["proposals"][agent], changed["prices"][agent] = np.asarray(proposals), np.asarray(prices)
+        return Messages(**changed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +124,7 @@ class Deal:
     provenance: Provenance = field(default_factory=lambda: Provenance(source=Source.STATED))
 
     def __post_init__(self) -> None:
-        names = _checked_names(self.agents)
+        names = checked_agents(self.agents)
         size = len(names)
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise InvalidInput(f"mechanism must be the name of a mechanism, got {short_repr(self.mechanism)}")
@@ -258,7 +268,8 @@ def _part(federation: Federation, names: Sequence[str]) -> Federation:
     return federation if tuple(names) == everybody else federation.take([everybody.index(name) for name in names])
 
 
-def _checked_names(given: Any) -> tuple[str, ...]:
+def checked_agents(given: Any) -> tuple[str, ...]:
+    """The names of a deal's agents."""
     listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
     if not listed or not given or len(set(given)) != len(given):
         raise InvalidInput(f"a deal must name its agents, all differently, got {short_repr(given)}")

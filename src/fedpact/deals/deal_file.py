@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.deals.deal import Deal, Provenance, Source
+from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
 from fedpact.deals.transcript import is_transcript, read_transcript
 from fedpact.utils.errors import InvalidInput
@@ -89,8 +89,8 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
     for key in REQUIRED:
         if key not in record:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
-    agents = record["agents"]
-    size = len(agents) if isinstance(agents, list | tuple) else 0
+    agents = checked_agents(record["agents"])
+    size = len(agents)
     given = {key: _numbers(key, record[key], size) for key in NUMBERS if record.get(key) is not None}
     return Deal(
         mechanism=record["mechanism"],

@@ -217,7 +217,7 @@ class MessageGame:
         profile = self._shoppers[agent].best(here.prices[agent], low, high)
         wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
         silent = np.zeros(federation.n_agents)
-        there = float(self.outcome(messages.replaced(agent, wanted, silent)).utilities[agent])
+        there = float(self.outcome(messages.replace(agent, wanted, silent)).utilities[agent])
         if there > here.utilities[agent]:
             gain = there - float(here.utilities[agent])
             return Deviation(agent=agent, proposals=read_only_copy(wanted), prices=read_only_copy(silent), gain=gain)

@@ -234,7 +234,7 @@ def _played(game: MessageGame, agent: int, reports: Sequence[Federation], contri
         personal = personal_prices(report, contributions[place])
         dense = np.asarray(personal.todense() if report.is_sparse else personal)
         sent = game.form.messages_for(contributions[place], dense)
-        messages = honest.replaced(agent, sent.proposals[agent], sent.prices[agent])
+        messages = honest.replace(agent, sent.proposals[agent], sent.prices[agent])
         utilities[place] = game.outcome(messages).utilities
     return utilities
 

@@ -70,6 +70,7 @@ def negotiated(channel: Channel, header: Header, *, listener: Listener | None = 
         tol=header.tol,
         most_rounds=header.most_rounds,
         listener=listener,
+        scenario=header.scenario,
     )
 
 

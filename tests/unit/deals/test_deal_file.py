@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.deals.deal_file import read_deal
+from fedpact.deals import Deal, Source
 from fedpact.report.records import outcome_record
 from fedpact.scenario.examples import example
 
@@ -27,12 +26,15 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def test_a_deal_is_read_back(tmp_path: Path) -> None:
-    assert read_deal(written(tmp_path), NAMES) == ("shapley", [1.0, 2.5], [0.25, -0.25])
+    deal = fp.load_deal(written(tmp_path))
+    assert (deal.mechanism, deal.agents) == ("shapley", NAMES)
+    assert (deal.contributions.tolist(), deal.payments.tolist()) == ([1.0, 2.5], [0.25, -0.25])
+    assert deal.provenance.source is Source.STATED
 
 
 def test_a_deal_may_list_agents_in_another_order(tmp_path: Path) -> None:
-    path = written(tmp_path, agents=["South", "North"])
-    assert read_deal(path, NAMES) == ("shapley", [2.5, 1.0], [-0.25, 0.25])
+    deal = fp.load_deal(written(tmp_path, agents=["South", "North"])).among(NAMES)
+    assert (deal.contributions.tolist(), deal.payments.tolist()) == ([2.5, 1.0], [-0.25, 0.25])
 
 
 def test_what_is_written_is_read_bit_for_bit(tmp_path: Path) -> None:
@@ -40,12 +42,28 @@ def test_what_is_written_is_read_bit_for_bit(tmp_path: Path) -> None:
     outcome = fp.ShapleyMechanism().solve(federation)
     path = tmp_path / "deal.json"
     path.write_text(json.dumps(outcome_record(outcome)), encoding="utf-8")
-    mechanism, contributions, payments = read_deal(path, federation.names)
-    assert mechanism == "shapley"
-    np.testing.assert_array_equal(contributions, outcome.contributions)
-    np.testing.assert_array_equal(payments, outcome.payments)
-    again = replace(outcome, contributions=np.array(contributions), payments=np.array(payments))
+    deal = fp.load_deal(path)
+    assert deal.mechanism == "shapley"
+    np.testing.assert_array_equal(deal.contributions, outcome.contributions)
+    np.testing.assert_array_equal(deal.payments, outcome.payments)
+    again = outcome.with_profile(deal.contributions, deal.payments)
     assert again.utilities.tolist() == outcome.utilities.tolist()
+
+
+def same(one: Deal, other: Deal) -> None:
+    for name in ("mechanism", "agents", "excluded", "scenario"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in ("contributions", "payments", "prices", "side_payments"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for name in ("source", "protocol", "rounds", "settled_by"):
+        assert getattr(one.provenance, name) == getattr(other.provenance, name)
+
+
+@pytest.mark.parametrize("make", [lambda f: fp.ExternalityMechanism().solve(f).deal, fp.negotiate])
+def test_a_saved_deal_comes_back_whole(tmp_path: Path, make: Any) -> None:
+    deal = make(example("hospitals").federation)
+    deal.save(tmp_path / "deal.json")
+    same(fp.load_deal(tmp_path / "deal.json"), deal)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +71,10 @@ def test_what_is_written_is_read_bit_for_bit(tmp_path: Path) -> None:
     [
         ({"payments": ...}, "must have the key 'payments'"),
         ({"mechanism": ...}, "must have the key 'mechanism'"),
-        ({"agents": ["North", "East"]}, "agents must be those of the scenario"),
-        ({"agents": "North"}, "agents must be those of the scenario"),
-        ({"agents": ["North", "North"]}, "agents must be those of the scenario"),
-        ({"agents": ["North", 2]}, "agents must be those of the scenario"),
-        ({"agents": [["North"], {"a": 1}]}, "agents must be those of the scenario"),
+        ({"agents": "North"}, "a deal must name its agents, all differently"),
+        ({"agents": ["North", "North"]}, "a deal must name its agents, all differently"),
+        ({"agents": ["North", 2]}, "a deal must name its agents, all differently"),
+        ({"agents": [["North"], {"a": 1}]}, "a deal must name its agents, all differently"),
         ({"contributions": [1]}, "contributions must be a list of 2 numbers"),
         ({"contributions": {"North": 1}}, "contributions must be a list of 2 numbers"),
         ({"contributions": [1, "2"]}, r"contributions\[1\] must be a finite number"),
@@ -70,14 +87,14 @@ def test_what_is_written_is_read_bit_for_bit(tmp_path: Path) -> None:
 def test_a_broken_deal_names_its_place(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     path = written(tmp_path, **changes)
     with pytest.raises(fp.InvalidInput, match=message) as caught:
-        read_deal(path, NAMES)
+        fp.load_deal(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_numbers_for_names_are_not_names(tmp_path: Path) -> None:
-    with pytest.raises(fp.InvalidInput, match="agents must be those of the scenario"):
-        read_deal(written(tmp_path, agents=[1, 2]), ["1", "2"])
+    with pytest.raises(fp.InvalidInput, match="a deal must name its agents"):
+        fp.load_deal(written(tmp_path, agents=[1, 2]))
 
 
 @pytest.mark.parametrize(
@@ -89,9 +106,39 @@ def test_what_is_no_deal_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "deal.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(fp.InvalidInput, match=r"deal\.json"):
-        read_deal(path, NAMES)
+        fp.load_deal(path)
 
 
 def test_a_missing_deal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(fp.InvalidInput, match="no such file"):
-        read_deal(tmp_path / "none.json", NAMES)
+        fp.load_deal(tmp_path / "none.json")
+
+
+def test_a_deal_belongs_to_its_scenario_and_to_no_other() -> None:
+    federation = example("hospitals").federation
+    deal = fp.ExternalityMechanism().solve(federation).deal
+    assert deal.belonging_to(federation)[1] is federation
+    with pytest.raises(fp.InvalidInput, match="made for another scenario"):
+        deal.belonging_to(federation.replace(caps=federation.caps * 2))
+    with pytest.raises(fp.InvalidInput, match="between agents of the scenario"):
+        deal.belonging_to(federation.take([0, 1, 2]))
+
+
+def test_a_deal_of_those_who_stayed_belongs_to_the_scenario_of_all() -> None:
+    federation = example("hospitals").federation
+    stayed = fp.stable_federation(federation, fp.ShapleyMechanism()).outcome
+    assert stayed is not None and len(stayed.agents) < federation.n_agents
+    among, part = stayed.deal.belonging_to(federation)
+    assert among.agents == part.names == tuple(stayed.agents)
+
+
+def test_a_comparison_holds_several_deals(tmp_path: Path) -> None:
+    from fedpact.report.records import comparison_record
+
+    compared = fp.compare(example("hospitals").federation)
+    path = tmp_path / "comparison.json"
+    path.write_text(json.dumps(comparison_record(compared)), encoding="utf-8")
+    assert fp.load_deal(path).mechanism == compared.recommendation.mechanism
+    assert fp.load_deal(path, mechanism="shapley").mechanism == "shapley"
+    with pytest.raises(fp.InvalidInput, match="say which mechanism: externality, shapley"):
+        fp.load_deal(path, mechanism="none")

@@ -183,7 +183,7 @@ def test_a_ledger_that_is_closed(path: Path) -> None:
 
 def test_one_writer_at_a_time_and_none_after_it_died(path: Path) -> None:
     code = (
-        "import sys, os, time; from pathlib import Path; from fedpact.ledger import Ledger\n"
+        "import sys, os, time; from pathlib import Path; from fedpact.deals import Ledger\n"
         "ledger = Ledger(Path(sys.argv[1])); ledger.append('begun', {'by': 'other'}); print('open', flush=True)\n"
         "time.sleep(60)"
     )

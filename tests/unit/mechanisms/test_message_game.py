@@ -74,11 +74,11 @@ def test_the_best_deviation_beats_any_other() -> None:
             if not np.isfinite(here.utilities[agent]):
                 continue
             best = game.best_deviation(agent, messages)
-            reached = game.outcome(messages.replaced(agent, best.proposals, best.prices)).utilities[agent]
+            reached = game.outcome(messages.replace(agent, best.proposals, best.prices)).utilities[agent]
             np.testing.assert_allclose(reached - here.utilities[agent], best.gain, atol=1e-9)
             for _ in range(40):
                 proposals = rng.uniform(0.0, 1.0, federation.n_agents) ** 3 * np.minimum(federation.caps, 50.0)
-                tried = game.outcome(messages.replaced(agent, proposals, rng.uniform(0.0, 0.1, federation.n_agents)))
+                tried = game.outcome(messages.replace(agent, proposals, rng.uniform(0.0, 0.1, federation.n_agents)))
                 assert tried.utilities[agent] - here.utilities[agent] <= best.gain + 1e-9
 
 
@@ -149,7 +149,7 @@ def test_outside_its_domain_an_agent_gains_without_end_by_getting_back() -> None
     assert game.outcome(messages).utilities[0] == -np.inf
     deviation = game.best_deviation(0, messages)
     assert deviation.gain == np.inf
-    back = game.outcome(messages.replaced(0, deviation.proposals, deviation.prices))
+    back = game.outcome(messages.replace(0, deviation.proposals, deviation.prices))
     assert np.isfinite(back.utilities[0])
     certificate = game.certificate(messages)
     assert certificate.verdict == "violated"
@@ -167,7 +167,7 @@ def test_an_agent_s_own_prices_only_fine_itself() -> None:
     rng = np.random.default_rng(6)
     for federation in federations(seed=6, count=5):
         game, messages = fp.MessageGame(federation), random_messages(federation, rng)
-        silent = messages.replaced(0, messages.proposals[0], np.zeros(federation.n_agents))
+        silent = messages.replace(0, messages.proposals[0], np.zeros(federation.n_agents))
         assert game.outcome(silent).payments[0] >= game.outcome(messages).payments[0] - 1e-12
 
 

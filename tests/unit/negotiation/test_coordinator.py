@@ -35,8 +35,11 @@ def test_one_or_two_agents_agree_without_the_game(protocol: str, count: int) -> 
     deal = fp.negotiate(few, protocol=protocol, game=False)
     assert deal.provenance.messages is None
     assert_solved(deal, few)
-    with pytest.raises(fp.InvalidInput, match=f'"agent 0" matters to {count} only'):
-        fp.negotiate(few, protocol=protocol)
+    wanted = fp.negotiate(few, protocol=protocol)
+    assert wanted.provenance.settled_by == "personal prices"
+    assert_solved(wanted, few)
+    reasons = [event["reason"] for event in wanted.trace if event["event"] == "no game"]
+    assert f'"agent 0" matters to {count} only' in reasons[0]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -141,7 +141,7 @@ def test_what_the_game_makes_of_a_lie() -> None:
     game = fp.MessageGame(federation)
     report = misreported(federation, 0, what="costs", factor=0.5)
     said = fp.MessageGame(report).equilibrium_messages()
-    messages = game.equilibrium_messages().replaced(0, said.proposals[0], said.prices[0])
+    messages = game.equilibrium_messages().replace(0, said.proposals[0], said.prices[0])
     np.testing.assert_allclose(found.utilities[GAME][0, 0, 0], game.outcome(messages).utilities[0], rtol=1e-9)
 
 

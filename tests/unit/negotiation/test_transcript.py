@@ -54,10 +54,10 @@ def assert_same(one: Deal, other: Deal) -> None:
     assert one.trace == other.trace
     for name in ("contributions", "payments", "prices"):
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
-    assert (one.messages is None) == (other.messages is None)
-    if one.messages is not None and other.messages is not None:
-        assert one.messages.proposals.tobytes() == other.messages.proposals.tobytes()
-        assert one.messages.prices.tobytes() == other.messages.prices.tobytes()
+    assert (one.provenance.messages is None) == (other.provenance.messages is None)
+    if one.provenance.messages is not None and other.provenance.messages is not None:
+        assert one.provenance.messages.proposals.tobytes() == other.provenance.messages.proposals.tobytes()
+        assert one.provenance.messages.prices.tobytes() == other.provenance.messages.prices.tobytes()
 
 
 def strict(line: str) -> Any:
