@@ -1,34 +1,40 @@
 """From what was typed to a scenario, or to an error at every field that is wrong.
 
-The rules are those of `Federation` and `Money`, which say them one at a time. So the federation is made again and
-again: whatever a rule refuses is noted at its field and set aside for a stand-in, until nothing is refused.
+A text that is no number is an error at its field, and a stand-in takes its place while the rules of `Federation` and
+`Money` look at the others.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fedpact.explorer.draft import COLUMNS, UNLIMITED, Draft, field_names
-from fedpact.federation import Federation, Quadratic
+from fedpact.federation import Federation, Payoff, Quadratic
+from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Money, Scenario
-from fedpact.scenario.fields import name_list, text
-from fedpact.utils.errors import InvalidInput
-
-__all__ = ["Reading", "read_draft", "typed_number"]
+from fedpact.scenario.fields import name, text
+from fedpact.utils.errors import ErrorCollector, InvalidInput
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-REFUSED = re.compile(r"(?P<label>[a-z_.]+)(\[(?P<row>\d+)(, (?P<column>\d+))?\])? (?P<rule>.*)", re.DOTALL)
-WHO = re.compile(r' \(agent ".*"\)$', re.DOTALL)
 SHOWN = 40  # characters of a wrong text
+TEXTS: Mapping[str, Callable[[str, str], str]] = {
+    "names": name,
+    "title": text,
+    "description": text,
+    "money.currency": text,
+}
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
 # What stands in for a refused entry while the others are looked at.
 STAND_INS = {"costs": 1.0, "quadratic": 0.0, "caps": 1.0, "values": 1.0, "money.per_payoff": 1.0}
+FALLBACK = FAMILIES["log"]()
+# The page has other words than the library for these.
 LABELS = {"costs.linear": "costs", "costs.quadratic": "quadratic"}
+BOTH_ZERO = f"{MUST_RISE}: cost and rising cost are both 0; give one a positive number"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,41 +78,33 @@ def read_draft(draft: Draft) -> Reading:
         entries[field], problem = _entry(draft, field)
         if problem is not None:
             errors[field] = problem
-    scenario = None
-    for _ in range(len(entries) + 1):
-        try:
-            scenario = _scenario(draft, entries)
-            break
-        except InvalidInput as error:
-            field, rule = _placed(str(error))
-            if field not in entries or field in errors:
-                errors.setdefault("", str(error))
-                break
-            errors[field] = rule
-            entries[field] = _stand_in(field)
+    refused = ErrorCollector()
+    scenario = _scenario(draft, entries, refused)
+    for error in refused.errors:
+        field = _field(error)
+        problem = BOTH_ZERO if error.rule == MUST_RISE else error.problem
+        errors.setdefault(*((field, problem) if field in entries else ("", str(error))))
     return Reading(scenario=None if errors else scenario, errors=errors)
 
 
 def _entry(draft: Draft, field: str) -> tuple[Any, str | None]:
     """What a field holds, and what is wrong with it as a text."""
-    given = draft[field]
-    if field.partition("[")[0] in ("names", "title", "description", "money.currency"):
-        return given, None
-    if field == "family":
+    given, label = draft[field], field.partition("[")[0]
+    if label == "family":
         return given, None if given in FAMILIES else f"must be one of {', '.join(FAMILIES)}"
-    if field == "money.per_payoff" and not given.strip() and not draft["money.currency"].strip():
+    if label == "money.per_payoff" and not given.strip() and not draft["money.currency"].strip():
         return None, None
-    if field.startswith("caps") and given.strip().lower() in INFINITE:
+    if label == "caps" and given.strip().lower() in INFINITE:
         return math.inf, None
     try:
-        return typed_number(given), None
+        return TEXTS[label](label, given) if label in TEXTS else typed_number(given), None
     except InvalidInput as error:
-        return _stand_in(field), str(error)
+        return _stand_in(field), error.problem
 
 
 def _stand_in(field: str) -> Any:
     label, _, place = field.partition("[")
-    if label in ("names", "title", "description", "money.currency"):
+    if label in TEXTS:
         return f"\N{REPLACEMENT CHARACTER}{place}"
     if label == "weights":
         row, column = place.removesuffix("]").split(",")
@@ -114,24 +112,29 @@ def _stand_in(field: str) -> Any:
     return STAND_INS.get(label, 1.0)
 
 
-def _scenario(draft: Draft, entries: Mapping[str, Any]) -> Scenario:
+def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector) -> Scenario | None:
+    """The scenario, if nothing is refused."""
     agents = range(draft.n_agents)
     columns = {label: [entries[f"{label}[{agent}]"] for agent in agents] for label in COLUMNS}
-    rising = any(columns["quadratic"])
-    federation = Federation(
+    costs: Any = columns["costs"]
+    if any(columns["quadratic"]):
+        costs = refused.attempt(Quadratic, costs, columns["quadratic"]) or 1.0
+    payoff: Payoff | None = None
+    if draft["family"] in FAMILIES:
+        payoff = refused.attempt(FAMILIES[draft["family"]], **_parameters(draft, entries))
+    federation = refused.attempt(
+        Federation,
         [[entries[f"weights[{receiver},{giver}]"] for giver in agents] for receiver in agents],
-        costs=Quadratic(columns["costs"], columns["quadratic"]) if rising else columns["costs"],
-        payoff=FAMILIES[draft["family"]](**_parameters(draft, entries)) if draft["family"] in FAMILIES else FALLBACK,
+        costs=costs,
+        payoff=payoff or FALLBACK,
         caps=columns["caps"],
-        names=name_list("names", columns["names"]),
+        names=columns["names"],
         values=columns["values"],
     )
-    return Scenario(
-        federation=federation,
-        title=text("title", entries["title"]),
-        description=text("description", entries["description"]),
-        money=_money(entries),
-    )
+    money = refused.attempt(_money, entries)
+    if federation is None or refused.errors:
+        return None
+    return Scenario(federation=federation, title=entries["title"], description=entries["description"], money=money)
 
 
 def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,18 +147,10 @@ def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def _money(entries: Mapping[str, Any]) -> Money | None:
     rate = entries["money.per_payoff"]
-    return None if rate is None else Money(text("money.currency", entries["money.currency"]), rate)
+    return None if rate is None else Money(entries["money.currency"], rate)
 
 
-def _placed(message: str) -> tuple[str, str]:
-    """The field a refusal is about and the rule it breaks; the agent is known where the field is."""
-    refused = REFUSED.fullmatch(message)
-    if refused is None:
-        return "", message
-    places = [place for place in (refused["row"], refused["column"]) if place is not None]
-    label = LABELS.get(refused["label"], refused["label"])
-    rule = WHO.sub("", refused["rule"]).replace("linear and quadratic are both 0", "cost and rising cost are both 0")
-    return f"{label}[{','.join(places)}]" if places else label, rule
-
-
-FALLBACK = FAMILIES["log"]()
+def _field(error: InvalidInput) -> str:
+    """What the page calls the field an error is about."""
+    label = LABELS.get(error.field or "", error.field)
+    return f"{label}[{','.join(map(str, error.index))}]" if error.index else f"{label}"

@@ -5,6 +5,7 @@ from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
 from fedpact.federation.population import Population
+from fedpact.federation.validation import federation_errors
 
 __all__ = [
     "Batch",
@@ -18,4 +19,5 @@ __all__ = [
     "Population",
     "PowerLaw",
     "Quadratic",
+    "federation_errors",
 ]

@@ -23,8 +23,6 @@ from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Batch"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:

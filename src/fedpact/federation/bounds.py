@@ -14,8 +14,6 @@ import scipy.sparse as sp
 from fedpact.federation.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["block_bounds", "contribution_bounds", "spending_bound", "spending_bounds"]
-
 SMALLEST_SPENDING = 1e-280
 
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.utils.arrays import (
+    MAX_ERRORS,
     NON_NEGATIVE,
     POSITIVE,
     FloatArray,
     checked_numbers,
-    first_where,
     non_negative,
     positive,
 )
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import ErrorCollector, InvalidInput
 
-__all__ = ["Cost", "Linear", "Quadratic", "as_cost"]
+MUST_RISE = "must rise"
 
 
 class Cost:
@@ -74,7 +74,11 @@ class Linear(Cost):
     0.4
     """
 
-    rate: Any
+    rate: FloatArray
+
+    if TYPE_CHECKING:
+
+        def __init__(self, rate: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, POSITIVE))
@@ -110,21 +114,35 @@ class Quadratic(Cost):
     1.5
     """
 
-    linear: Any
-    quadratic: Any
+    linear: FloatArray
+    quadratic: FloatArray
+
+    if TYPE_CHECKING:
+
+        def __init__(self, linear: ArrayLike, quadratic: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
-        for label in ("linear", "quadratic"):
-            numbers = checked_numbers(f"costs.{label}", getattr(self, label), non_negative, NON_NEGATIVE)
-            object.__setattr__(self, label, numbers)
+        errors = ErrorCollector()
+        for part in ("linear", "quadratic"):
+            given = getattr(self, part)
+            numbers = errors.attempt(checked_numbers, f"costs.{part}", given, non_negative, NON_NEGATIVE)
+            object.__setattr__(self, part, numbers)
+        errors.raise_errors()
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
             raise InvalidInput(
-                f"costs.linear and costs.quadratic must have one number per agent each: "
-                f"{self.linear.size} and {self.quadratic.size} given"
+                field="costs.linear and costs.quadratic",
+                rule="must have one number per agent each",
+                given=f": {self.linear.size} and {self.quadratic.size} given",
             )
-        free = first_where(np.atleast_1d((self.linear == 0) & (self.quadratic == 0)))
-        if free is not None:
-            raise InvalidInput(f"costs[{free}] must rise: linear and quadratic are both 0; give one a positive number")
+        free = np.flatnonzero((self.linear == 0) & (self.quadratic == 0))[:MAX_ERRORS]
+        if free.size:
+            way_out = ": linear and quadratic are both 0; give one a positive number"
+            raise InvalidInput.first_of(
+                [
+                    InvalidInput(field="costs", index=agent, rule=MUST_RISE, value=0.0, given=way_out)
+                    for agent in free.tolist()
+                ]
+            )
 
     def per_agent(self, names: Sequence[str]) -> Quadratic:
         numbers = [
@@ -156,17 +174,20 @@ def as_cost(given: Any, names: Sequence[str]) -> Cost:
 
 def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
     if len(given) != len(names):
-        raise InvalidInput(f"costs must have one entry per agent: {len(names)} agents, {len(given)} given")
-    singles = []
-    for index, cost in enumerate(given):
-        if not isinstance(cost, Cost):
-            checked_numbers(f"costs[{index}]", cost, positive, POSITIVE, who=names[index])
-        single = cost if isinstance(cost, Cost) else Linear(cost)
-        singles.append(single)
-        if np.ndim(single.linear) or np.ndim(single.quadratic):
-            raise InvalidInput(
-                f'costs[{index}] must be one agent\'s cost, got numbers for several (agent "{names[index]}")'
-            )
-    linear = np.array([float(single.linear) for single in singles])
-    quadratic = np.array([float(single.quadratic) for single in singles])
+        counts = f": {len(names)} agents, {len(given)} given"
+        raise InvalidInput(field="costs", rule="must have one entry per agent", value=given, given=counts)
+    errors = ErrorCollector()
+    singles = [errors.attempt(_single, cost, index, names[index]) for index, cost in enumerate(given)]
+    errors.raise_errors()
+    linear, quadratic = np.array(singles).T
     return Quadratic(linear, quadratic) if quadratic.any() else Linear(linear)
+
+
+def _single(given: Any, index: int, name: str) -> tuple[float, float]:
+    """The coefficients of one agent's cost."""
+    if not isinstance(given, Cost):
+        given = Linear(checked_numbers("costs", given, positive, POSITIVE, index=index, agent=name))
+    if np.ndim(given.linear) or np.ndim(given.quadratic):
+        several, rule = ", got numbers for several", "must be one agent's cost"
+        raise InvalidInput(field="costs", index=index, rule=rule, value=given, agent=name, given=several)
+    return float(given.linear), float(given.quadratic)

@@ -12,21 +12,20 @@ Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.federation.costs import Cost, as_cost
+from fedpact.federation.costs import Cost
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, first_where, positive, read_only_copy
+from fedpact.federation.validation import Costs, Weights, checked_inputs
+from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
-
-Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -70,31 +69,14 @@ class Federation:
         self,
         weights: ArrayLike | sp.sparray,
         *,
-        costs: Cost | ArrayLike | Sequence[Cost | float],
+        costs: Costs,
         payoff: Payoff,
         caps: ArrayLike = np.inf,
         names: Sequence[str] | None = None,
         values: ArrayLike = 1.0,
     ) -> None:
-        matrix = _checked_weights(weights)
-        n_agents = matrix.shape[0]
-        known = _checked_names(names, n_agents)
-        _check_entries(matrix, known)
-        if not isinstance(payoff, Payoff):
-            raise InvalidInput(f"payoff must be a payoff family such as PowerLaw(beta=0.02), got {payoff!r:.80}")
-
-        def per_agent(label: str, given: Any, accepts: Any, rule: str) -> FloatArray:
-            return read_only_copy(np.broadcast_to(checked_numbers(label, given, accepts, rule, names=known), n_agents))
-
-        checked = {
-            "weights": matrix,
-            "names": known,
-            "costs": as_cost(costs, known),
-            "caps": per_agent("caps", caps, lambda caps: caps >= 0, "at least zero"),
-            "payoff": payoff.per_agent(known),
-            "values": per_agent("values", values, positive, POSITIVE),
-        }
-        for field, value in checked.items():
+        inputs = checked_inputs(weights, costs=costs, payoff=payoff, caps=caps, names=names, values=values)
+        for field, value in inputs._asdict().items():
             object.__setattr__(self, field, value)
 
     @property
@@ -190,8 +172,11 @@ class Federation:
         outside = first_where((profile < 0) | (profile > self.caps))
         if outside is not None:
             raise InvalidInput(
-                f"contributions[{outside}] must lie between 0 and the cap {self.caps[outside]:g}, "
-                f'got {profile[outside]:g} (agent "{self.names[outside]}")'
+                field="contributions",
+                index=outside,
+                rule=f"must lie between 0 and the cap {self.caps[outside]:g}",
+                value=float(profile[outside]),
+                agent=self.names[outside],
             )
         return profile
 
@@ -221,7 +206,7 @@ class Federation:
         self,
         *,
         weights: ArrayLike | sp.sparray | None = None,
-        costs: Cost | ArrayLike | Sequence[Cost | float] | None = None,
+        costs: Costs | None = None,
         payoff: Payoff | None = None,
         caps: ArrayLike | None = None,
         names: Sequence[str] | None = None,
@@ -315,56 +300,3 @@ def _class_text(kind: type) -> str:
     """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
     module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
     return f"<class '{module.get(kind.__module__, kind.__module__)}.{kind.__qualname__}'>"
-
-
-def _checked_weights(given: Any) -> Any:
-    if sp.issparse(given):
-        weights = sp.csr_array(given, dtype=np.float64, copy=True)
-        weights.sum_duplicates()
-        weights.eliminate_zeros()
-        weights.sort_indices()
-        for part in (weights.data, weights.indices, weights.indptr):
-            part.setflags(write=False)
-    else:
-        try:
-            weights = read_only_copy(given)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"weights must be a square matrix of numbers, got {given!r:.80}") from error
-    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
-        raise InvalidInput(f"weights must be a square matrix with a row per agent, got shape {weights.shape}")
-    return weights
-
-
-def _checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
-    if given is None:
-        return tuple(f"agent {agent}" for agent in range(n_agents))
-    listed = isinstance(given, Iterable) and not isinstance(given, str)
-    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
-        raise InvalidInput(f"names must be non-empty strings, one per agent, got {given!r:.80}")
-    names = tuple(given)
-    if len(names) != n_agents:
-        raise InvalidInput(f"names must have one entry per agent: {n_agents} rows of weights, {len(names)} names given")
-    seen: set[str] = set()
-    for agent, name in enumerate(names):
-        if name in seen:
-            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
-        seen.add(name)
-    return names
-
-
-def _check_entries(weights: Any, names: Sequence[str]) -> None:
-    entries = weights.tocoo() if sp.issparse(weights) else None
-    numbers = weights if entries is None else entries.data
-    if not np.isfinite(numbers).all():
-        where = np.argwhere(~np.isfinite(numbers))[0]
-        row, column = where if entries is None else (entries.coords[0][where[0]], entries.coords[1][where[0]])
-        raise InvalidInput(
-            f"weights[{row}, {column}] must be finite, got {numbers[tuple(where)]:g} "
-            f'(what "{names[column]}" is worth to "{names[row]}")'
-        )
-    agent = first_where(weights.diagonal() <= 0)
-    if agent is not None:
-        raise InvalidInput(
-            f"weights[{agent}, {agent}] must be positive, got {weights.diagonal()[agent]:g}: "
-            f'an agent\'s own data is useful to it (agent "{names[agent]}")'
-        )

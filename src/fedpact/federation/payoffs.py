@@ -26,15 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
-
-__all__ = ["FAMILIES", "Exponential", "Log", "Michaelis", "Payoff", "PowerLaw"]
 
 # e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
 DECAY_LENGTHS = 36.0
@@ -44,6 +42,11 @@ class Payoff:
     """A family of payoff curves. Subclasses are frozen dataclasses whose fields are the parameters."""
 
     family: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Every parameter is positive, and kept as a read-only array; a family with other rules says so here."""
+        for name, given in self.parameters.items():
+            object.__setattr__(self, name, checked_numbers(f"payoff.{name}", given, positive, POSITIVE))
 
     def value(self, y: FloatArray) -> FloatArray:
         """g(y)."""
@@ -113,18 +116,14 @@ class Payoff:
 
     def per_agent(self, names: Sequence[str]) -> Self:
         """The same family, its per-agent parameters checked against the agents' names."""
-        for label, numbers in self.parameters.items():
-            checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE, names=names)
+        for name, numbers in self.parameters.items():
+            checked_numbers(f"payoff.{name}", numbers, positive, POSITIVE, names=names)
         return self
 
     def take(self, agents: ArrayLike) -> Self:
         """The payoffs of some of the agents."""
         chosen = np.asarray(agents)
         return type(self)(**{k: v[chosen] if v.ndim else v for k, v in self.parameters.items()})
-
-    def _check(self) -> None:
-        for label, numbers in self.parameters.items():
-            object.__setattr__(self, label, checked_numbers(f"payoff.{label}", numbers, positive, POSITIVE))
 
 
 def _column(parameter: FloatArray) -> FloatArray:
@@ -142,11 +141,12 @@ class PowerLaw(Payoff):
     0.75
     """
 
-    beta: Any
+    beta: FloatArray
     family: ClassVar[str] = "power-law"
 
-    def __post_init__(self) -> None:
-        self._check()
+    if TYPE_CHECKING:
+
+        def __init__(self, beta: ArrayLike) -> None: ...
 
     def value(self, y: FloatArray) -> FloatArray:
         return -np.expm1(-self.beta * np.log1p(y))
@@ -227,11 +227,12 @@ class Michaelis(Payoff):
     0.5
     """
 
-    half: Any
+    half: FloatArray
     family: ClassVar[str] = "michaelis"
 
-    def __post_init__(self) -> None:
-        self._check()
+    if TYPE_CHECKING:
+
+        def __init__(self, half: ArrayLike) -> None: ...
 
     def value(self, y: FloatArray) -> FloatArray:
         return y / (y + self.half)
@@ -270,11 +271,12 @@ class Exponential(Payoff):
     0.632121
     """
 
-    rate: Any
+    rate: FloatArray
     family: ClassVar[str] = "exponential"
 
-    def __post_init__(self) -> None:
-        self._check()
+    if TYPE_CHECKING:
+
+        def __init__(self, rate: ArrayLike) -> None: ...
 
     def value(self, y: FloatArray) -> FloatArray:
         return -np.expm1(-self.rate * y)

@@ -9,7 +9,7 @@ Shapley values is that of the types, however many agents there are.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike
 from fedpact.federation.federation import Federation
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["Population"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +45,12 @@ class Population:
 
     types: Federation
     _: KW_ONLY
-    counts: Any
-    own_weights: Any = None
+    counts: FloatArray
+    own_weights: FloatArray = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:
+
+        def __init__(self, types: Federation, *, counts: ArrayLike, own_weights: ArrayLike | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         names = self.types.names

@@ -1,7 +1,7 @@
-"""The parts scenario files are made of: texts, numbers, tables. Each reader takes a label and what the file says there.
+"""The parts scenario files are made of: texts, numbers, tables. Each reader takes a field and what the file says there.
 
-`label` is the place as the reader of the file knows it, such as `caps[2]` or `payoff.beta`. The readers look at types
-only; what the numbers must satisfy is the business of `Federation`, which speaks of the same labels.
+`field` is the key as the reader of the file knows it, such as `caps` or `payoff.beta`. The readers look at types only;
+what the numbers must satisfy is the business of `Federation`, which speaks of the same fields.
 """
 
 from __future__ import annotations
@@ -9,104 +9,103 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import ErrorCollector, InvalidInput
 from fedpact.utils.files import short_repr
-
-__all__ = [
-    "INFINITY_TEXTS",
-    "capacities",
-    "check_keys",
-    "name_list",
-    "number",
-    "numbers",
-    "rows",
-    "table",
-    "text",
-]
 
 # JSON has no infinity, so files spell it; the first is what we write.
 INFINITY_TEXTS = ("inf", "Infinity")
 
+Index: TypeAlias = "int | tuple[int, ...]"
 
-def text(label: str, given: Any) -> str:
+
+def text(field: str, given: Any, *, index: Index = ()) -> str:
     """A text that can be written to a file again."""
     if not isinstance(given, str):
-        raise InvalidInput(f"{label} must be a text in quotes, got {short_repr(given)}")
+        raise _refusal(field, index, "must be a text in quotes", given)
     try:
         given.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{label} must be text that UTF-8 can hold, got {short_repr(given)}") from error
+        raise _refusal(field, index, "must be text that UTF-8 can hold", given) from error
     return given
 
 
-def name_list(label: str, given: Any) -> list[str]:
+def name(field: str, given: Any, *, index: Index = ()) -> str:
+    """A text that is not blank."""
+    if not text(field, given, index=index).strip():
+        raise _refusal(field, index, "must not be blank", given)
+    return str(given)
+
+
+def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        raise InvalidInput(f"{label} must be a list of one name per agent, got {short_repr(given)}")
-    names = [text(f"{label}[{agent}]", name) for agent, name in enumerate(given)]
-    for agent, name in enumerate(names):
-        if not name.strip():
-            raise InvalidInput(f"{label}[{agent}] must not be blank, got {short_repr(name)}")
-    return names
+        raise _refusal(field, (), "must be a list of one name per agent", given)
+    errors = ErrorCollector()
+    for agent, entry in enumerate(given):
+        errors.attempt(name, field, entry, index=agent)
+    errors.raise_errors()
+    return given
 
 
-def number(label: str, given: Any, rule: str = "a number") -> float:
+def number(field: str, given: Any, rule: str = "a number", *, index: Index = ()) -> float:
     """One number; booleans and texts are none."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         remedy = "; write numbers without quotes" if isinstance(given, str) else ""
-        raise InvalidInput(f"{label} must be {rule}, got {short_repr(given)}{remedy}")
+        raise _refusal(field, index, f"must be {rule}", given, remedy)
     try:
         return float(given)
     except OverflowError as error:
-        raise InvalidInput(f"{label} must be below 1.8e308, the largest float, got {short_repr(given)}") from error
+        raise _refusal(field, index, "must be below 1.8e308, the largest float", given) from error
 
 
-def numbers(label: str, given: Any) -> float | list[float]:
+def numbers(field: str, given: Any) -> float | list[float]:
     """One number, or a list of one per agent."""
-    if isinstance(given, list):
-        return [
-            entry if type(entry) is float else number(f"{label}[{index}]", entry) for index, entry in enumerate(given)
-        ]
-    return number(label, given, "a number or a list of one number per agent")
+    if not isinstance(given, list):
+        return number(field, given, "a number or a list of one number per agent")
+    return [entry if type(entry) is float else number(field, entry, index=index) for index, entry in enumerate(given)]
 
 
-def rows(label: str, given: Any, *, files: str) -> list[list[float]]:
+def rows(field: str, given: Any, *, files: str) -> list[list[float]]:
     """A matrix: a list of lists of numbers; `files` are the kinds that may hold one instead."""
     if not isinstance(given, list):
-        raise InvalidInput(f"{label} must be a list of rows, or the name of a {files} file, got {short_repr(given)}")
+        raise _refusal(field, (), f"must be a list of rows, or the name of a {files} file", given)
     for place, row in enumerate(given):
         if not isinstance(row, list):
-            raise InvalidInput(f"{label}[{place}] must be a list of one number per agent, got {short_repr(row)}")
+            raise _refusal(field, place, "must be a list of one number per agent", row)
     return [
         [
-            entry if type(entry) is float else number(f"{label}[{place}, {column}]", entry)
+            entry if type(entry) is float else number(field, entry, index=(place, column))
             for column, entry in enumerate(row)
         ]
         for place, row in enumerate(given)
     ]
 
 
-def capacities(label: str, given: Any) -> float | list[float]:
+def _refusal(field: str, index: Index, rule: str, given: Any, remedy: str = "") -> InvalidInput:
+    said = f", got {short_repr(given)}{remedy}"
+    return InvalidInput(field=field, index=index, rule=rule, value=given, given=said)
+
+
+def capacities(field: str, given: Any) -> float | list[float]:
     """Like `numbers`, with infinity also spelled out."""
-    if isinstance(given, list):
-        return numbers(label, [_infinity(entry) for entry in given])
-    return numbers(label, _infinity(given))
+    return numbers(field, [_infinity(entry) for entry in given] if isinstance(given, list) else _infinity(given))
 
 
 def _infinity(given: Any) -> Any:
     return math.inf if given in INFINITY_TEXTS else given
 
 
-def table(label: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:
+def table(field: str, given: Any, known: Iterable[str], *, required: Iterable[str] = ()) -> Mapping[str, Any]:
     """A table (an object in JSON) with all of the `required` keys and none but the `known` ones."""
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{label} must be a table with the keys {', '.join(known)}, got {short_repr(given)}")
-    check_keys(given, known, prefix=f"{label}.")
+        raise _refusal(field, (), f"must be a table with the keys {', '.join(known)}", given)
+    check_keys(given, known, prefix=f"{field}.")
     for key in required:
         if key not in given:
-            raise InvalidInput(f"{label}.{key} is missing; {label} needs the keys {', '.join(required)}")
+            way_out = f"; {field} needs the keys {', '.join(required)}"
+            raise InvalidInput(field=f"{field}.{key}", rule="is missing", given=way_out)
     return given
 
 

@@ -21,7 +21,7 @@ from fedpact.scenario.weights_file import read_weights
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
 
-__all__ = ["KEYS", "load_scenario", "parse_scenario"]
+AGREE = "must agree with the weights file"
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -66,7 +66,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         check_keys(mapping, KEYS)
         for key, remedy in REQUIRED.items():
             if key not in mapping:
-                raise InvalidInput(f"{key} is missing; add {remedy}")
+                raise InvalidInput(field=key, rule="is missing", given=f"; add {remedy}")
         parts = {key: read(key, mapping[key]) for key, read in KEYS.items() if key in mapping}
         words = {key: parts.pop(key) for key in ("title", "description", "money") if key in parts}
         doubts = parts.pop("uncertainty", None)
@@ -76,8 +76,8 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
 
-def _rows_or_file(label: str, given: Any) -> list[list[float]] | str:
-    return text(label, given) if isinstance(given, str) else rows(label, given, files=".csv or .npz")
+def _rows_or_file(field: str, given: Any) -> list[list[float]] | str:
+    return text(field, given) if isinstance(given, str) else rows(field, given, files=".csv or .npz")
 
 
 def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Path) -> tuple[Any, list[str] | None]:
@@ -94,57 +94,64 @@ def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Pat
 def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) -> None:
     for agent, row in enumerate(rows):
         if len(row) != len(rows):
-            who = f' (agent "{names[agent]}")' if names is not None and agent < len(names) else ""
             raise InvalidInput(
-                f"weights[{agent}] must have one number per agent: {len(rows)} rows, {len(row)} numbers given{who}"
+                field="weights",
+                index=agent,
+                rule="must have one number per agent",
+                value=row,
+                agent=names[agent] if names is not None and agent < len(names) else None,
+                given=f": {len(rows)} rows, {len(row)} numbers given",
             )
 
 
 def _check_same_names(names: Sequence[str], names_there: Sequence[str]) -> None:
     if len(names) != len(names_there):
-        raise InvalidInput(f"names must agree with the weights file: {len(names)} names here, {len(names_there)} there")
+        counts = f": {len(names)} names here, {len(names_there)} there"
+        raise InvalidInput(field="names", rule=AGREE, value=names, given=counts)
     for agent, (here, there) in enumerate(zip(names, names_there, strict=True)):
         if here.strip() != there:
-            raise InvalidInput(
-                f"names[{agent}] must agree with the weights file: {short_repr(here)} here, {short_repr(there)} there"
-            )
+            both = f": {short_repr(here)} here, {short_repr(there)} there"
+            raise InvalidInput(field="names", index=agent, rule=AGREE, value=here, given=both)
 
 
-def _costs(label: str, given: Any) -> float | list[float] | Quadratic:
+def _costs(field: str, given: Any) -> float | list[float] | Quadratic:
     if not isinstance(given, Mapping):
-        return numbers(label, given)
+        return numbers(field, given)
     keys = [field.name for field in fields(Quadratic)]
-    given = table(label, given, keys, required=keys)
-    return Quadratic(**{key: numbers(f"{label}.{key}", given[key]) for key in keys})
+    given = table(field, given, keys, required=keys)
+    return Quadratic(**{key: numbers(f"{field}.{key}", given[key]) for key in keys})
 
 
-def _payoff(label: str, given: Any) -> Payoff:
+def _payoff(field: str, given: Any) -> Payoff:
     owners = {key: name for name, family in FAMILIES.items() for key in _parameters(family)}
-    given = table(label, given, ["family", *owners], required=["family"])
-    name = text(f"{label}.family", given["family"])
+    given = table(field, given, ["family", *owners], required=["family"])
+    name = text(f"{field}.family", given["family"])
     if name not in FAMILIES:
-        raise InvalidInput(f"{label}.family must be one of {', '.join(FAMILIES)}, got {short_repr(name)}")
+        one_of = f"must be one of {', '.join(FAMILIES)}"
+        raise InvalidInput(field=f"{field}.family", rule=one_of, value=name, given=f", got {short_repr(name)}")
     wanted = _parameters(FAMILIES[name])
     takes = ", ".join(wanted) or "no parameter"
     for key in given:
         if key != "family" and key not in wanted:
-            raise InvalidInput(f'{label}.{key} belongs to the family "{owners[key]}"; "{name}" takes {takes}')
+            wrong = f'belongs to the family "{owners[key]}"'
+            raise InvalidInput(field=f"{field}.{key}", rule=wrong, value=given[key], given=f'; "{name}" takes {takes}')
     for key in wanted:
         if key not in given:
-            raise InvalidInput(f'{label}.{key} is missing; the family "{name}" needs it')
-    return FAMILIES[name](**{key: numbers(f"{label}.{key}", given[key]) for key in wanted})
+            why = f'; the family "{name}" needs it'
+            raise InvalidInput(field=f"{field}.{key}", rule="is missing", given=why)
+    return FAMILIES[name](**{key: numbers(f"{field}.{key}", given[key]) for key in wanted})
 
 
 def _parameters(family: type[Payoff]) -> list[str]:
     return [field.name for field in fields(family)]  # type: ignore[arg-type]
 
 
-def _money(label: str, given: Any) -> Money:
+def _money(field: str, given: Any) -> Money:
     keys = [field.name for field in fields(Money)]
-    given = table(label, given, keys, required=keys)
+    given = table(field, given, keys, required=keys)
     return Money(
-        currency=text(f"{label}.currency", given["currency"]),
-        per_payoff=number(f"{label}.per_payoff", given["per_payoff"]),
+        currency=text(f"{field}.currency", given["currency"]),
+        per_payoff=number(f"{field}.per_payoff", given["per_payoff"]),
     )
 
 

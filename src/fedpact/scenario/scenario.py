@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 from fedpact.federation import Federation
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["Money", "Scenario"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,12 @@ class Money:
 
     def __post_init__(self) -> None:
         if not isinstance(self.currency, str) or not self.currency.strip():
-            raise InvalidInput(f'money.currency must be a non-empty text such as "EUR", got {self.currency!r:.80}')
+            rule = 'must be a non-empty text such as "EUR"'
+            raise InvalidInput(field="money.currency", rule=rule, value=self.currency)
         rate = self.per_payoff
         if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < rate < math.inf:
-            raise InvalidInput(f"money.per_payoff must be a positive number, got {rate!r:.80}")
+            given = f", got {rate!r:.80}"
+            raise InvalidInput(field="money.per_payoff", rule="must be a positive number", value=rate, given=given)
         object.__setattr__(self, "per_payoff", float(rate))
 
 
@@ -62,15 +64,16 @@ class Scenario:
     uncertainty: Uncertainty | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.federation, Federation):
-            raise InvalidInput(f"federation must be a Federation, got {self.federation!r:.80}")
-        for label, given in (("title", self.title), ("description", self.description)):
-            if not isinstance(given, str):
-                raise InvalidInput(f"{label} must be a text, got {given!r:.80}")
-        if not isinstance(self.money, Money | None):
-            raise InvalidInput(f'money must be Money("EUR", 1000.0) or the like, or None, got {self.money!r:.80}')
-        if not isinstance(self.uncertainty, Uncertainty | None):
-            raise InvalidInput(f"uncertainty must be an Uncertainty or None, got {self.uncertainty!r:.80}")
+        kinds: Mapping[str, tuple[Any, str]] = {
+            "federation": (Federation, "must be a Federation"),
+            "title": (str, "must be a text"),
+            "description": (str, "must be a text"),
+            "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
+            "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
+        }
+        for field, (kind, rule) in kinds.items():
+            if not isinstance(given := getattr(self, field), kind):
+                raise InvalidInput(field=field, rule=rule, value=given)
         if self.uncertainty is not None:
             self.uncertainty.check(self.federation)
 

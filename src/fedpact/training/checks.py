@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import checked_numbers, first_where
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
-
-__all__ = ["IntArray", "checked_counts", "checked_names", "checked_samples", "frozen_counts"]
 
 IntArray = NDArray[np.int64]
 
@@ -22,22 +19,6 @@ def frozen_counts(numbers: ArrayLike) -> IntArray:
     counts = np.array(numbers, dtype=np.int64)
     counts.setflags(write=False)
     return counts
-
-
-def checked_names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
-    """One name per agent, all different; "agent 0", "agent 1", ... if none are given."""
-    if given is None or (isinstance(given, tuple) and not given):
-        return tuple(f"agent {agent}" for agent in range(n_agents))
-    listed = isinstance(given, Iterable) and not isinstance(given, str)
-    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
-        raise InvalidInput(f"names must be non-empty strings, one per agent, got {short_repr(given)}")
-    names = tuple(given)
-    if len(names) != n_agents:
-        raise InvalidInput(f"names must have one entry per agent: {n_agents} agents, {len(names)} names given")
-    for agent, name in enumerate(names):
-        if name in names[:agent]:
-            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
-    return names
 
 
 def checked_samples(given: Any, names: Sequence[str]) -> IntArray:

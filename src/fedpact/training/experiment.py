@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.training.checks import IntArray, checked_counts, checked_names, checked_samples, frozen_counts
+from fedpact.federation.validation import checked_names
+from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images
 from fedpact.training.holdings import Holdings, held
 from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noise
@@ -105,7 +106,7 @@ class Experiment:
             raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
         object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
-        object.__setattr__(self, "names", checked_names(self.names, self.n_agents))
+        object.__setattr__(self, "names", checked_names(None if self.names == () else self.names, self.n_agents))
         object.__setattr__(self, "samples", checked_samples(self.samples, self.names))
         object.__setattr__(self, "test_share", _checked_share(self.test_share))
         object.__setattr__(self, "_noise", checked_noise(self.noise, self.names))

@@ -10,21 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.errors import InvalidInput
 
-__all__ = [
-    "NON_NEGATIVE",
-    "POSITIVE",
-    "FloatArray",
-    "checked_numbers",
-    "first_where",
-    "non_negative",
-    "positive",
-    "read_only_copy",
-]
-
 FloatArray = NDArray[np.float64]
 
 POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
+ONE_OR_ONE_EACH = "must be a number or one number per agent"
+MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
 
 
 def read_only_copy(array: ArrayLike) -> FloatArray:
@@ -41,39 +32,50 @@ def first_where(mask: NDArray[np.bool_]) -> int | None:
 
 
 def checked_numbers(
-    label: str,
+    field: str,
     given: Any,
     accepts: Callable[[FloatArray], NDArray[np.bool_]],
     rule: str,
     *,
     names: Sequence[str] | None = None,
-    who: str | None = None,
+    index: int | tuple[int, ...] = (),
+    agent: str | None = None,
 ) -> FloatArray:
     """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
 
     The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
-    speak of the agent by name; `who` names the agent of a single number.
+    speak of the agent by name. `index` and `agent` say whose a single number is.
     """
     try:
         if given is None:
             raise TypeError("nothing given")
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{label} must be a number or one number per agent, got {given!r:.80}") from error
-    if array.ndim > 1:
-        raise InvalidInput(f"{label} must be a number or one number per agent, got an array of shape {array.shape}")
-    if names is not None and array.ndim == 1 and array.size != len(names):
         raise InvalidInput(
-            f"{label} must be a number or one number per agent: {len(names)} agents, {array.size} numbers given"
+            field=field, index=index, rule=ONE_OR_ONE_EACH, value=given, given=f", got {given!r:.80}"
+        ) from error
+    if array.ndim > 1:
+        shape = f", got an array of shape {array.shape}"
+        raise InvalidInput(field=field, rule=ONE_OR_ONE_EACH, value=given, given=shape)
+    if names is not None and array.ndim == 1 and array.size != len(names):
+        counts = f": {len(names)} agents, {array.size} numbers given"
+        raise InvalidInput(field=field, rule=ONE_OR_ONE_EACH, value=given, given=counts)
+    numbers = np.atleast_1d(array)
+    wrong = np.flatnonzero(~accepts(numbers))
+    if wrong.size:
+        each = array.ndim == 1
+        raise InvalidInput.first_of(
+            [
+                InvalidInput(
+                    field=field,
+                    index=int(place) if each else index,
+                    rule=f"must be {rule.removesuffix(' and finite') if np.isfinite(numbers[place]) else rule}",
+                    value=float(numbers[place]),
+                    agent=names[place] if each and names is not None else agent,
+                )
+                for place in wrong[:MAX_ERRORS]
+            ]
         )
-    index = first_where(~accepts(np.atleast_1d(array)))
-    if index is not None:
-        entry = label if array.ndim == 0 else f"{label}[{index}]"
-        name = names[index] if names is not None and array.ndim == 1 else who
-        about = "" if name is None else f' (agent "{name}")'
-        number = np.atleast_1d(array)[index]
-        stated = rule.removesuffix(" and finite") if np.isfinite(number) else rule
-        raise InvalidInput(f"{entry} must be {stated}, got {number:g}{about}")
     array.setflags(write=False)
     return array
 

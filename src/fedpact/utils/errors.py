@@ -6,9 +6,12 @@ Every message names the argument and the agent, the rule, what was given and the
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, ParamSpec, Self, TypeVar
 
-__all__ = ["FedpactError", "InvalidInput", "MissingExtra", "NotConverged", "OutsideDomain"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class FedpactError(Exception):
@@ -16,7 +19,102 @@ class FedpactError(Exception):
 
 
 class InvalidInput(FedpactError, ValueError):
-    """An argument or a file breaks a stated rule."""
+    """An argument or a file breaks a stated rule.
+
+    Made from a message, or from its parts: `costs[2] must be positive, got -0.5 (agent "St. Mary")`.
+
+    Attributes
+    ----------
+    field
+        The argument, such as "costs" or "payoff.beta"; None where no single one is at fault.
+    index
+        The entry of it: (2,), or (row, column) of a matrix; () if the whole is at fault.
+    rule
+        What it breaks, such as "must be positive".
+    value
+        What was given.
+    agent
+        The name of the agent it belongs to, where known.
+    problem
+        The message without the place and the agent: what stands beside a field of a form.
+
+    Examples
+    --------
+    >>> error = InvalidInput(field="costs", index=2, rule="must be positive", value=-0.5, agent="St. Mary")
+    >>> print(error)
+    costs[2] must be positive, got -0.5 (agent "St. Mary")
+    >>> error.index, error.problem
+    ((2,), 'must be positive, got -0.5')
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        index: int | tuple[int, ...] = (),
+        rule: str | None = None,
+        value: Any = None,
+        agent: str | None = None,
+        given: str | None = None,
+        whose: str | None = None,
+    ) -> None:
+        """`given` says what was given where ", got VALUE" does not, `whose` where "agent NAME" does not."""
+        self.field = field
+        self.index = (index,) if isinstance(index, int) else index
+        self.rule = rule
+        self.value = value
+        self.agent = agent
+        self._others: tuple[InvalidInput, ...] = ()
+        self.problem = f"{rule}{f', got {_value_text(value)}' if given is None else given}" if rule else message or ""
+        if message is None:
+            entry = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+            whose = f'agent "{agent}"' if whose is None and agent is not None else whose
+            message = f"{field}{entry} {self.problem}{f' ({whose})' if whose else ''}"
+        super().__init__(message)
+
+    @property
+    def errors(self) -> tuple[InvalidInput, ...]:
+        """All the errors found at the same time, this one first."""
+        return (self, *self._others)
+
+    @classmethod
+    def first_of(cls, errors: Sequence[InvalidInput]) -> InvalidInput:
+        """The first of several errors, holding all of them."""
+        first = copy(errors[0])
+        first._others = tuple(errors[1:])
+        return first
+
+    def within(self, where: str) -> Self:
+        """The same error with `where` in front of its message, and of those it holds."""
+        located = copy(self)
+        located.args = (f"{where}: {self}",)
+        located._others = tuple(other.within(where) for other in self._others)
+        return located
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"{value!r:.80}"
+
+
+class ErrorCollector:
+    """Errors of several checks, so that all of them can be told at once."""
+
+    def __init__(self) -> None:
+        self.errors: list[InvalidInput] = []
+
+    def attempt(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """What `check` returns, or None if it refuses, which is noted."""
+        try:
+            return check(*args, **kwargs)
+        except InvalidInput as error:
+            self.errors += error.errors
+            return None
+
+    def raise_errors(self) -> None:
+        """Raise the first error, with all of them in `errors`, if there is any."""
+        if self.errors:
+            raise InvalidInput.first_of(self.errors)
 
 
 class OutsideDomain(InvalidInput):

@@ -38,7 +38,7 @@ def error_context(where: str) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
+        raise error.within(where) from error
 
 
 class _Short(reprlib.Repr):

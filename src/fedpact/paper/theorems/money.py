@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fedpact.certificates.deviations import price_taking
@@ -20,7 +18,6 @@ __all__ = ["MONEY"]
 STEP = 1e-3  # of a contribution, either way
 
 
-@dataclass(frozen=True, eq=False)
 class Guessing(PowerLaw):
     """A power law on top of what guessing gets right without any data, one time in ten."""
 

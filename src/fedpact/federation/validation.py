@@ -1,0 +1,190 @@
+"""The rules of a federation's inputs; every entry that breaks one is an `InvalidInput` with its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from fedpact.federation.costs import Cost, as_cost
+from fedpact.federation.payoffs import Payoff
+from fedpact.utils.arrays import MAX_ERRORS, POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
+from fedpact.utils.errors import ErrorCollector, InvalidInput
+
+Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
+Costs: TypeAlias = "Cost | ArrayLike | Sequence[Cost | float]"
+
+
+class Inputs(NamedTuple):
+    """What a federation is made of, checked and in the form it is kept in."""
+
+    weights: Weights
+    costs: Cost
+    payoff: Payoff
+    caps: FloatArray
+    names: tuple[str, ...]
+    values: FloatArray
+
+
+def federation_errors(
+    weights: ArrayLike | sp.sparray,
+    *,
+    costs: Costs,
+    payoff: Payoff,
+    caps: ArrayLike = np.inf,
+    names: Sequence[str] | None = None,
+    values: ArrayLike = 1.0,
+) -> tuple[InvalidInput, ...]:
+    """Everything that is wrong with the inputs of a federation; they are those of `Federation`.
+
+    Examples
+    --------
+    >>> from fedpact.federation import Log
+    >>> for error in federation_errors([[1.0, 0.5], [0.2, -1.0]], costs=[0.1, 0.0], payoff=Log(), caps=-5.0):
+    ...     print(error)
+    weights[1, 1] must be positive, got -1: an agent's own data is useful to it (agent "agent 1")
+    costs[1] must be positive, got 0 (agent "agent 1")
+    caps must be at least zero, got -5
+    """
+    try:
+        checked_inputs(weights, costs=costs, payoff=payoff, caps=caps, names=names, values=values)
+    except InvalidInput as error:
+        return error.errors
+    return ()
+
+
+def checked_inputs(
+    weights: ArrayLike | sp.sparray,
+    *,
+    costs: Costs,
+    payoff: Payoff,
+    caps: ArrayLike,
+    names: Sequence[str] | None,
+    values: ArrayLike,
+) -> Inputs:
+    """The inputs of a federation in the form it keeps them in, or an error that holds all errors."""
+    errors = ErrorCollector()
+    matrix = errors.attempt(_square_matrix, weights)
+    size = None if matrix is None else matrix.shape[0]
+    known = errors.attempt(checked_names, names, size, counted="rows of weights")
+    if known is None:
+        known = default_names(size or 0)
+    if matrix is not None:
+        errors.attempt(_check_entries, matrix, known)
+    elif not known:  # how many agents there are is anybody's guess
+        errors.raise_errors()
+    checked = {
+        "weights": matrix,
+        "payoff": errors.attempt(_checked_payoff, payoff, known),
+        "costs": errors.attempt(as_cost, costs, known),
+        "caps": errors.attempt(_per_agent, "caps", caps, lambda caps: caps >= 0, "at least zero", known),
+        "names": known,
+        "values": errors.attempt(_per_agent, "values", values, positive, POSITIVE, known),
+    }
+    errors.raise_errors()
+    return Inputs(**checked)  # type: ignore[arg-type]
+
+
+def default_names(n_agents: int) -> tuple[str, ...]:
+    """What agents are called whom nobody has named."""
+    return tuple(f"agent {agent}" for agent in range(n_agents))
+
+
+def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "agents") -> tuple[str, ...]:
+    """One name per agent, all different; "agent 0", "agent 1", ... if none are given.
+
+    Parameters
+    ----------
+    given
+        The names, or None.
+    n_agents
+        How many agents there are; None if nobody knows.
+    counted
+        What there are `n_agents` of, in words.
+    """
+    if given is None:
+        return default_names(n_agents or 0)
+    listed = isinstance(given, Iterable) and not isinstance(given, str)
+    if not listed or not all(isinstance(name, str) and name.strip() for name in given):
+        raise InvalidInput(field="names", rule="must be non-empty strings, one per agent", value=given)
+    names = tuple(given)
+    if n_agents is not None and len(names) != n_agents:
+        counts = f": {n_agents} {counted}, {len(names)} names given"
+        raise InvalidInput(field="names", rule="must have one entry per agent", value=given, given=counts)
+    errors = ErrorCollector()
+    seen: set[str] = set()
+    for agent, name in enumerate(names):
+        if name in seen:
+            twice = f', "{name}" appears twice'
+            rule = "must differ from the others"
+            errors.errors.append(InvalidInput(field="names", index=agent, rule=rule, value=name, given=twice))
+        seen.add(name)
+    errors.raise_errors()
+    return names
+
+
+def _square_matrix(given: Any) -> Weights:
+    if sp.issparse(given):
+        weights = sp.csr_array(given, dtype=np.float64, copy=True)
+        weights.sum_duplicates()
+        weights.eliminate_zeros()
+        weights.sort_indices()
+        for part in (weights.data, weights.indices, weights.indptr):
+            part.setflags(write=False)
+    else:
+        try:
+            weights = read_only_copy(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(field="weights", rule="must be a square matrix of numbers", value=given) from error
+    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
+        shape = f", got shape {weights.shape}"
+        rule = "must be a square matrix with a row per agent"
+        raise InvalidInput(field="weights", rule=rule, value=given, given=shape)
+    return weights
+
+
+def _check_entries(weights: Weights, names: Sequence[str]) -> None:
+    numbers = weights if isinstance(weights, np.ndarray) else weights.data
+    if np.isfinite(numbers).all() and (weights.diagonal() > 0).all():
+        return
+    entries = sp.coo_array(weights)
+    rows, columns = entries.coords
+    infinite = ~np.isfinite(entries.data)
+    errors = [
+        InvalidInput(
+            field="weights",
+            index=(int(row), int(column)),
+            rule="must be finite",
+            value=float(number),
+            agent=names[row],
+            whose=f'what "{names[column]}" is worth to "{names[row]}"',
+        )
+        for row, column, number in zip(rows[infinite], columns[infinite], entries.data[infinite], strict=True)
+    ]
+    own = weights.diagonal()
+    errors += [
+        InvalidInput(
+            field="weights",
+            index=(agent, agent),
+            rule="must be positive",
+            value=float(own[agent]),
+            agent=names[agent],
+            given=f", got {own[agent]:g}: an agent's own data is useful to it",
+        )
+        for agent in np.flatnonzero(np.isfinite(own) & (own <= 0)).tolist()
+    ]
+    raise InvalidInput.first_of(errors[:MAX_ERRORS])
+
+
+def _checked_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
+    if not isinstance(payoff, Payoff):
+        rule = "must be a payoff family such as PowerLaw(beta=0.02)"
+        raise InvalidInput(field="payoff", rule=rule, value=payoff, given=f", got {payoff!r:.80}")
+    return payoff.per_agent(names)
+
+
+def _per_agent(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
+    return read_only_copy(np.broadcast_to(checked_numbers(field, given, accepts, rule, names=names), len(names)))

@@ -1,0 +1,124 @@
+"""The rules of a federation's inputs: all that is wrong is told at once, part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fedpact as fp
+from cases import W2
+from fedpact.federation import federation_errors
+from fedpact.federation.validation import checked_names
+
+GOOD: dict[str, Any] = {
+    "weights": W2,
+    "costs": 0.001,
+    "caps": 400.0,
+    "payoff": fp.PowerLaw(0.02),
+    "names": ["Anna", "Ben", "Cleo"],
+    "values": 1.0,
+}
+
+
+def errors(**changes: Any) -> list[tuple[Any, ...]]:
+    return [
+        (error.field, error.index, error.rule, error.value, error.agent)
+        for error in federation_errors(**(GOOD | changes))
+    ]
+
+
+def test_good_inputs_have_no_errors() -> None:
+    assert federation_errors(**GOOD) == ()
+
+
+def test_all_errors_are_told_at_once() -> None:
+    weights = np.array(W2)
+    weights[0, 1], weights[2, 0], weights[1, 1] = np.inf, np.nan, -2.0
+    found = errors(
+        weights=weights,
+        costs=[0.0, 1.0, -1.0],
+        caps=[-1.0, 2.0, 3.0],
+        names=["Anna", "Ben", "Anna"],
+        values=-3.0,
+    )
+    assert [(field, index, rule) for field, index, rule, _, _ in found] == [
+        ("names", (2,), "must differ from the others"),
+        ("weights", (0, 1), "must be finite"),
+        ("weights", (2, 0), "must be finite"),
+        ("weights", (1, 1), "must be positive"),
+        ("costs", (0,), "must be positive"),
+        ("costs", (2,), "must be positive"),
+        ("caps", (0,), "must be at least zero"),
+        ("values", (), "must be positive"),
+    ]
+
+
+def test_the_first_error_is_raised_and_holds_the_others() -> None:
+    changes = {"costs": [0.0, 1.0, -1.0], "caps": [-1.0, 2.0, 3.0]}
+    with pytest.raises(fp.InvalidInput, match=r'^costs\[0\] must be positive, got 0 \(agent "Anna"\)$') as caught:
+        fp.Federation(**(GOOD | changes))
+    assert [str(error) for error in caught.value.errors] == list(map(str, federation_errors(**(GOOD | changes))))
+    assert len(caught.value.errors) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"weights": sp.csr_array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, np.inf, 1.0]])},
+            ("weights", (2, 1), "must be finite", np.inf, "Cleo"),
+        ),
+        ({"weights": np.diag([1.0, 1.0, 0.0])}, ("weights", (2, 2), "must be positive", 0.0, "Cleo")),
+        ({"costs": [1.0, 2.0, -0.5]}, ("costs", (2,), "must be positive", -0.5, "Cleo")),
+        ({"costs": 0.0}, ("costs", (), "must be positive", 0.0, None)),
+        ({"costs": [fp.Linear(1.0), 0.0, 1.0]}, ("costs", (1,), "must be positive", 0.0, "Ben")),
+        ({"costs": [1.0]}, ("costs", (), "must be a number or one number per agent", [1.0], None)),
+        ({"values": np.inf}, ("values", (), "must be positive and finite", np.inf, None)),
+        ({"names": "Ann"}, ("names", (), "must be non-empty strings, one per agent", "Ann", None)),
+        ({"names": ["A", "B"]}, ("names", (), "must have one entry per agent", ["A", "B"], None)),
+        ({"payoff": 0.02}, ("payoff", (), "must be a payoff family such as PowerLaw(beta=0.02)", 0.02, None)),
+    ],
+)
+def test_parts(changes: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert errors(**changes) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters", "expected"),
+    [
+        (fp.PowerLaw, {"beta": [0.1, -0.2, 0.0]}, [("payoff.beta", (1,), -0.2), ("payoff.beta", (2,), 0.0)]),
+        (fp.Michaelis, {"half": 0.0}, [("payoff.half", (), 0.0)]),
+        (
+            fp.Quadratic,
+            {"linear": [-1.0, 0.0], "quadratic": [0.0, -2.0]},
+            [("costs.linear", (0,), -1.0), ("costs.quadratic", (1,), -2.0)],
+        ),
+        (fp.Quadratic, {"linear": [0.0, 1.0, 0.0], "quadratic": 0.0}, [("costs", (0,), 0.0), ("costs", (2,), 0.0)]),
+    ],
+)
+def test_parts_of_payoffs_and_costs(family: Any, parameters: dict[str, Any], expected: list[Any]) -> None:
+    with pytest.raises(fp.InvalidInput) as caught:
+        family(**parameters)
+    assert [(error.field, error.index, error.value) for error in caught.value.errors] == expected
+
+
+def test_without_a_matrix_the_rest_is_held_against_the_names() -> None:
+    found = errors(weights=[[1.0, 2.0]], caps=[1.0, 2.0], values=[1.0, 0.0, 2.0])
+    assert [(field, index, agent) for field, index, _, _, agent in found] == [
+        ("weights", (), None),
+        ("caps", (), None),
+        ("values", (1,), "Ben"),
+    ]
+
+
+def test_without_a_matrix_and_names_nothing_else_can_be_told() -> None:
+    assert [error[0] for error in errors(weights=[[1.0, 2.0]], names=None, caps=-1.0)] == ["weights"]
+
+
+def test_names_of_agents_nobody_counted_are_checked() -> None:
+    assert checked_names(["A", "B"], None) == ("A", "B")
+    with pytest.raises(fp.InvalidInput, match='"A" appears twice'):
+        checked_names(["A", "A"], None)
