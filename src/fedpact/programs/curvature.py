@@ -7,20 +7,18 @@ and bends b >= 0 it is W^T diag(b) W + diag(d), and one product costs two passes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Curvature", "DenseCurvature", "SparseCurvature"]
-
 # Ridge of systems without a barrier, per coordinate: picks a step where there is no curvature.
-RIDGE = 1e-13
-LARGE = 48  # from this size on a single dense system is factorised as symmetric
+NEWTON_RIDGE = 1e-13
+CHOLESKY_SIZE = 48  # from this size on a single dense system is factorised as symmetric
 CG_TOLERANCE = 1e-10
-MOST_CG_STEPS = 400
+MAX_CG_STEPS = 400
 
 
 class Curvature:
@@ -51,7 +49,7 @@ class DenseCurvature(Curvature):
 
     def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
         loose = ~(held[..., :, None] | held[..., None, :])
-        ridge = RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
+        ridge = NEWTON_RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
         matrix = _add_diagonal(np.where(loose, self.matrix, 0.0), np.where(held, 1.0, ridge))
         return np.where(held, 0.0, _solve(matrix, np.where(held, 0.0, right)))
 
@@ -60,7 +58,7 @@ class DenseCurvature(Curvature):
 class SparseCurvature(Curvature):
     """left^T W^T diag(bends) W right + diag(plain): `left` and `right` scale the coordinates."""
 
-    weights: Any
+    weights: sp.csr_array
     bends: FloatArray
     plain: FloatArray
     left: FloatArray
@@ -71,34 +69,28 @@ class SparseCurvature(Curvature):
 
     def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
         free = np.where(held, 0.0, 1.0)
-        return self._conjugate_gradients(np.where(held, 1.0, RIDGE), right * free, free)
+        return self._conjugate_gradients(np.where(held, 1.0, NEWTON_RIDGE), right * free, free)
 
     def _conjugate_gradients(self, diagonal: FloatArray, right: FloatArray, free: FloatArray) -> FloatArray:
-        """Preconditioned by the diagonal; stops at a residual of CG_TOLERANCE of the right side."""
+        """Scaled to a unit diagonal, which barriers spread over many orders of magnitude."""
+        from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - for large sparse systems only
+
         on_diagonal = self.left * self.right * (self.weights.power(2).T @ self.bends) + self.plain
-        inverse = 1.0 / (np.where(free > 0, on_diagonal, 0.0) + diagonal)
+        unit = 1.0 / np.sqrt(np.where(free > 0, on_diagonal, 0.0) + diagonal)
         plain = np.where(free > 0, self.plain, 0.0) + diagonal
-        solution = np.zeros(right.size)
-        residual = right.copy()
-        direction = scaled = inverse * residual
-        energy = float(residual @ scaled)
-        first = energy
-        for _ in range(MOST_CG_STEPS):
-            if energy <= CG_TOLERANCE**2 * first or energy == 0.0:
-                break
-            reached = self.weights.T @ (self.bends * (self.weights @ (self.right * direction)))
-            product = free * (self.left * reached) + plain * direction
-            length = energy / float(direction @ product)
-            solution = solution + length * direction
-            residual = residual - length * product
-            scaled = inverse * residual
-            before, energy = energy, float(residual @ scaled)
-            direction = scaled + (energy / before) * direction
-        return solution
+
+        def product(direction: FloatArray) -> FloatArray:
+            scaled = unit * direction.ravel()
+            reached = self.weights.T @ (self.bends * (self.weights @ (self.right * scaled)))
+            return unit * (free * (self.left * reached) + plain * scaled)
+
+        operator = LinearOperator((right.size, right.size), matvec=product, dtype=np.float64)
+        solution, _ = cg(operator, unit * right, rtol=CG_TOLERANCE, atol=0.0, maxiter=MAX_CG_STEPS)
+        return np.asarray(unit * solution)
 
 
 def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    if matrix.ndim == 2 and matrix.shape[0] >= LARGE and np.isfinite(matrix).all():
+    if matrix.ndim == 2 and matrix.shape[0] >= CHOLESKY_SIZE and np.isfinite(matrix).all():
         from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - for large systems only
 
         try:
