@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.programs.welfare import WelfareProgram
+from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
 from strategies import FAMILIES, ROOMY, random_federations
 

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
+from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.programs.solver import maximise
-from fedpact.programs.welfare import WelfareProgram
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
 
 REGRET = 1e-8  # of the payoff scale

@@ -6,9 +6,9 @@ import numpy as np
 
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
+from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.small_blocks import maximise_blocks
-from fedpact.programs.solver import TOLERANCE
+from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray
@@ -55,7 +55,7 @@ def _start(batch: Batch) -> FloatArray:
 
 def _completed(batch: Batch, contributions: FloatArray, gains: FloatArray, mechanism: Mechanism) -> FloatArray:
     """What compiled code left open, solved one by one."""
-    for place in np.flatnonzero(~(gains <= TOLERANCE)):
+    for place in np.flatnonzero(~(gains <= GAIN_TOLERANCE)):
         contributions[place] = _single(batch, int(place), mechanism)
     return contributions
 

@@ -27,7 +27,7 @@ from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
-from fedpact.programs.price_taker import Shopper
+from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -214,7 +214,7 @@ class MessageGame:
         others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
         low = np.where(matters, others, here.contributions)
         high = np.where(matters, others + ceiling / users, here.contributions)
-        profile = self._shoppers[agent].best(here.prices[agent], low, high)
+        profile = self._price_takers[agent].best(here.prices[agent], low, high)
         wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
         silent = np.zeros(federation.n_agents)
         there = float(self.outcome(messages.replace(agent, wanted, silent)).utilities[agent])
@@ -258,10 +258,10 @@ class MessageGame:
         return np.where(np.isfinite(self.federation.caps), self.federation.caps, far)
 
     @cached_property
-    def _shoppers(self) -> list[Shopper]:
+    def _price_takers(self) -> list[PriceTaker]:
         federation, weights = self.federation, self.federation.dense_weights()
         return [
-            Shopper(
+            PriceTaker(
                 weights=weights[agent],
                 own=agent,
                 value=float(federation.values[agent]),

@@ -15,7 +15,7 @@ from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Rules
 from fedpact.mechanisms.standalone import no_payments
-from fedpact.programs.free_riding import dimension, free_riding_equilibrium, is_unique
+from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -57,7 +57,7 @@ class Voluntary(Rules):
         return self.at_equilibrium(federation, contributions)
 
     def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        around = dimension(federation, contributions)
+        around = equilibrium_dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
         chosen = Equilibria(unique=unique, dimension=around, note=NOTES[unique])
         return replace(self.outcome_of(federation, contributions), equilibria=chosen)

@@ -1,1 +1,6 @@
-"""Each mechanism as a mathematical program, and the solvers for them."""
+"""Each mechanism as a mathematical program, and the solvers for them.
+
+`solver` maximises a concave function over a box; `social_optimum` and `shapley_equilibrium` are the two programs it is
+given, `optimal_face` all optima at once, `free_riding` a complementarity problem, `batch_solver` many small programs in
+compiled code. May use `shapley`, `federation` and `utils`; knows no mechanism, payment or deal.
+"""

@@ -11,8 +11,6 @@ from fedpact.programs.root_finding import falling_root, falling_roots
 from fedpact.shapley.own_share import OwnShare
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["best_answer", "best_own", "own_utilities", "standalone_optimum"]
-
 
 def best_own(federation: Federation, background: FloatArray) -> FloatArray:
     """Each agent's best contribution when the others' data gives it y = `background`.

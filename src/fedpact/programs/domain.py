@@ -11,8 +11,6 @@ import numpy as np
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["inside", "room"]
-
 
 def room(
     weights: FloatArray, floor: FloatArray | float, contributions: FloatArray, direction: FloatArray
@@ -24,7 +22,7 @@ def room(
     return np.asarray(steps.min(axis=-1))
 
 
-def inside(federation: Federation, upper: FloatArray) -> FloatArray:
+def interior_point(federation: Federation, upper: FloatArray) -> FloatArray:
     """A point inside the box at which every coalition is well inside the domain."""
     depth = np.asarray(federation.negative_weights() @ upper)
     at_rest = np.zeros(federation.n_agents)

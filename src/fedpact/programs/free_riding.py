@@ -18,20 +18,19 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.programs.best_response import best_own, standalone_optimum
-from fedpact.programs.lemke import lemke
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-__all__ = ["dimension", "free_riding_equilibrium", "is_unique"]
-
 # The path k_0, k_0 / 2, ... is followed down to this share of k_0, then to zero.
-LAST_SHARE = 1e-12
-MOST_STEPS = 60
-LARGEST = 1e100  # beyond this the agents' answers are taken to grow without end
-MOST_SWEEPS = 5000
-RELATIVE_TOLERANCE = 1e-11
-MOST_AGENTS_FOR_MINORS = 12
-MOST_AGENTS_FOR_SUPPORTS = 6
+LAST_STIFFNESS = 1e-12
+MAX_NEWTON_STEPS = 60
+MAX_CONTRIBUTION = 1e100  # beyond this the agents' answers are taken to grow without end
+MAX_SWEEPS = 5000
+RESPONSE_TOLERANCE = 1e-11
+MAX_MINOR_AGENTS = 12
+MAX_SUPPORT_AGENTS = 6
+MAX_PIVOTS_PER_VARIABLE = 50
+MIN_PIVOT = 1e-11
 
 
 def free_riding_equilibrium(federation: Federation) -> FloatArray:
@@ -51,15 +50,15 @@ def _equilibrium(federation: Federation) -> FloatArray:
     stiffness = float(np.abs(problem.weights).sum(axis=1).max())
     contributions, _ = standalone_optimum(federation)
     share = 1.0
-    while share > LAST_SHARE:
+    while share > LAST_STIFFNESS:
         contributions = problem.solve(contributions, share * stiffness)
         share /= 2.0
     contributions = problem.solve(contributions, 0.0)
-    if problem.residual(contributions) > RELATIVE_TOLERANCE and not federation.costs.quadratic.any():
+    if problem.residual(contributions) > RESPONSE_TOLERANCE and not federation.costs.quadratic.any():
         contributions = _by_lemke(problem, contributions)
-    if problem.residual(contributions) > RELATIVE_TOLERANCE:
+    if problem.residual(contributions) > RESPONSE_TOLERANCE:
         contributions = _best_responses(problem, contributions)
-    if problem.residual(contributions) > RELATIVE_TOLERANCE:
+    if problem.residual(contributions) > RESPONSE_TOLERANCE:
         raise NotConverged(
             "no free-riding equilibrium was reached: the agents' answers to each other's contributions cycle or grow "
             "without end",
@@ -68,7 +67,7 @@ def _equilibrium(federation: Federation) -> FloatArray:
     return contributions
 
 
-def dimension(federation: Federation, contributions: FloatArray) -> int:
+def equilibrium_dimension(federation: Federation, contributions: FloatArray) -> int:
     """Of the set of equilibria around one of them: how many ways the agents inside their bounds can trade."""
     inside = (contributions > 0) & (contributions < federation.caps) & (federation.costs.quadratic == 0)
     chosen = np.flatnonzero(inside)
@@ -87,9 +86,9 @@ def is_unique(federation: Federation, contributions: FloatArray) -> bool | None:
     if np.linalg.eigvalsh(weights + weights.T).min() > 1e-12 * np.abs(weights).max():
         return True
     n_agents = federation.n_agents
-    if n_agents <= MOST_AGENTS_FOR_MINORS and _all_minors_positive(weights):
+    if n_agents <= MAX_MINOR_AGENTS and _all_minors_positive(weights):
         return True
-    if n_agents <= MOST_AGENTS_FOR_SUPPORTS and not federation.costs.quadratic.any():
+    if n_agents <= MAX_SUPPORT_AGENTS and not federation.costs.quadratic.any():
         return not _another_solution(federation, contributions)
     return None
 
@@ -113,7 +112,7 @@ class _Complementarity:
         """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""
         cap = self.federation.caps
         seen: set[bytes] = set()
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             wanted, falls = self.wanted(contributions)
             excess = self.weights @ contributions + stiffness * contributions - wanted
             aim = contributions - excess / (self.own + stiffness - falls)
@@ -128,7 +127,8 @@ class _Complementarity:
             key = low.tobytes() + high.tobytes()
             moved = np.abs(new - contributions).max()
             contributions = np.where(self.costly, np.maximum(new, 0.0), np.maximum(new, contributions / 8.0))
-            if (key in seen and moved <= 1e-13 * max(float(contributions.max()), 1e-300)) or len(seen) > MOST_STEPS:
+            still = moved <= 1e-13 * max(float(contributions.max()), 1e-300)
+            if (key in seen and still) or len(seen) > MAX_NEWTON_STEPS:
                 break
             seen.add(key)
         return np.clip(contributions, 0.0, cap)
@@ -138,7 +138,7 @@ class _Complementarity:
         return best_own(self.federation, others)
 
     def residual(self, contributions: FloatArray) -> float:
-        if contributions.max() > LARGEST:
+        if contributions.max() > MAX_CONTRIBUTION:
             return np.inf
         response = self.responses(contributions)
         size = max(float(np.abs(contributions).max()), float(np.abs(response).max()), np.finfo(float).tiny)
@@ -158,7 +158,7 @@ def _by_lemke(problem: _Complementarity, fallback: FloatArray) -> FloatArray:
     block[:n_agents, :n_agents] = weights
     block[limited, n_agents + np.arange(limited.size)] = 1.0
     block[n_agents + np.arange(limited.size), limited] = -1.0
-    solved = lemke(block, np.concatenate([-wanted / problem.own / unit, caps[limited] / unit]))
+    solved = _lemke(block, np.concatenate([-wanted / problem.own / unit, caps[limited] / unit]))
     if solved is None:
         return fallback
     return problem.solve(np.clip(solved[:n_agents] * unit, 0.0, caps), 0.0)
@@ -167,12 +167,12 @@ def _by_lemke(problem: _Complementarity, fallback: FloatArray) -> FloatArray:
 def _best_responses(problem: _Complementarity, contributions: FloatArray) -> FloatArray:
     """Agents answer in turn until nobody moves."""
     contributions = contributions.copy()
-    for _ in range(MOST_SWEEPS):
+    for _ in range(MAX_SWEEPS):
         before = contributions.copy()
         for agent in range(contributions.size):
             contributions[agent] = problem.responses(contributions)[agent]
         size = max(float(contributions.max()), np.finfo(float).tiny)
-        if size > LARGEST or np.abs(contributions - before).max() <= 1e-14 * size:
+        if size > MAX_CONTRIBUTION or np.abs(contributions - before).max() <= 1e-14 * size:
             break
     return contributions
 
@@ -214,3 +214,55 @@ def _at_choice(
             return None
         candidate[free] = solved
     return candidate if (candidate >= 0).all() and (candidate <= caps).all() else None
+
+
+def _lemke(matrix: FloatArray, constants: FloatArray) -> FloatArray | None:
+    """A solution z >= 0 with w = M z + q >= 0 and z.w = 0, or None if the path ends in a ray or takes too long.
+
+    The path of almost complementary solutions; for copositive M such as non-negative matrices with a positive diagonal
+    it ends at a solution (Cottle, Pang and Stone, The Linear Complementarity Problem, section 4.4). Ties are broken
+    lexicographically, so it does not cycle. Cost: a few n pivots of n^2 each. SciPy has no such solver.
+    """
+    size = constants.size
+    if (constants >= 0).all():
+        return np.zeros(size)
+    # Columns: w (the identity), z, the artificial variable, the constants.
+    tableau = np.hstack([np.eye(size), -matrix, -np.ones((size, 1)), constants[:, None]])
+    artificial = 2 * size
+    basis = np.arange(size)
+    row = int(np.argmin(constants))
+    entering = artificial
+    for _ in range(MAX_PIVOTS_PER_VARIABLE * size):
+        leaving = int(basis[row])
+        _pivot(tableau, row, entering)
+        basis[row] = entering
+        if leaving == artificial:
+            solution = np.zeros(2 * size + 1)
+            solution[basis] = tableau[:, -1]
+            return np.maximum(solution[size : 2 * size], 0.0)
+        entering = leaving + size if leaving < size else leaving - size
+        column = tableau[:, entering]
+        rows = np.flatnonzero(column > MIN_PIVOT * max(1.0, float(np.abs(column).max())))
+        if rows.size == 0:
+            return None
+        row = _first_to_vanish(tableau, rows, column, basis, artificial)
+    return None
+
+
+def _pivot(tableau: FloatArray, row: int, column: int) -> None:
+    tableau[row] /= tableau[row, column]
+    factors = tableau[:, column].copy()
+    factors[row] = 0.0
+    tableau -= np.outer(factors, tableau[row])
+
+
+def _first_to_vanish(tableau: FloatArray, rows: np.ndarray, column: FloatArray, basis: np.ndarray, last: int) -> int:
+    """The row of the smallest ratio; among equals the artificial variable's, else the lexicographically smallest."""
+    ratios = tableau[rows, -1] / column[rows]
+    tied = rows[ratios <= ratios.min() + 1e-12 * max(1.0, abs(float(ratios.min())))]
+    if tied.size > 1:
+        if (basis[tied] == last).any():
+            return int(tied[basis[tied] == last][0])
+        keys = tableau[tied, : basis.size] / column[tied][:, None]
+        return int(tied[np.lexsort(keys.T[::-1])[0]])
+    return int(tied[0])

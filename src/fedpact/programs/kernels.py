@@ -1,4 +1,4 @@
-"""The compiled heart of `fedpact.programs.small_blocks`: one instance after the other, every core its own.
+"""The compiled heart of `fedpact.programs.batch_solver`: one instance after the other, every core its own.
 
 In x = s / upper and with f in units of payoff. A payoff comes as (steepness, decay, width), see `Payoff.hyperbola`.
 """
@@ -11,17 +11,15 @@ import math
 import numba as nb
 import numpy as np
 
-__all__ = ["climb_all"]
-
-NOTHING = 1e-15  # a linearised gain that counts as none, in units of the scale
-NEARLY = 1e-11  # from this linearised gain on, a step that does not lower it is the last but a few
-MOST_STEPS = 200
-MOST_HALVINGS = 60
-PATIENCE = 2
-RIDGE = 1e-14
-SUFFICIENT = 1e-4  # of the rise the slope promises
-ROUNDING = 1e-12
-CHUNK = 32
+NO_GAIN = 1e-15  # a linearised gain that counts as none, in units of the scale
+SMALL_GAIN = 1e-11  # from this linearised gain on, a step that does not lower it is the last but a few
+MAX_NEWTON_STEPS = 200
+MAX_HALVINGS = 60
+MAX_WAIT = 2
+FIRST_RIDGE = 1e-14
+SUFFICIENT_RISE = 1e-4  # of the rise the slope promises
+OBJECTIVE_ROUNDING = 1e-12
+CHUNK_SIZE = 32
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -143,13 +141,13 @@ def climb_all(
     The contributions given are where to begin; where that is outside the domain, it begins at zero.
     """
     blocks, n_agents = upper.shape
-    for chunk in nb.prange((blocks + CHUNK - 1) // CHUNK):
+    for chunk in nb.prange((blocks + CHUNK_SIZE - 1) // CHUNK_SIZE):
         x, trial, step = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
         gradient, ahead = np.empty(n_agents), np.empty(n_agents)
         held = np.empty(n_agents, dtype=np.bool_)
         matrix, factor = np.empty((n_agents, n_agents)), np.empty((n_agents, n_agents))
         slopes, bends = np.empty((shares.size, n_agents)), np.empty((shares.size, n_agents))
-        for b in range(chunk * CHUNK, min((chunk + 1) * CHUNK, blocks)):
+        for b in range(chunk * CHUNK_SIZE, min((chunk + 1) * CHUNK_SIZE, blocks)):
             own = (weights[b], values[b], steepness[b], decay[b], width[b], linear[b], quadratic[b], upper[b])
             gains[b] = _climb(
                 own, scale[b], members, shares, x, trial, step, gradient, ahead, held, matrix, factor, slopes, bends,
@@ -179,7 +177,7 @@ def _climb(
             gradient,
         )  # fmt: skip
     best_gain, waited = math.inf, 0
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         gain = _gain(x, gradient)
         if gain < best_gain:
             waited = waited if gain > 0.5 * best_gain else 0
@@ -187,12 +185,12 @@ def _climb(
             for j in range(n_agents):
                 best[j] = upper[j] if x[j] >= 1.0 else upper[j] * x[j]
         waited += 1
-        if best_gain <= NOTHING * scale or (waited > PATIENCE and best_gain <= NEARLY * scale):
+        if best_gain <= NO_GAIN * scale or (waited > MAX_WAIT and best_gain <= SMALL_GAIN * scale):
             break
         _curvature(weights, quadratic, upper, members, shares, bends, matrix)
         for j in range(n_agents):
             held[j] = (x[j] <= 0.0 and gradient[j] <= 0.0) or (x[j] >= 1.0 and gradient[j] >= 0.0) or upper[j] <= 0.0
-        ridge = RIDGE
+        ridge = FIRST_RIDGE
         while not _newton(matrix, gradient, held, ridge, factor, step):
             ridge *= 100.0
         longest = 0.0
@@ -200,7 +198,7 @@ def _climb(
             longest = max(longest, abs(step[j]))
         length = 1.0 / longest if longest > 1.0 else 1.0
         moved = False
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             promised = 0.0
             for j in range(n_agents):
                 trial[j] = min(max(x[j] + length * step[j], 0.0), 1.0)
@@ -209,8 +207,8 @@ def _climb(
                 trial, weights, values, steepness, decay, width, linear, quadratic, upper, members, shares, slopes,
                 bends, ahead,
             )  # fmt: skip
-            if height >= level + SUFFICIENT * promised or (
-                height > level - ROUNDING * scale and _gain(trial, ahead) < 0.5 * gain
+            if height >= level + SUFFICIENT_RISE * promised or (
+                height > level - OBJECTIVE_ROUNDING * scale and _gain(trial, ahead) < 0.5 * gain
             ):
                 moved = True
                 break

@@ -23,15 +23,13 @@ from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["OptimalFace", "face_from", "faces_possible", "optimal_face"]
-
 # An agent is free to trade when moving it through its whole range changes welfare by less than this share of the scale.
 FREE_TOLERANCE = 1e-10
 # Directions the weights shrink by more than this are taken not to change anybody's reach.
 RANK_TOLERANCE = 1e-11
-MOST_STEPS_PER_AGENT = 20
+MAX_STEPS_PER_AGENT = 20
 MULTIPLIER_TOLERANCE = 1e-12
-ON_FACE = 1e-6  # of the largest contribution
+FACE_TOLERANCE = 1e-6  # of the largest contribution
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,7 +94,7 @@ class OptimalFace:
     def holds(self, contributions: FloatArray) -> bool:
         """Whether a profile lies on the face, up to rounding."""
         moved = contributions - self.point
-        size = ON_FACE * max(float(np.abs(self.point).max()), np.finfo(float).tiny)
+        size = FACE_TOLERANCE * max(float(np.abs(self.point).max()), np.finfo(float).tiny)
         fixed = np.delete(moved, self.free)
         return bool((np.abs(fixed) <= size).all() and (np.abs(self.normals.T @ moved[self.free]) <= size).all())
 
@@ -168,7 +166,7 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
     target = normals.T @ point
     size = max(float(point.max()), np.finfo(float).tiny)
     low, high = point <= 0.0, point >= caps
-    for _ in range(MOST_STEPS_PER_AGENT * point.size):
+    for _ in range(MAX_STEPS_PER_AGENT * point.size):
         free = ~(low | high)
         wanted = np.where(high, caps, 0.0)
         multipliers = np.linalg.lstsq(normals[free].T @ normals[free], target - normals.T @ wanted, rcond=1e-13)[0]

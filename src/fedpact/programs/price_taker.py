@@ -14,15 +14,13 @@ import numpy as np
 from fedpact.federation import Cost, Payoff
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Shopper"]
-
-MOST_HALVINGS = 1100  # down to the smallest number there is
-STEEPEST = 1e200  # a marginal payoff that is not to be had inside the domain
-UNDECIDED = 1e-12  # relative: weights whose best end changes within so little of m
+MAX_HALVINGS = 1100  # down to the smallest number there is
+MAX_MARGINAL_PAYOFF = 1e200  # a marginal payoff that is not to be had inside the domain
+TIE_TOLERANCE = 1e-12  # relative: weights whose best end changes within so little of m
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shopper:
+class PriceTaker:
     """One agent: its weights for everybody's data, its payoff and its cost.
 
     `payoff` and `cost` are of one agent; `own` is its place among the weights.
@@ -47,10 +45,10 @@ class Shopper:
         """The best profile; where the whole box is outside the domain, the one that reaches most."""
         below, above = 0.0, 1.0
         while self._slope(self._chosen(above, prices, low, high)) > above:
-            if above > STEEPEST:
+            if above > MAX_MARGINAL_PAYOFF:
                 return np.where(self.weights > 0, high, low)
             above *= 4.0
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             middle = 0.5 * (below + above)
             if middle in {below, above}:
                 break
@@ -58,8 +56,8 @@ class Shopper:
                 below = middle
             else:
                 above = middle
-        less = self._chosen(below * (1.0 - UNDECIDED), prices, low, high)
-        more = self._chosen(above * (1.0 + UNDECIDED), prices, low, high)
+        less = self._chosen(below * (1.0 - TIE_TOLERANCE), prices, low, high)
+        more = self._chosen(above * (1.0 + TIE_TOLERANCE), prices, low, high)
         return self._filled(less, more, above)
 
     def _chosen(self, marginal: float, prices: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

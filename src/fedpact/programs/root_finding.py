@@ -8,10 +8,8 @@ import numpy as np
 
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["falling_root", "falling_roots"]
-
-LARGEST = 1e300
-MOST_STEPS = 2200  # halvings from the largest number to the smallest
+MAX_ROOT = 1e300
+MAX_HALVINGS = 2200  # halvings from the largest number to the smallest
 
 
 def falling_root(slope: Callable[[float], float], upper: float, *, guess: float = 1.0) -> float:
@@ -26,7 +24,7 @@ def falling_root(slope: Callable[[float], float], upper: float, *, guess: float 
         if high >= upper:
             return upper
         low, high = high, min(upper, 4.0 * high)
-        if high > LARGEST:
+        if high > MAX_ROOT:
             return upper
     from scipy.optimize import brentq  # noqa: PLC0415 - half the start-up time, and often not needed
 
@@ -40,10 +38,10 @@ def falling_roots(slope: Callable[[FloatArray], FloatArray], upper: FloatArray) 
     """
     low, high = np.zeros_like(upper), np.minimum(upper, 1.0)
     idle = (upper <= 0) | (slope(low) <= 0)
-    while (rising := ~idle & (slope(high) > 0) & (high < upper) & (high < LARGEST)).any():
+    while (rising := ~idle & (slope(high) > 0) & (high < upper) & (high < MAX_ROOT)).any():
         low, high = np.where(rising, high, low), np.where(rising, np.minimum(upper, 4.0 * high), high)
     full = ~idle & (slope(high) > 0)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_HALVINGS):
         wide = (low < 0.5 * high) & (high > 1e-300)
         middle = np.where(wide, np.sqrt(np.maximum(low, 1e-12 * high)) * np.sqrt(high), 0.5 * (low + high))
         if ((middle <= low) | (middle >= high) | idle | full).all():

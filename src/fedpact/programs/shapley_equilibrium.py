@@ -11,7 +11,7 @@ import numpy as np
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.domain import inside, room
+from fedpact.programs.domain import interior_point, room
 from fedpact.programs.solver import Solution, maximise
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
@@ -39,7 +39,7 @@ class ShapleyProgram:
         return room(self._harm, self.federation.payoff.floor, contributions, direction)
 
     def start(self) -> FloatArray:
-        return inside(self.federation, self.upper)
+        return interior_point(self.federation, self.upper)
 
 
 def shapley_optimum(federation: Federation) -> Solution:

@@ -1,19 +1,61 @@
-"""The social optimum: solve the welfare program, then move to the canonical point of the optimal face."""
+"""The social optimum: maximise welfare W(s) = sum_i a_i(s) - sum_j c_j(s_j), concave in s; then its canonical point.
+
+Where several profiles are optimal, the canonical one is the point of smallest norm of the optimal face.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedpact.federation import Federation
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.domain import interior_point, room
 from fedpact.programs.optimal_face import OptimalFace, optimal_face
 from fedpact.programs.solver import Solution, conclude, maximise
-from fedpact.programs.welfare import WelfareProgram
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-__all__ = ["SocialOptimum", "canonical_optimum", "optimum_at", "social_optimum"]
+MAX_FACE_AGENTS = 2000  # the face takes a singular value decomposition
+# Up to here a sparse federation is solved with dense matrices.
+MAX_DENSE_AGENTS = 500
 
-MOST_FOR_FACE = 2000  # agents: the face takes a singular value decomposition
+
+class WelfareProgram:
+    """Maximise the welfare of one federation; sparse weights stay sparse where that pays."""
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        self.upper, self.scale = contribution_bounds(federation)
+        self._sparse = federation.is_sparse and federation.n_agents > MAX_DENSE_AGENTS
+        self._weights = federation.weights if self._sparse else federation.dense_weights()
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        slopes = self.federation.values * self.federation.payoff.slope(self._weights @ contributions)
+        return self._weights.T @ slopes - self.federation.costs.slope(contributions)
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """The dense matrix of second derivatives."""
+        curvature = self._weights.T @ (self._bends(contributions)[:, None] * self._weights)
+        return -curvature - np.diag(self.federation.costs.curvature(contributions))
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        if not self._sparse:
+            return DenseCurvature.scaled(self.hessian(contributions), left, right)
+        plain = left * right * self.federation.costs.curvature(contributions)
+        return SparseCurvature(self._weights, self._bends(contributions), plain, left, right)
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        return room(self._weights, self.federation.payoff.floor, contributions, direction)
+
+    def start(self) -> FloatArray:
+        return interior_point(self.federation, self.upper)
+
+    def _bends(self, contributions: FloatArray) -> FloatArray:
+        """-values g'' at the reach of a profile."""
+        return -self.federation.values * self.federation.payoff.curvature(self._weights @ contributions)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +95,7 @@ def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptim
 
 def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
     """From some welfare optimum to the one of smallest norm, with the face of all of them."""
-    face = optimal_face(federation, found.contributions) if federation.n_agents <= MOST_FOR_FACE else None
+    face = optimal_face(federation, found.contributions) if federation.n_agents <= MAX_FACE_AGENTS else None
     solution = found
     if face is not None and not face.is_point:
         try:

@@ -26,22 +26,21 @@ from fedpact.programs.curvature import Curvature
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
-__all__ = ["Program", "Solution", "Status", "linearised_gains", "maximise"]
-
-TOLERANCE = 1e-10
+GAIN_TOLERANCE = 1e-10
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
 ROUGH_BARRIER = 1e-9
-ENOUGH = 10.0  # a barrier problem counts as solved at this multiple of mu
+BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
 FRACTION_TO_BOUNDARY = 0.995
 FRACTION_TO_DOMAIN = 0.9
-STEEP, TURNED = 0.9, 0.9  # a step is good while slope / slope at the start lies between -TURNED and STEEP
-MOST_ITERATIONS = 300
-PATIENCE, PATIENCE_AT_LAST = 60, 4  # iterations without a lower mu before the finish takes over
-MOST_TRIALS = 60
-MOST_FINISHING_STEPS = 60
+# A step is good while slope / slope at the start lies between -MAX_SLOPE_TURNED and MAX_SLOPE_LEFT.
+MAX_SLOPE_LEFT, MAX_SLOPE_TURNED = 0.9, 0.9
+MAX_ITERATIONS = 300
+MAX_WAIT, MAX_WAIT_AT_LAST = 60, 4  # iterations without a lower mu before the finish takes over
+MAX_TRIALS = 60
+MAX_FINISHING_STEPS = 60
 
 
 class Program(Protocol):
@@ -99,7 +98,7 @@ class Solution:
     status: Status
 
 
-def maximise(program: Program, *, tol: float = TOLERANCE, rough: Program | None = None) -> Solution:
+def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | None = None) -> Solution:
     """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`.
 
     With `rough`, a cheaper program with nearly the same maximiser and the same box, the barrier is followed there and
@@ -114,7 +113,7 @@ def maximise(program: Program, *, tol: float = TOLERANCE, rough: Program | None 
     return conclude(program, points, iterations, tol=tol)
 
 
-def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = TOLERANCE) -> Solution:
+def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = GAIN_TOLERANCE) -> Solution:
     """Multipliers and residual of a point, or `NotConverged`."""
     gradient = program.gradient(contributions)
     gains = linearised_gains(contributions, gradient, program.upper)
@@ -194,12 +193,12 @@ def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArr
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at = 0
-    for iteration in range(MOST_ITERATIONS):
+    for iteration in range(MAX_ITERATIONS):
         lower = _lowered(mu, _barrier_error(gradient, x, z, v, mu), last)
         lowered_at = iteration if (lower < mu).any() else lowered_at
         mu = lower
-        done = (mu <= last) & (_barrier_error(gradient, x, z, v, mu) <= ENOUGH * last)
-        if done.all() or iteration - lowered_at > (PATIENCE_AT_LAST if (mu <= last).all() else PATIENCE):
+        done = (mu <= last) & (_barrier_error(gradient, x, z, v, mu) <= BARRIER_ACCURACY * last)
+        if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
             break
         target = mu[..., None]
         push = gradient - target / x + target / (1.0 - x)
@@ -225,7 +224,7 @@ def _barrier_error(gradient: FloatArray, x: FloatArray, z: FloatArray, v: FloatA
 def _lowered(mu: FloatArray, error: FloatArray, last: float) -> FloatArray:
     """The next barrier parameter of every instance that has solved its present one well enough."""
     lower = np.maximum(np.minimum(0.2 * mu, mu**1.5), last)
-    return np.where(error <= ENOUGH * mu, lower, mu)
+    return np.where(error <= BARRIER_ACCURACY * mu, lower, mu)
 
 
 def _search(
@@ -243,13 +242,13 @@ def _search(
     )
     low, high = np.zeros_like(longest), longest
     length = np.minimum(1.0, longest)
-    for _ in range(MOST_TRIALS):
+    for _ in range(MAX_TRIALS):
         tried = x + length[..., None] * dx
         gradient = problem.gradient(tried)
         slope = ((gradient - target / tried + target / (1.0 - tried)) * dx).sum(axis=-1)
         ratio = slope / np.where(slope_here < 0, slope_here, -1.0)  # 1 at the start, 0 at the minimum, below it past
-        long = ~(ratio >= -TURNED)
-        short = (ratio > STEEP) & (length < longest)
+        long = ~(ratio >= -MAX_SLOPE_TURNED)
+        short = (ratio > MAX_SLOPE_LEFT) & (length < longest)
         if not (long | short).any():
             break
         low, high = np.where(short, length, low), np.where(long, length, high)
@@ -275,7 +274,7 @@ def _finish(
     snapped = np.where(held_low, 0.0, np.where(held_high, 1.0, x))
     fits = problem.room(np.zeros_like(x), snapped) > 1.0
     x = np.where(fits[..., None], snapped, x)
-    for step in range(MOST_FINISHING_STEPS):
+    for step in range(MAX_FINISHING_STEPS):
         gradient = problem.gradient(x)
         gap = _gap(gradient, x)
         better = gap < 0.5 * best_gap

@@ -1,4 +1,9 @@
-"""Shapley values of a federation at a contribution profile, by three routes with one signature; and of any game."""
+"""Shapley values of a federation at a contribution profile, their slopes, and the potential; and values of any game.
+
+`values` answers the question, `routes` chooses how: coalitions (`enumeration`), the integral in NumPy (`quadrature`) or
+in compiled code (`compiled`, `kernels`), or `sampling`. `blackbox` samples games that only answer for coalitions. May
+use `federation` and `utils`; knows no solver.
+"""
 
 from fedpact.shapley.blackbox import sample_game
 from fedpact.shapley.coalition_cache import CoalitionCache

@@ -18,8 +18,6 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, MissingExtra, OutsideDomain
 
-__all__ = ["CoalitionGame", "as_pydvl_utility", "as_shapiq_game", "coalition_game"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CoalitionGame:

@@ -31,8 +31,6 @@ from fedpact.shapley.stratified import Strata, all_strata, draw_strata
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["SCHEMES", "SampledShapley", "sample_game"]
-
 SCHEMES = ("stratified", "permutation", "antithetic")
 BATCH = 256  # coalitions a batch game is asked for at a time
 REPORT_SECONDS = 0.1  # the least time between two reports of progress

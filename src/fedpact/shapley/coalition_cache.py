@@ -20,8 +20,6 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS, error_context, read_text, replace_text, short_repr
 
-__all__ = ["Coalition", "CoalitionCache", "mask_of", "masks_of_rows", "players_of"]
-
 Coalition: TypeAlias = tuple[int, ...]
 
 

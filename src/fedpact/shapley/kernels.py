@@ -26,11 +26,9 @@ import numpy as np
 
 from fedpact.shapley.kernels_near_zero import FAST, lay_q, near_zero
 
-__all__ = ["curvature_rows", "own_coefficients", "sum_entries"]
-
-LONGEST_SERIES = 38
-BLOCK = 512  # agents
-SERIES_LIMIT = 0.3  # the series is used up to this largest q m
+MAX_SERIES_TERMS = 38
+CACHE_BLOCK = 512  # agents
+MAX_SERIES_STEP = 0.3  # the series is used up to this largest q m
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -88,8 +86,8 @@ def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, m
     n_agents, n_q = m.size, q_weights.size
     for p in range(1, terms + 1):
         sums[p] = 0.0
-    for start in range(0, n_agents, BLOCK):
-        some = slice(start, min(start + BLOCK, n_agents))
+    for start in range(0, n_agents, CACHE_BLOCK):
+        some = slice(start, min(start + CACHE_BLOCK, n_agents))
         _add_power_sums(terms, m[some], counts[some], power[some], sums)
     for i in range(n_q):
         exponent = 0.0
@@ -102,8 +100,8 @@ def _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, m
             total += part[i]
             part[i] *= q[i]
         moments[p] = total
-    for start in range(0, n_agents, BLOCK):
-        some = slice(start, min(start + BLOCK, n_agents))
+    for start in range(0, n_agents, CACHE_BLOCK):
+        some = slice(start, min(start + CACHE_BLOCK, n_agents))
         _add_polynomials(terms, moments, t, m[some], e[some], power[some], value[some], slope[some], bend[some])
 
 
@@ -142,7 +140,7 @@ def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol,
     n_q = exact_nodes.size if exact_nodes.size else roots[0].size
     m, e, power = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
     q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
-    sums, moments = np.empty(LONGEST_SERIES + 2), np.empty(LONGEST_SERIES + 2)
+    sums, moments = np.empty(MAX_SERIES_TERMS + 2), np.empty(MAX_SERIES_TERMS + 2)
     largest = x.max() if n_agents else 0.0
     done = 0
     if not exact_nodes.size and largest > 0.0 and per_octave < times.size:
@@ -168,9 +166,9 @@ def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol,
                     top = m[k]
             end = lay_q(mass, exact_nodes, exact_weights, roots[0], roots[1], living, q, q_weights)
             terms = 0
-            if not exact_nodes.size and end * top < SERIES_LIMIT:
+            if not exact_nodes.size and end * top < MAX_SERIES_STEP:
                 terms = 2 if end * top < 1e-12 else int(math.log(tol) / math.log(end * top)) + 2
-            if 0 < terms <= LONGEST_SERIES:
+            if 0 < terms <= MAX_SERIES_TERMS:
                 _by_series(terms, level, m, e, t, counts, q, q_weights, power, part, sums, moments, value, slope, bend)
             else:
                 _product(level, m, counts, q, q_weights, part)

@@ -12,8 +12,6 @@ import math
 import numba as nb
 import numpy as np
 
-__all__ = ["FAST", "lay_q", "near_zero"]
-
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 # Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
 SMALL, DEGREE = 0.004, 9

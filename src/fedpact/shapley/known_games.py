@@ -18,8 +18,6 @@ from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import short_repr
 
-__all__ = ["KnownGame", "airport_game", "glove_game", "unanimity_game", "voting_game"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownGame:

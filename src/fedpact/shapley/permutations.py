@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Orders", "draw_orders"]
-
 # How many times more draws than would fit without any coalition met twice: bounds the work when nearly all are known.
-MOST_REPEATS = 20
+MAX_REPEATS = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +51,7 @@ def draw_orders(
     orders: list[NDArray[np.intp]] = []
     new: set[int] = set()
     per_draw = 2 if antithetic else 1
-    for draw in range(2 + MOST_REPEATS * (budget + len(known)) // (per_draw * n_players)):
+    for draw in range(2 + MAX_REPEATS * (budget + len(known)) // (per_draw * n_players)):
         order = rng.permutation(n_players)
         chosen = [order, order[::-1]] if antithetic else [order]
         met = {mask for each in chosen for mask in _along(each) if mask not in known and mask not in new}

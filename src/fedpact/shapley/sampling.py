@@ -24,13 +24,11 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["sample_shapley"]
-
-FEWEST = 4
+MIN_PERMUTATIONS = 4
 DRAWS_PER_BAND = 8  # fewer bands rather than fewer draws in each
 BANDS_PER_DOUBLING = 2
 EVEN = 0.25  # part of the draws shared out evenly over the bands, whatever the curvature says
-BLOCK = 1 << 20  # increments worked out at a time
+INCREMENTS_AT_A_TIME = 1 << 20  # increments worked out at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,8 +48,8 @@ def sample_shapley(
 
     Cost: `permutations` x n^2 payoff increments, on dense weights.
     """
-    if permutations < FEWEST:
-        raise InvalidInput(f"permutations must be at least {FEWEST}, to tell the error, got {permutations}")
+    if permutations < MIN_PERMUTATIONS:
+        raise InvalidInput(f"permutations must be at least {MIN_PERMUTATIONS}, to tell the error, got {permutations}")
     game = _game(federation, contributions)
     n_agents = federation.n_agents
     bends = _bends(game, 1)
@@ -106,7 +104,7 @@ def _shared_out(permutations: int, spreads: FloatArray) -> list[int]:
 def _draws(game: _Game, sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """What every agent adds in each draw, (draws, agents), and the mean slopes."""
     n_agents = game.federation.n_agents
-    block = max(1, BLOCK // n_agents**2)
+    block = max(1, INCREMENTS_AT_A_TIME // n_agents**2)
     added = np.empty((sizes.size, n_agents))
     slopes = np.zeros(n_agents)
     for start in range(0, sizes.size, block):

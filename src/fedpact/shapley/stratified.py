@@ -35,16 +35,14 @@ from numpy.typing import NDArray
 from fedpact.shapley.coalition_cache import masks_of_rows
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Strata", "Stratum", "all_strata", "draw_strata"]
-
 # Draws each size gets before they are shared out: two tell an error, four tell it better where the budget allows.
-FEWEST, COMFORTABLE = 2, 4
+MIN_DRAWS, COMFORTABLE_DRAWS = 2, 4
 COMFORTABLE_BUDGET = 8  # evaluations a player
 # Up to here all coalitions of a size are listed and shuffled; beyond, they are drawn until enough differ.
-MOST_LISTED = 1 << 15
-BLOCK = 64  # coalitions drawn at a time
-MOST = 1 << 62  # stands for more coalitions than could ever be drawn
-RIDGE = 0.1  # pull of the fitted line to zero, in observations a player
+MAX_LISTED_COALITIONS = 1 << 15
+DRAWN_AT_A_TIME = 64  # coalitions drawn at a time
+MAX_POPULATION = 1 << 62  # stands for more coalitions than could ever be drawn
+SLOPE_RIDGE = 0.1  # pull of the fitted line to zero, in observations a player
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +116,7 @@ def draw_strata(n_players: int, budget: int, known: Collection[int], *, seed: in
     """
     most = min(budget + len(known), (1 << n_players) - 2)
     comfortable = most >= COMFORTABLE_BUDGET * n_players
-    for least in (COMFORTABLE, FEWEST) if comfortable else (FEWEST,):
+    for least in (COMFORTABLE_DRAWS, MIN_DRAWS) if comfortable else (MIN_DRAWS,):
         longest = _strata(n_players, _shared_out(n_players, most, least), seed)
         cost = partial(_cost, longest, least, known)
         if cost(0) <= budget:
@@ -159,9 +157,9 @@ def _shared_out(n_players: int, total: int, least: int) -> list[int]:
 
 
 def _stratum(n_players: int, size: int, count: int, *, seed: int) -> Stratum:
-    population = min(comb(n_players, size), MOST)
+    population = min(comb(n_players, size), MAX_POPULATION)
     rng = np.random.default_rng([seed, size])
-    if population <= MOST_LISTED:
+    if population <= MAX_LISTED_COALITIONS:
         members = _listed(n_players, size)[rng.permutation(population)[:count]]
         masks = masks_of_rows(members)
     else:
@@ -183,8 +181,8 @@ def _drawn(n_players: int, size: int, count: int, rng: np.random.Generator) -> t
     """The first `count` distinct coalitions of an endless random sequence."""
     found: dict[int, NDArray[np.bool_]] = {}
     while len(found) < count:
-        chosen = rng.random((BLOCK, n_players)).argpartition(size - 1, axis=1)[:, :size]
-        rows = np.zeros((BLOCK, n_players), dtype=np.bool_)
+        chosen = rng.random((DRAWN_AT_A_TIME, n_players)).argpartition(size - 1, axis=1)[:, :size]
+        rows = np.zeros((DRAWN_AT_A_TIME, n_players), dtype=np.bool_)
         np.put_along_axis(rows, chosen, True, axis=1)
         for mask, row in zip(masks_of_rows(rows), rows, strict=True):
             found.setdefault(mask, row)
@@ -228,7 +226,7 @@ def _ridge(rows: list[FloatArray], targets: list[FloatArray], n_players: int) ->
         return np.zeros(n_players)
     design = np.concatenate([rows[place] for place in varying])
     target = np.concatenate([targets[place] for place in varying])
-    direction = np.linalg.solve(design.T @ design + RIDGE * n_players * np.eye(n_players), design.T @ target)
+    direction = np.linalg.solve(design.T @ design + SLOPE_RIDGE * n_players * np.eye(n_players), design.T @ target)
     return np.asarray(direction - direction.mean())
 
 

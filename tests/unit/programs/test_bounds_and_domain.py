@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.federation.bounds import contribution_bounds, spending_bound
-from fedpact.programs.domain import inside, room
+from fedpact.programs.domain import interior_point, room
 from strategies import random_federations
 
 
@@ -70,6 +70,6 @@ def test_start_is_inside_box_and_domain_even_where_the_box_is_not():
         weights = np.eye(3) - 5.0 * rng.random((3, 3)) * (1.0 - np.eye(3))
         fed = fp.Federation(weights, costs=0.001, payoff=payoff)
         upper, _ = contribution_bounds(fed)
-        start = inside(fed, upper)
+        start = interior_point(fed, upper)
         assert ((start > 0) & (start < upper)).all()
         assert (np.minimum(weights, 0.0) @ start > np.broadcast_to(payoff.floor, 3)).all()

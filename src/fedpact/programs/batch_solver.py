@@ -21,8 +21,6 @@ from fedpact.federation import Federation
 from fedpact.programs.kernels import climb_all
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["maximise_blocks"]
-
 
 def maximise_blocks(
     federation: Federation,
