@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -17,26 +18,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedpact.mechanisms import MECHANISMS
-from fedpact.scenario import Money, Scenario, load_scenario
+from fedpact.report.numbers import MINUS, SPACE, Unit
+from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = [
-    "AsJson",
-    "MechanismOption",
-    "ScenarioArgument",
-    "Units",
-    "console",
-    "counter",
-    "print_json",
-    "progress",
-    "read_scenario",
-    "table",
-]
-
 DEFAULT_EXAMPLE = "hospitals"
-MOST_ROWS = 20
+MAX_ROWS = 20
+MAX_NAMES = 5  # in a sentence
+TERMINAL_SIGNS = str.maketrans({MINUS: "-", SPACE: " ", "∞": "inf"})
 
 ScenarioArgument = Annotated[
     str,
@@ -99,32 +90,17 @@ def counter(what: str) -> Iterator[Callable[[int, int], None]]:
         yield count
 
 
-class Units:
-    """How amounts of payoff are shown: as money where the scenario says what payoff is worth."""
-
-    def __init__(self, money: Money | None) -> None:
-        self.factor = money.per_payoff if money else 1.0
-        self.label = money.currency if money else "payoff"
-        self.is_money = money is not None
-
-    def show(self, amount: float, *, sign: bool = False) -> str:
-        """An amount with the digits that matter."""
-        digits = 4 if not self.is_money else (0 if abs(self.factor) >= 1000 else 2)
-        number = round(amount * self.factor, digits) + 0.0  # no minus zero
-        return f"{number:{'+' if sign else ''},.{digits}f}"
+def terminal_text(text: str) -> str:
+    """A text with signs that every terminal and every file can hold."""
+    return text.translate(TERMINAL_SIGNS)
 
 
-def quantity(number: float) -> str:
-    """A contribution with four significant digits."""
-    if number == 0:
-        return "0"
-    return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:.4g}"
-
-
-def gain(amount: float, units: Units, *, leaves: bool) -> str:
-    """A gain in blue or a loss in red, told apart by the sign as well."""
-    text = units.show(amount, sign=True)
-    return f"[red]{text}[/red]" if leaves else f"[blue]{text}[/blue]"
+def gain_texts(gains: FloatArray, unit: Unit, *, leaves: Iterable[bool]) -> list[str]:
+    """Gains in blue and losses of those who would leave in red, told apart by the sign as well."""
+    texts = unit.column(gains, signed=True)
+    return [
+        f"[red]{text}[/red]" if leaving else f"[blue]{text}[/blue]" for text, leaving in zip(texts, leaves, strict=True)
+    ]
 
 
 def table(title: str, *columns: str) -> Table:
@@ -137,10 +113,14 @@ def table(title: str, *columns: str) -> Table:
     return made
 
 
-def shown_agents(sizes: FloatArray) -> tuple[list[int], str]:
-    """The agents a table shows, the largest if there are many, and a line about the rest."""
-    count = len(sizes)
-    if count <= MOST_ROWS:
-        return list(range(count)), ""
-    largest = sorted(range(count), key=lambda agent: -abs(float(sizes[agent])))[:MOST_ROWS]
-    return sorted(largest), f"... and {count - MOST_ROWS} more agents; --json prints all"
+def print_agents(
+    title: str, agents: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], *, sizes: FloatArray
+) -> None:
+    """A row per agent with its text of every column; of many agents those with the largest sizes."""
+    made = table(title, "agent", *(head for head, _ in columns))
+    shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
+    for agent in shown:
+        made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))
+    console.print(made)
+    if len(agents) > len(shown):
+        console.print(f"... and {len(agents) - len(shown)} more agents; --json prints all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,25 +15,25 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
-    Units,
     console,
-    gain,
+    gain_texts,
+    print_agents,
     print_json,
     progress,
-    quantity,
     read_scenario,
-    shown_agents,
     table,
+    terminal_text,
 )
-from fedpact.cli.uncertainty import show_outlooks
-from fedpact.comparison import Comparison
+from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
+from fedpact.deals import Outcome
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
-
-__all__ = ["compare"]
+from fedpact.utils.words import join_names
 
 
 def compare(
@@ -89,16 +90,18 @@ def _compared(scenario: Scenario, rules: list[Mechanism], draws: int | None, see
 
 
 def _show(scenario: Scenario, compared: Comparison) -> None:
-    units = Units(scenario.money)
+    unit = Unit.of(scenario.money, [outcome.payoffs for outcome in compared])
     title = escape(scenario.title or "Federation")
     console.print(f"[bold]{title}[/bold]: {compared.federation.n_agents} agents")
     if scenario.description:
         console.print(escape(scenario.description))
     console.print()
-    for print_part in (_contributions, _payments, _mechanisms):
-        print_part(compared, units)
+    for print_part in (_show_contributions, _show_payments, _show_gains, _show_mechanisms):
+        print_part(compared, unit)
         console.print()
-    show_outlooks(compared, units)
+    for outlook in compared.uncertainty.values():
+        _show_outlook(outlook, unit)
+        console.print()
     for name, reason in compared.unsolved.items():
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:
@@ -106,50 +109,81 @@ def _show(scenario: Scenario, compared: Comparison) -> None:
         console.print(escape(compared.recommendation.reason))
 
 
-def _contributions(compared: Comparison, units: Units) -> None:
-    made = table("Contributions", "agent", *(compared.title(outcome.mechanism) for outcome in compared))
-    agents, rest = shown_agents(np.max([outcome.contributions for outcome in compared], axis=0))
-    for agent in agents:
-        made.add_row(
-            escape(compared.federation.names[agent]),
-            *(quantity(float(outcome.contributions[agent])) for outcome in compared),
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
+def _show_contributions(compared: Comparison, unit: Unit) -> None:
+    given = np.array([outcome.contributions for outcome in compared])
+    texts = np.array(number_texts(given.ravel())).reshape(given.shape).tolist()
+    columns = list(zip(_titles(compared.outcomes, compared), texts, strict=True))
+    print_agents("Contributions", compared.federation.names, columns, sizes=given.max(axis=0))
 
 
-def _payments(compared: Comparison, units: Units) -> None:
-    paying = [outcome for outcome in compared if outcome.payments.any()]
+def _show_payments(compared: Comparison, unit: Unit) -> None:
+    paying = [outcome for outcome in compared if np.abs(outcome.payments).max() > unit.noise]
     if not paying:
         console.print("Nobody pays anybody.")
         return
-    heads = [f"{compared.title(outcome.mechanism)} {what}" for outcome in paying for what in ("payment", "gain")]
-    made = table(f"Payments (+ received, - paid) and gains against standing alone, in {units.label}", "agent", *heads)
-    agents, rest = shown_agents(np.max([np.abs(outcome.payments) for outcome in paying], axis=0))
-    for agent in agents:
-        cells = []
-        for outcome in paying:
-            cells.append(units.show(float(outcome.payments[agent]), sign=True))
-            cells.append(gain(float(outcome.ir_gaps[agent]), units, leaves=outcome.agents[agent] in outcome.leavers))
-        made.add_row(escape(compared.federation.names[agent]), *cells)
-    console.print(made)
-    if rest:
-        console.print(rest)
+    columns = [
+        (title, unit.column(outcome.payments, signed=True))
+        for title, outcome in zip(_titles(paying, compared), paying, strict=True)
+    ]
+    sizes = np.max([np.abs(outcome.payments) for outcome in paying], axis=0)
+    print_agents(f"Payments (+ received, - paid), in {unit.label}", compared.federation.names, columns, sizes=sizes)
 
 
-def _mechanisms(compared: Comparison, units: Units) -> None:
-    made = table("Mechanisms", "mechanism", "welfare", "of best", "reciprocity", "would leave", "promises")
-    for outcome in compared:
+def _show_gains(compared: Comparison, unit: Unit) -> None:
+    deals = [outcome for outcome in compared if outcome.federated]
+    if not deals:
+        return
+    columns = [
+        (title, gain_texts(outcome.ir_gaps, unit, leaves=np.isin(outcome.agents, outcome.leavers)))
+        for title, outcome in zip(_titles(deals, compared), deals, strict=True)
+    ]
+    sizes = np.max([np.abs(outcome.ir_gaps) for outcome in deals], axis=0)
+    print_agents(f"Gains against standing alone, in {unit.label}", compared.federation.names, columns, sizes=sizes)
+
+
+def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
+    heads = ("mechanism", "welfare", "of best", "lowest share back", "would leave", "promises")
+    made = table(f"Mechanisms, welfare in {unit.label}", *heads)
+    welfare = unit.column([outcome.welfare for outcome in compared])
+    for outcome, text in zip(compared, welfare, strict=True):
         promised = compared.mechanisms[outcome.mechanism].claims
         verdicts = {outcome.certificates[claim].verdict for claim in promised}
-        leavers = ", ".join(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
+        leavers = join_names(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
         made.add_row(
             compared.title(outcome.mechanism),
-            f"{outcome.welfare:.4f}",
-            compared.of_best(outcome.welfare),
-            f"{outcome.reciprocity:.3f}" if np.isfinite(outcome.reciprocity) else "undefined",
+            terminal_text(text),
+            terminal_text(percent(compared.share_of_best(outcome.welfare))),
+            terminal_text(lowest_share_text(outcome)),
             escape(leavers) or "nobody",
             "[red]broken[/red]" if Verdict.VIOLATED in verdicts else "kept" if verdicts <= {Verdict.HOLDS} else "open",
         )
     console.print(made)
+
+
+def _titles(outcomes: Sequence[Outcome], compared: Comparison) -> list[str]:
+    return [compared.title(outcome.mechanism) for outcome in outcomes]
+
+
+def _show_outlook(outlook: Outlook, unit: Unit) -> None:
+    """Intervals of payments and gains, who may leave, and what would keep them."""
+    payments, gains = outlook.interval("payments"), outlook.interval("ir_gaps")
+    columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.payments).any() else []
+    columns += [
+        ("gain", _interval_texts(gains, unit)),
+        ("leaves", [probability_text(float(part), outlook.n_draws) for part in outlook.leave_probabilities]),
+        (f"keeps with {percent(outlook.assurance, decimals=0)}", unit.column(outlook.keeping_endowments)),
+    ]
+    level = percent(outlook.level, decimals=0)
+    title = f"{outlook.title} under uncertainty: {level} intervals from {outlook.n_draws} draws, in {unit.label}"
+    sizes = outlook.leave_probabilities + np.abs(payments).max(axis=1)
+    print_agents(terminal_text(title), outlook.agents, columns, sizes=sizes)
+    low, high = outlook.interval("reciprocity")
+    if np.isfinite([low, high]).all():
+        console.print(f"Reciprocity between {low:.3f} and {high:.3f}.")
+    if outlook.n_unsolved:
+        console.print(f"{outlook.n_unsolved} draws could not be solved and are left out.")
+
+
+def _interval_texts(ends: FloatArray, unit: Unit) -> list[str]:
+    lows, highs = (unit.column(side, signed=True) for side in ends.T)
+    return [f"{low} to {high}" for low, high in zip(lows, highs, strict=True)]

@@ -11,13 +11,14 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.cli.common import AsJson, console, print_json, progress, quantity, read_scenario, table
+from fedpact.cli.common import AsJson, console, print_json, progress, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVES
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
+from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
 from fedpact.utils.arrays import FloatArray
@@ -275,7 +276,7 @@ def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:
     made.columns[1].justify = made.columns[3].justify = "left"
     for number, each in enumerate(wanted, start=1):
         given = [
-            f"{escape(name)} {quantity(float(amount))}"
+            f"{escape(name)} {given_text(float(amount))}"
             for name, amount in zip(seen.names, each.contributions, strict=True)
             if amount > 0
         ]

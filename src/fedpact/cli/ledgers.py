@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from rich.markup import escape
 
-from fedpact.cli.common import console, print_json, quantity, shown_agents, table
+from fedpact.cli.common import console, print_agents, print_json
 from fedpact.deals.deal_file import stated_numbers
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
 from fedpact.negotiation.audit import Audit, audit
+from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["check_ledger", "ledger_with_deal", "show_findings"]
@@ -77,27 +78,19 @@ def _show_deal(found: Audit) -> None:
     contributions, payments = stated_numbers(deal, len(names))
     trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
     money = settled.content if settled is not None else None
-    made = table(
-        f"The deal (paid in {money['currency'] if money else 'units of payoff'})",
-        *("agent", "contributes", "samples used", "accuracy", "is paid"),
-    )
     paid = {entry["agent"]: entry["amount"] for entry in money["balances"]} if money else {}
     used = trained.content["samples"] if trained is not None else {}
     accuracies = measured.content["accuracies"] if measured is not None else {}
-    agents, rest = shown_agents(np.array(contributions))
-    for agent in agents:
-        name = names[agent]
-        accuracy = accuracies.get(name, {}).get("accuracy")
-        made.add_row(
-            escape(name) + (" (out)" if name in deal.get("excluded", {}) else ""),
-            quantity(contributions[agent]),
-            str(max(used[name], default=0)) if name in used else "-",
-            f"{accuracy:.3f}" if accuracy is not None else "-",
-            paid.get(name, f"{payments[agent] + 0.0:+.6g}"),
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
+    found_accuracies = [accuracies.get(name, {}).get("accuracy") for name in names]
+    columns = [
+        ("contributes", number_texts(contributions)),
+        ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in names]),
+        ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in found_accuracies]),
+        ("is paid", list(map(paid.get, names, number_texts(payments, signed=True)))),
+    ]
+    agents = [f"{name} (out)" if name in deal.get("excluded", {}) else name for name in names]
+    title = f"The deal (paid in {money['currency'] if money else PAYOFF_LABEL})"
+    print_agents(title, agents, columns, sizes=np.array(contributions))
     console.print()
 
 

@@ -14,14 +14,12 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
-    Units,
     console,
     counter,
+    print_agents,
     print_json,
-    quantity,
     read_scenario,
-    shown_agents,
-    table,
+    terminal_text,
 )
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
@@ -33,10 +31,12 @@ from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Header, Transcript, read
 from fedpact.federation import Federation
 from fedpact.negotiation import PROTOCOLS, Channel, InProcess
 from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
+from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.words import count_text
 
 __all__ = ["negotiate"]
 
@@ -93,7 +93,7 @@ def negotiate(
     if as_json:
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
-    _show(deal, Units(chosen.money))
+    _show(deal, Unit.of(chosen.money, [deal.welfare]))
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
@@ -180,7 +180,7 @@ def _followed(channel: Channel, header: Header, scenario: Scenario, *, as_json: 
             return negotiated(channel, header)
         overheard = Overheard(channel)
         console.print()
-        rounds = Rounds(overheard, Units(scenario.money), status)
+        rounds = Rounds(overheard, Unit.of(scenario.money), status)
         try:
             return negotiated(overheard, header, listener=rounds)
         finally:
@@ -192,28 +192,20 @@ def _interrupted(kept: str) -> NoReturn:
     raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(deal: Deal, units: Units) -> None:
+def _show(deal: Deal, unit: Unit) -> None:
     console.print()
-    made = table(f"Deal (amounts in {units.label})", "agent", "contributes", "price per sample", "is paid")
-    agents, rest = shown_agents(deal.contributions)
-    prices = -np.diag(deal.prices)
-    for agent in agents:
-        name = escape(deal.agents[agent])
-        if deal.agents[agent] in deal.excluded:
-            made.add_row(f"{name} (out)", "0", "-", "-")
-            continue
-        made.add_row(
-            name,
-            quantity(float(deal.contributions[agent])),
-            price_text(float(prices[agent]), units),
-            units.show(float(deal.payments[agent]), sign=True),
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
-    count = f"{deal.rounds} round{'' if deal.rounds == 1 else 's'}"
+    out = [name in deal.excluded for name in deal.agents]
+    prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
+    columns = [
+        ("contributes", number_texts(deal.contributions)),
+        ("price per sample", np.where(out, "-", prices).tolist()),
+        ("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()),
+    ]
+    names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
+    print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=deal.contributions)
     by = "at the personal prices" if deal.provenance.messages is None else "by the message game"
-    console.print(f"Welfare {deal.provenance.welfare:.6g} after {count}; settled {by}, payments add up to zero.")
+    welfare, rounds = escape(terminal_text(unit.text(deal.provenance.welfare))), count_text(deal.rounds, "round")
+    console.print(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
 

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from fedpact.cli.common import Units, console
+from fedpact.cli.common import console, terminal_text
 from fedpact.deals.deal import Event
 from fedpact.negotiation import Channel
+from fedpact.report.numbers import Unit, number_text
 from fedpact.utils.arrays import FloatArray
 
 __all__ = ["Overheard", "Rounds", "price_text", "status_line"]
@@ -72,8 +73,8 @@ class Rounds:
     Of many rounds some have a line; on a terminal the last line follows them all.
     """
 
-    def __init__(self, overheard: Overheard, units: Units, status: Status | None) -> None:
-        self._overheard, self._units, self._status = overheard, units, status
+    def __init__(self, overheard: Overheard, unit: Unit, status: Status | None) -> None:
+        self._overheard, self._unit, self._status = overheard, unit, status
         self._waiting: Event | None = None
         self._begun = False
 
@@ -105,7 +106,7 @@ class Rounds:
 
     def _print(self, event: Event) -> None:
         if not self._begun:
-            head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}  prices per sample ({self._units.label})"
+            head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}  prices per sample ({self._unit.label})"
             console.print(f"[bold]{escape(head)}[/bold]")
         self._begun, self._waiting = True, None
         console.print(self._line(event))
@@ -114,7 +115,7 @@ class Rounds:
         residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
         welfare = "undefined" if event["welfare"] is None else f"{event['welfare']:.8g}"
         prices = self._overheard.prices
-        lowest, highest = (price_text(float(price), self._units) for price in (prices.min(), prices.max()))
+        lowest, highest = (price_text(float(price), self._unit) for price in (prices.min(), prices.max()))
         return f"{event['round']:>5}  {residual:>9}  {welfare:>12}  {lowest} to {highest}"
 
 
@@ -129,9 +130,9 @@ def status_line(*, quiet: bool) -> Iterator[Status | None]:
         yield status
 
 
-def price_text(price: float, units: Units) -> str:
+def price_text(price: float, unit: Unit) -> str:
     """A price with four significant digits."""
-    return f"{price * units.factor + 0.0:.4g}"
+    return terminal_text(number_text(price * unit.per_payoff + 0.0))
 
 
 def _has_line(number: int) -> bool:

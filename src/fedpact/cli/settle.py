@@ -22,7 +22,9 @@ from fedpact.deals import Settlement
 from fedpact.deals.deal_file import read_deal
 from fedpact.deals.settlement import settle_payments
 from fedpact.mechanisms import mechanism_named
+from fedpact.report.numbers import cents_text
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text
 
 __all__ = ["settle"]
 
@@ -81,12 +83,9 @@ def _show(settlement: Settlement) -> None:
         return
     made = table(f"Transfers ({settlement.currency})", "from", "to", "amount")
     made.columns[1].justify = "left"
-    unit = 10**settlement.decimals
     for transfer in settlement.transfers:
-        whole, part = divmod(transfer.cents, unit)
-        amount = f"{whole:,}" + (f".{part:0{settlement.decimals}d}" if settlement.decimals else "")
-        made.add_row(escape(transfer.payer), escape(transfer.payee), amount)
+        made.add_row(escape(transfer.payer), escape(transfer.payee), cents_text(settlement, transfer.cents))
     console.print(made)
-    count = len(settlement.transfers)
+    count = count_text(len(settlement.transfers), "transfer")
     proof = "the fewest possible" if settlement.minimal else "perhaps not the fewest possible"
-    console.print(f"{count} transfer{'s' if count > 1 else ''}, {proof}; all balances add up to zero.")
+    console.print(f"{count}, {proof}; all balances add up to zero.")

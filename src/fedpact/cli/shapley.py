@@ -12,16 +12,15 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
-    Units,
     console,
+    print_agents,
     print_json,
-    quantity,
     read_scenario,
-    shown_agents,
-    table,
+    terminal_text,
 )
 from fedpact.federation import Federation
 from fedpact.mechanisms import mechanism_named
+from fedpact.report.numbers import Unit, number_text, number_texts, percent
 from fedpact.shapley import shapley_values
 from fedpact.shapley.routes import METHODS
 from fedpact.utils.arrays import FloatArray
@@ -70,24 +69,17 @@ def shapley(
             )
         )
         return
-    units = Units(chosen.money)
-    made = table(
-        f"Shapley values by {shares.method} ({units.label})", "agent", "contributes", "value", "share", "slope"
-    )
-    agents, rest = shown_agents(shares.values)
+    unit = Unit.of(chosen.money, shares.values)
     total = float(shares.values.sum())
-    for agent in agents:
-        made.add_row(
-            escape(federation.names[agent]),
-            quantity(float(profile[agent])),
-            units.show(float(shares.values[agent])),
-            f"{100 * float(shares.values[agent]) / total:.1f} %" if total > 0 else "-",
-            f"{float(shares.gradient[agent]):.4g}",
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
-    console.print(f"Total {units.show(total)}; efficiency gap {shares.efficiency_gap:.1e}")
+    columns = [
+        ("contributes", number_texts(profile)),
+        ("value", unit.column(shares.values)),
+        ("share", [percent(float(value) / total) if total > 0 else "-" for value in shares.values]),
+        ("slope", [number_text(float(slope)) for slope in shares.gradient]),
+    ]
+    title = f"Shapley values by {shares.method} ({unit.label})"
+    print_agents(title, federation.names, columns, sizes=shares.values)
+    console.print(f"Total {escape(terminal_text(unit.text(total)))}; efficiency gap {shares.efficiency_gap:.1e}")
 
 
 def _parsed(text: str, federation: Federation) -> FloatArray:

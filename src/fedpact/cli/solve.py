@@ -11,25 +11,25 @@ from rich.markup import escape
 from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
+    MAX_NAMES,
     AsJson,
     MechanismOption,
     ScenarioArgument,
-    Units,
     console,
-    gain,
+    gain_texts,
+    print_agents,
     print_json,
     progress,
-    quantity,
     read_scenario,
-    shown_agents,
     table,
+    terminal_text,
 )
 from fedpact.deals import Outcome
 from fedpact.mechanisms import mechanism_named
+from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import departures_record, outcome_record
 from fedpact.stability import StableFederation, stable_federation
-
-__all__ = ["show_certificates", "solve"]
+from fedpact.utils.words import join_names
 
 
 def solve(
@@ -56,21 +56,21 @@ def solve(
         return
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
     if settled:
-        _show_departures(settled)
+        _show_departures(settled, Unit.of(chosen.money, [settled.welfare]))
     if outcome:
-        _show_outcome(outcome, Units(chosen.money))
+        _show_outcome(outcome, Unit.of(chosen.money, outcome.payoffs))
 
 
-def _show_outcome(outcome: Outcome, units: Units) -> None:
-    _show_agents(outcome, units)
+def _show_outcome(outcome: Outcome, unit: Unit) -> None:
+    _show_agents(outcome, unit)
     console.print()
     show_certificates(outcome)
     for sentence in outcome.diagnosis:
         console.print(escape(sentence))
     for assumption in outcome.assumptions:
         if not assumption.holds:
-            who = ", ".join(assumption.agents[:5]) + (" ..." if len(assumption.agents) > 5 else "")
-            console.print(f"[bold]{assumption.name}[/bold] fails for {escape(who)}: {assumption.consequence}.")
+            who = escape(join_names(assumption.agents, most=MAX_NAMES))
+            console.print(f"[bold]{assumption.name}[/bold] fails for {who}: {assumption.consequence}.")
     console.print(f"Equilibrium: {outcome.equilibria.note}.")
 
 
@@ -85,36 +85,32 @@ def show_certificates(outcome: Outcome) -> None:
     console.print(made)
 
 
-def _show_agents(outcome: Outcome, units: Units) -> None:
-    heads = ("agent", "contributes", "payoff", "cost", "is paid", "gain", "of Shapley")
-    made = table(f"Agents (amounts in {units.label})", *heads)
-    agents, rest = shown_agents(outcome.contributions)
-    for agent in agents:
-        ratio = float(outcome.reciprocity_ratios[agent])
-        made.add_row(
-            escape(outcome.agents[agent]),
-            quantity(float(outcome.contributions[agent])),
-            units.show(float(outcome.payoffs[agent])),
-            units.show(float(outcome.costs[agent])),
-            units.show(float(outcome.payments[agent]), sign=True),
-            gain(float(outcome.ir_gaps[agent]), units, leaves=outcome.agents[agent] in outcome.leavers),
-            f"{100 * ratio:.0f} %" if np.isfinite(ratio) else "undefined",
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
-    console.print(f"Welfare {outcome.welfare:.6g}; reciprocity {outcome.reciprocity:.4g}")
+def _show_agents(outcome: Outcome, unit: Unit) -> None:
+    leaves = np.isin(outcome.agents, outcome.leavers)
+    shares = zip(outcome.reciprocity_ratios, outcome.shapley_values, strict=True)
+    columns = [
+        ("contributes", number_texts(outcome.contributions)),
+        ("payoff", unit.column(outcome.payoffs)),
+        ("cost", unit.column(outcome.costs)),
+        ("is paid", unit.column(outcome.payments, signed=True)),
+        ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
+        ("of Shapley", [share_text(float(ratio), float(share)) for ratio, share in shares]),
+    ]
+    print_agents(f"Agents (amounts in {unit.label})", outcome.agents, columns, sizes=outcome.contributions)
+    welfare = terminal_text(unit.text(outcome.welfare))
+    console.print(f"Welfare {escape(welfare)}; reciprocity {outcome.reciprocity:.4g}")
 
 
-def _show_departures(settled: StableFederation) -> None:
+def _show_departures(settled: StableFederation, unit: Unit) -> None:
     if not settled.departures:
         console.print("Nobody wants to leave.\n")
         return
     for step, departure in enumerate(settled.departures, start=1):
         console.print(f"Round {step}: {escape(', '.join(departure.leavers))} would leave.")
+    welfare = (settled.welfare, settled.welfare_all_stay, settled.endowment_to_keep_all)
+    amounts = [escape(terminal_text(unit.text(amount))) for amount in welfare]
     stay = f"{', '.join(settled.members)} stay" if settled.members else "Nobody stays"
     console.print(
-        f"{escape(stay)}. Welfare {settled.welfare:.6g} with the others on their own, "
-        f"{settled.welfare_all_stay:.6g} had everybody stayed; "
-        f"keeping everybody would take endowments of {settled.endowment_to_keep_all:.6g}.\n"
+        f"{escape(stay)}. Welfare {amounts[0]} with the others on their own, {amounts[1]} had everybody stayed; "
+        f"keeping everybody would take endowments of {amounts[2]}.\n"
     )

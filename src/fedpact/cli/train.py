@@ -42,6 +42,7 @@ from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import DECODERS, error_context, read_text
+from fedpact.utils.words import count_text
 
 __all__ = ["train"]
 
@@ -260,9 +261,7 @@ def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
 
 def _interrupted(folder: RunFolder) -> NoReturn:
     done = folder.kept
-    what = (
-        f"; {done} model{'' if done == 1 else 's'} kept in {folder.path}, --resume goes on from there" if done else ""
-    )
+    what = f"; {count_text(done, 'model')} kept in {folder.path}, --resume goes on from there" if done else ""
     typer.echo(f"interrupted{what}", err=True)
     raise typer.Exit(INTERRUPTED) from None
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 from rich.markup import escape
 
-from fedpact.cli.common import Units, console, quantity, shown_agents, table
+from fedpact.cli.common import MAX_NAMES, console, print_agents, terminal_text
 from fedpact.mechanisms import MECHANISMS
+from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
 from fedpact.training.repeat import Repetition
 from fedpact.training.run import Run
-
-__all__ = ["show_repetition", "show_run"]
-
-MOST_NAMED = 5
+from fedpact.utils.words import count_text, join_names
 
 FROM_ZERO = (
     "Predicted payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "
@@ -25,16 +23,14 @@ def show_run(run: Run, scenario: Scenario) -> None:
     """All tables, and a few words."""
     name = run.agreement.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else name
-    count = f"{run.rounds} round{'' if run.rounds == 1 else 's'}"
-    console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] trained under {escape(title)}, {count}\n")
-    units = Units(scenario.money)
-    agents, rest = shown_agents(run.contributions)
-    _show_training(run, agents)
-    _show_payoffs(run, agents, units)
-    _show_utilities(run, agents, units)
-    if rest:
-        console.print(rest)
-    console.print(f"Welfare {run.welfare:.6g} predicted, {run.realised_welfare:.6g} realised.")
+    title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}"
+    console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
+    unit = Unit.of(scenario.money, run.payoffs)
+    _show_training(run)
+    _show_payoffs(run, unit)
+    _show_utilities(run, unit)
+    predicted, realised = (escape(terminal_text(unit.text(sum_))) for sum_ in (run.welfare, run.realised_welfare))
+    console.print(f"Welfare {predicted} predicted, {realised} realised.")
     _show_doubts(run)
     if not run.floors.any():
         console.print(FROM_ZERO)
@@ -52,51 +48,41 @@ def show_repetition(found: Repetition) -> None:
         console.print(f"{name}: {escape(then)} then, {escape(now)} now.")
 
 
-def _show_training(run: Run, agents: list[int]) -> None:
-    made = table("Training", "agent", "agreed", "used", "accuracy", "alone: used", "accuracy")
-    for agent in agents:
-        made.add_row(
-            _name(run, agent),
-            quantity(float(run.contributions[agent])),
-            f"{run.samples[agent]:,}",
-            f"{run.accuracies[agent]:.4f}",
-            f"{run.standalone_samples[agent]:,}",
-            f"{run.standalone_accuracies[agent]:.4f}",
-        )
-    console.print(made)
+def _show_training(run: Run) -> None:
+    columns = [
+        ("agreed", number_texts(run.contributions)),
+        ("used", [f"{count:,}" for count in run.samples]),
+        ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
+        ("alone: used", [f"{count:,}" for count in run.standalone_samples]),
+        ("accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
+    ]
+    print_agents("Training", _names(run), columns, sizes=run.contributions)
     sizes = run.test_sizes
     worst = 0.5 / np.sqrt(sizes.min())
     images = f"{sizes.min()} to {sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
     console.print(f"Tested on {images} images each: a standard error of up to {worst:.2g}.\n")
 
 
-def _show_payoffs(run: Run, agents: list[int], units: Units) -> None:
-    made = table(f"Payoffs ({units.label})", "agent", "predicted", "realised", "cost", "is paid")
-    for agent in agents:
-        made.add_row(
-            _name(run, agent),
-            units.show(float(run.payoffs[agent])),
-            units.show(float(run.realised_payoffs[agent])),
-            units.show(float(run.realised_costs[agent])),
-            units.show(float(run.payments[agent]), sign=True),
-        )
-    console.print(made)
+def _show_payoffs(run: Run, unit: Unit) -> None:
+    columns = [
+        ("predicted", unit.column(run.payoffs)),
+        ("realised", unit.column(run.realised_payoffs)),
+        ("cost", unit.column(run.realised_costs)),
+        ("is paid", unit.column(run.payments, signed=True)),
+    ]
+    print_agents(f"Payoffs ({unit.label})", _names(run), columns, sizes=run.contributions)
     console.print()
 
 
-def _show_utilities(run: Run, agents: list[int], units: Units) -> None:
-    heads = ("agent", "predicted", "realised", "alone: predicted", "realised", "would leave")
-    made = table(f"Utilities ({units.label})", *heads)
-    for agent in agents:
-        made.add_row(
-            _name(run, agent),
-            units.show(float(run.utilities[agent])),
-            units.show(float(run.realised_utilities[agent])),
-            units.show(float(run.standalone[agent])),
-            units.show(float(run.realised_standalone[agent])),
-            _leaves(run, agent),
-        )
-    console.print(made)
+def _show_utilities(run: Run, unit: Unit) -> None:
+    columns = [
+        ("predicted", unit.column(run.utilities)),
+        ("realised", unit.column(run.realised_utilities)),
+        ("alone: predicted", unit.column(run.standalone)),
+        ("realised", unit.column(run.realised_standalone)),
+        ("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]),
+    ]
+    print_agents(f"Utilities ({unit.label})", _names(run), columns, sizes=run.contributions)
 
 
 def _leaves(run: Run, agent: int) -> str:
@@ -112,13 +98,12 @@ def _leaves(run: Run, agent: int) -> str:
 
 def _show_doubts(run: Run) -> None:
     if run.doubtful:
-        names = ", ".join(run.doubtful[:MOST_NAMED]) + (" ..." if len(run.doubtful) > MOST_NAMED else "")
         console.print(
-            f"Realised gains of {escape(names)} are within two standard errors of zero: larger test sets may say "
-            f"otherwise."
+            f"Realised gains of {escape(join_names(run.doubtful, most=MAX_NAMES))} are within two standard errors of "
+            "zero: larger test sets may say otherwise."
         )
 
 
-def _name(run: Run, agent: int) -> str:
-    out = "" if run.agreement.members[agent] else " (alone)"
-    return f"{escape(run.agents[agent])}{out}"
+def _names(run: Run) -> list[str]:
+    members = zip(run.agents, run.agreement.members, strict=True)
+    return [name if is_member else f"{name} (alone)" for name, is_member in members]

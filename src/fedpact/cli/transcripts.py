@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 from rich.markup import escape
 
-from fedpact.cli.common import console, print_json, quantity, shown_agents, table
+from fedpact.cli.common import MAX_NAMES, console, print_agents, print_json
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record, stated_numbers
 from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.recording import recompute
+from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
+from fedpact.utils.words import join_names
 
 __all__ = ["RECOMPUTED", "Recomputed", "check_transcript", "recomputed", "show_recomputed"]
 
@@ -94,7 +96,7 @@ def show_recomputed(found: Recomputed) -> None:
     if found.transcript.deal is None:
         console.print(f"No deal is stated; this is the one that {count} exchanges come to.")
     elif found.differing:
-        who = escape(", ".join(found.differing[:5]) + (" ..." if len(found.differing) > 5 else ""))
+        who = escape(join_names(found.differing, most=MAX_NAMES))
         console.print(f"[red]{RECOMPUTED} is violated[/red]: {count} exchanges come to another deal for {who}.")
     else:
         console.print(f"The deal stated is the one that {count} exchanges come to.")
@@ -105,20 +107,15 @@ def show_recomputed(found: Recomputed) -> None:
 
 
 def _show_numbers(found: Recomputed) -> None:
-    heads = ("agent", "contributes", "stated", "is paid", "stated")
-    made = table("Recomputed and stated (payments in units of payoff)", *heads)
-    agents, rest = shown_agents(found.deal.contributions)
-    for agent in agents:
-        amounts = (found.deal.payments[agent], found.payments[agent])
-        made.add_row(
-            escape(found.deal.agents[agent]),
-            quantity(float(found.deal.contributions[agent])),
-            quantity(float(found.contributions[agent])),
-            *(f"{float(amount) + 0.0:+.6g}" for amount in amounts),
-        )
-    console.print(made)
-    if rest:
-        console.print(rest)
+    deal = found.deal
+    columns = [
+        ("contributes", number_texts(deal.contributions)),
+        ("stated", number_texts(found.contributions)),
+        ("is paid", number_texts(deal.payments, signed=True)),
+        ("stated", number_texts(found.payments, signed=True)),
+    ]
+    title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
+    print_agents(title, deal.agents, columns, sizes=deal.contributions)
 
 
 def _capital(text: str) -> str:

@@ -17,13 +17,14 @@ from fedpact.mechanisms.registry import MECHANISMS
 from fedpact.scenario import Uncertainty
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.words import join_names
 
 __all__ = ["BASELINES", "Comparison", "Recommendation", "compare"]
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
 CLOSE = 0.01
 NO_GAIN = 1e-9  # of what everybody has alone
-NO_WELFARE = 1e-12
+NO_WELFARE = 1e-9  # of the largest payoff
 MOST_NAMES = 4  # in a sentence
 BASELINES = ("voluntary", "standalone")
 
@@ -72,9 +73,13 @@ class Comparison:
         """What people call a mechanism."""
         return (self.mechanisms.get(mechanism) or MECHANISMS[mechanism]).title
 
-    def of_best(self, welfare: float) -> str:
-        """A welfare as a share of the best with everybody in, in words; there is none where that is not positive."""
-        return f"{100.0 * welfare / self.best_welfare:.1f} %" if self.best_welfare > NO_WELFARE else "n/a"
+    def share_of_best(self, welfare: float) -> float:
+        """A welfare as a part of the best with everybody in; NaN where that is no yardstick."""
+        best = self.best_welfare
+        rounding = NO_WELFARE * max(float(np.abs(outcome.payoffs).max()) for outcome in self.outcomes)
+        if max(abs(best), abs(welfare)) <= rounding:
+            return 1.0
+        return welfare / best if best > rounding else float("nan")
 
     @cached_property
     def best_welfare(self) -> float:
@@ -101,7 +106,7 @@ class Comparison:
         alone = float(self.outcomes[0].standalone.sum())
         if best <= alone + NO_GAIN * abs(alone):
             losses = [
-                f"under {self.title(name)} {_listed(settled.leavers)} would leave"
+                f"under {self.title(name)} {join_names(settled.leavers, most=MOST_NAMES)} would leave"
                 for name, settled in stable.items()
                 if settled.leavers
             ]
@@ -114,11 +119,12 @@ class Comparison:
     def _reason(self, chosen: str) -> str:
         outcome, settled = self[chosen], self.after_departures[chosen]
         alone = float(outcome.standalone.sum())
-        parts = [f"{self.title(chosen)} reaches {self.of_best(settled.welfare)} of the best welfare with everybody in"]
+        share = _percent(self.share_of_best(settled.welfare))
+        parts = [f"{self.title(chosen)} reaches {share} of the best welfare with everybody in"]
         if alone > 0:
             parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
         if settled.leavers:
-            parts.append(f"{_listed(settled.leavers)} would leave; that is counted in")
+            parts.append(f"{join_names(settled.leavers, most=MOST_NAMES)} would leave; that is counted in")
         else:
             parts.append("nobody would leave")
         if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE:
@@ -128,8 +134,10 @@ class Comparison:
             )
         for other, departed in self.after_departures.items():
             if other != chosen:
-                verb = f"loses {_listed(departed.leavers)}" if departed.leavers else "keeps everybody too"
-                parts.append(f"{self.title(other)} {verb} and reaches {self.of_best(departed.welfare)}")
+                lost = join_names(departed.leavers, most=MOST_NAMES)
+                verb = f"loses {lost}" if lost else "keeps everybody too"
+                share = _percent(self.share_of_best(departed.welfare))
+                parts.append(f"{self.title(other)} {verb} and reaches {share}")
         return "; ".join(parts) + "."
 
     def __repr__(self) -> str:
@@ -217,7 +225,5 @@ def _outlooks(
     return found
 
 
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > MOST_NAMES:
-        return ", ".join(names[:MOST_NAMES]) + f" and {len(names) - MOST_NAMES} more"
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.1f} %" if np.isfinite(part) else "an undefined part"

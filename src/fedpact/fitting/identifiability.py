@@ -15,6 +15,7 @@ from fedpact.fitting.gauss_newton import solve_scaled
 from fedpact.fitting.intervals import Spread
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import join_names
 
 __all__ = ["indistinguishable"]
 
@@ -33,7 +34,7 @@ def indistinguishable(spread: Spread, names: Sequence[str]) -> tuple[str, ...]:
         for direction in directions.T[strengths < WEAK**-2.0]:
             sizes = np.abs(direction)
             members = np.flatnonzero(sizes >= SIZEABLE * sizes.max())
-            found[_named([labels[member] for member in members])] = None
+            found[join_names([labels[member] for member in members], most=MOST_NAMED)] = None
     return tuple(found)
 
 
@@ -58,9 +59,3 @@ def _information(spread: Spread, names: Sequence[str], agent: int) -> tuple[Floa
         *CURVE_PARTS,
     ]
     return matrix[np.ix_(free, free)], [label for label, kept in zip(labels, free, strict=True) if kept]
-
-
-def _named(labels: Sequence[str]) -> str:
-    if len(labels) > MOST_NAMED:
-        return f"{', '.join(labels[:MOST_NAMED])} and {len(labels) - MOST_NAMED} more"
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"

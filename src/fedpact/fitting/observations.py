@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text
 
-__all__ = ["Observations", "counted"]
+__all__ = ["Observations"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,14 +169,9 @@ class Observations:
 
     def __repr__(self) -> str:
         return (
-            f"Observations({counted(self.n_runs, 'run')}, {counted(self.n_agents, 'agent')}, "
+            f"Observations({count_text(self.n_runs, 'run')}, {count_text(self.n_agents, 'agent')}, "
             f"{self.n_measured} accuracies)"
         )
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _matrix(label: str, given: ArrayLike) -> FloatArray:

@@ -15,12 +15,13 @@ from fedpact.federation import Federation
 from fedpact.fitting.accuracy_curves import CURVES
 from fedpact.fitting.identifiability import indistinguishable
 from fedpact.fitting.intervals import Spread
-from fedpact.fitting.observations import Observations, counted
+from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import HIGHEST_CURVE, LEAST_RANGE, LOWEST_CURVE
 from fedpact.fitting.stated_uncertainty import stated_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text
 
 __all__ = ["Draws", "Fit", "Outlier", "Quality"]
 
@@ -343,8 +344,8 @@ class Fit:
     def __repr__(self) -> str:
         seen = self.observations
         return (
-            f"Fit({self.family}, {counted(seen.n_agents, 'agent')}, {seen.n_measured} accuracies of "
-            f"{counted(seen.n_runs, 'run')}, "
+            f"Fit({self.family}, {count_text(seen.n_agents, 'agent')}, {seen.n_measured} accuracies of "
+            f"{count_text(seen.n_runs, 'run')}, "
             f"rms {self.quality.rms:.3g})"
         )
 

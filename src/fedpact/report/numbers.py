@@ -1,4 +1,7 @@
-"""Numbers as people read them: amounts in money or in units of payoff, contributions, percentages, ratios in words."""
+"""Numbers as people read them: amounts in money or in units of payoff, contributions, percentages, ratios in words.
+
+The terminal, the report, the explorer, notebooks and pictures all write their numbers with these.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.deals import Settlement
-from fedpact.report.display import number_texts
+from fedpact.deals import Outcome, Settlement
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Unit", "as_given", "cents_text", "counted", "percent", "plain_texts", "returned"]
-
 SPACE = "\N{NO-BREAK SPACE}"
 MINUS = "\N{MINUS SIGN}"
-PAYOFF = "units of payoff"
+UNDEFINED = "undefined"
+PAYOFF_LABEL = "units of payoff"
 # Amounts below this part of the largest payoff are rounding: they are written 0.
-NOISE = 1e-9
+AMOUNT_NOISE = 1e-9
+# Entries below this part of the largest in their column are rounding too.
+COLUMN_NOISE = 1e-9
 # Money is written in whole units from here on, and with more than two decimals below the other bound.
 WHOLE_FROM = 1000.0
 CENTS_FROM = 0.1
+# Computed numbers have as many digits as the largest of their column needs for this many; given ones no more.
+SIGNIFICANT_DIGITS = 4
 # Beyond this ratio percentages are hard to read.
 MANY_TIMES = 10.0
+# Probabilities this close to 0 or 1 have a decimal.
+NEARLY_SURE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +53,11 @@ class Unit:
     is_money: bool
 
     @classmethod
-    def of(cls, money: Money | None, payoffs: ArrayLike) -> Unit:
+    def of(cls, money: Money | None, payoffs: ArrayLike = ()) -> Unit:
         """The unit for a federation whose payoffs are of the size of `payoffs`."""
-        noise = NOISE * _largest(np.asarray(payoffs, dtype=np.float64))
+        noise = AMOUNT_NOISE * _largest(np.asarray(payoffs, dtype=np.float64))
         if money is None:
-            return cls(label=PAYOFF, per_payoff=1.0, noise=noise, is_money=False)
+            return cls(label=PAYOFF_LABEL, per_payoff=1.0, noise=noise, is_money=False)
         return cls(label=money.currency, per_payoff=money.per_payoff, noise=noise, is_money=True)
 
     def column(self, payoffs: ArrayLike, *, signed: bool = False) -> list[str]:
@@ -63,11 +70,11 @@ class Unit:
         decimals = 2 if 0 < largest < WHOLE_FROM else 0
         return [_fixed(float(amount), decimals, signed=signed) for amount in amounts]
 
-    def given(self, payoffs: ArrayLike) -> list[str]:
+    def given_column(self, payoffs: ArrayLike) -> list[str]:
         """Amounts that somebody chose, without the decimals they do not need where that is possible."""
         if self.is_money:
             return self.column(payoffs)
-        return [as_given(float(payoff)) for payoff in np.atleast_1d(np.asarray(payoffs, dtype=np.float64))]
+        return [given_text(float(payoff)) for payoff in np.atleast_1d(np.asarray(payoffs, dtype=np.float64))]
 
     def text(self, payoff: float, *, signed: bool = False) -> str:
         """One amount with its unit, for a sentence."""
@@ -80,17 +87,65 @@ class Unit:
         return f"{sign}{self.label}{SPACE}{amount.removeprefix(sign)}"
 
 
-def plain_texts(numbers: ArrayLike) -> list[str]:
-    """A column of computed numbers that are not money, such as contributions."""
-    return number_texts(np.atleast_1d(np.asarray(numbers, dtype=np.float64)))
+def number_texts(numbers: ArrayLike, *, signed: bool = False, rounding: float = 0.0) -> list[str]:
+    """A column of computed numbers, such as contributions, with the same decimals: as many as the largest needs.
+
+    Parameters
+    ----------
+    numbers
+        The column; infinite and undefined entries become words.
+    signed
+        Whether to write a plus before positive numbers.
+    rounding
+        Numbers up to this size are written 0.
+
+    Examples
+    --------
+    >>> number_texts([59.20472, 5.45597, 1e-14])
+    ['59.20', '5.46', '0']
+    >>> number_texts([0.17162, -0.0804501, np.inf, np.nan], signed=True)
+    ['+0.1716', '−0.0805', '∞', 'undefined']
+    """
+    column = np.atleast_1d(np.asarray(numbers, dtype=np.float64))
+    largest = _largest(column)
+    decimals = max(0, SIGNIFICANT_DIGITS - 1 - int(np.floor(np.log10(largest)))) if largest > 0 else 0
+    plus = "+" if signed else ""
+    form = f"{plus},.{decimals}f" if decimals <= 2 * SIGNIFICANT_DIGITS else f"{plus}.{SIGNIFICANT_DIGITS}g"
+
+    def text(number: float) -> str:
+        if not np.isfinite(number):
+            return _without_number(number)
+        if abs(number) <= max(rounding, COLUMN_NOISE * largest):
+            return "0"
+        vanishes = abs(number) < 0.5 * 10.0**-decimals
+        return format(number, f"{plus}.2g" if vanishes else form).replace("-", MINUS)
+
+    return [text(float(number)) for number in column]
 
 
-def as_given(number: float) -> str:
-    """A number somebody chose, such as a cap: without the decimals it does not need."""
+def number_text(number: float, *, digits: int = SIGNIFICANT_DIGITS) -> str:
+    """One computed number with a few significant digits."""
+    return f"{number:.{digits}g}".replace("-", MINUS) if np.isfinite(number) else _without_number(number)
+
+
+def given_text(number: float) -> str:
+    """A number somebody chose, such as a cap: without the decimals it does not need.
+
+    Examples
+    --------
+    >>> given_text(120.0), given_text(0.000024), given_text(1234567.8), given_text(float("inf"))
+    ('120', '0.000024', '1,234,568', 'unlimited')
+    """
     if np.isinf(number):
         return "unlimited"
-    whole = abs(number) < 1e15 and (float(number).is_integer() or abs(number) >= 1e4)
-    return (f"{number:,.0f}" if whole else f"{number:.4g}").replace("-", MINUS)
+    size = abs(number)
+    if 1e4 <= size < 1e9:
+        text = f"{number:,.0f}"
+    elif size == 0 or 1e-6 <= size < 1e4:
+        text = np.format_float_positional(number, precision=SIGNIFICANT_DIGITS, fractional=False, trim="-")
+    else:
+        text = f"{number:.{SIGNIFICANT_DIGITS}g}"
+    return text.replace("-", MINUS)
 
 
 def cents_text(settlement: Settlement, cents: int) -> str:
@@ -103,22 +158,37 @@ def cents_text(settlement: Settlement, cents: int) -> str:
 def percent(part: float, *, decimals: int = 1, signed: bool = False) -> str:
     """A part of one as a percentage."""
     if not np.isfinite(part):
-        return "undefined"
+        return UNDEFINED
     return f"{_fixed(100.0 * part, decimals, signed=signed)}{SPACE}%"
 
 
-def returned(ratio: float, share: float) -> str:
+def probability_text(part: float, draws: int) -> str:
+    """A share of the draws as a percentage; none and all of them are not called impossible and certain.
+
+    Examples
+    --------
+    >>> [probability_text(part, 400).replace(SPACE, " ") for part in (0.0, 0.05, 0.42, 1.0)]
+    ['below 0.25 %', '5.0 %', '42 %', 'above 99.75 %']
+    """
+    if part <= 0:
+        return f"below {100.0 / draws:.2g}{SPACE}%"
+    if part >= 1:
+        return f"above {100.0 - 100.0 / draws:.4g}{SPACE}%"
+    return percent(part, decimals=0 if NEARLY_SURE <= part <= 1.0 - NEARLY_SURE else 1)
+
+
+def share_text(ratio: float, share: float) -> str:
     """How much of its Shapley share an agent gets back, in words where a percentage would mislead.
 
     Examples
     --------
-    >>> returned(float("inf"), 0.0)
+    >>> share_text(float("inf"), 0.0)
     'share is zero'
-    >>> returned(-2.0, -0.1)
+    >>> share_text(-2.0, -0.1)
     'share is below zero'
     """
     if np.isnan(ratio) or np.isnan(share):
-        return "undefined"
+        return UNDEFINED
     if np.isinf(ratio):
         return "share is zero" if ratio > 0 else "below a zero share"
     if share < 0:
@@ -128,20 +198,26 @@ def returned(ratio: float, share: float) -> str:
     return percent(ratio, decimals=0)
 
 
-def counted(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def lowest_share_text(outcome: Outcome) -> str:
+    """The lowest part of its Shapley share that anybody gets back."""
+    ratios = outcome.reciprocity_ratios
+    if np.isnan(ratios).any():
+        return UNDEFINED
+    agent = int(ratios.argmin())
+    return share_text(float(ratios[agent]), float(outcome.shapley_values[agent]))
 
 
 def _fixed(number: float, decimals: int, *, signed: bool) -> str:
-    if np.isnan(number):
-        return "undefined"
-    if np.isinf(number):
-        return "∞" if number > 0 else f"{MINUS}∞"
+    if not np.isfinite(number):
+        return _without_number(number)
     text = f"{abs(number):,.{decimals}f}"
     if float(text.replace(",", "")) == 0:
         return text
     return (MINUS if number < 0 else "+" if signed else "") + text
+
+
+def _without_number(number: float) -> str:
+    return UNDEFINED if np.isnan(number) else "∞" if number > 0 else f"{MINUS}∞"
 
 
 def _largest(numbers: FloatArray) -> float:

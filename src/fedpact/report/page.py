@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fedpact.comparison import Comparison
 from fedpact.report.html import Html, el
-from fedpact.report.numbers import counted
 from fedpact.report.sections.certificates import certificates
 from fedpact.report.sections.conditions import conditions
 from fedpact.report.sections.contributions import contributions
@@ -24,6 +23,7 @@ from fedpact.report.sections.welfare import welfare
 from fedpact.report.view import View
 from fedpact.scenario import Money
 from fedpact.utils.files import replace_text
+from fedpact.utils.words import count_text
 
 __all__ = ["render_report", "write_report"]
 
@@ -62,7 +62,7 @@ def render_report(
     >>> "Ada &amp; Co" in render_report(compare(alone, [Standalone()]))
     True
     """
-    title = scenario_title.strip() or f"A federation of {counted(comparison.federation.n_agents, 'member')}"
+    title = scenario_title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
     view = View(comparison=comparison, title=title, description=description.strip(), money=money)
     parts = (ABOUT_OUTCOMES if comparison.outcomes else {}) | ALWAYS
     if not comparison.uncertainty:

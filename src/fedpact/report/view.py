@@ -14,10 +14,11 @@ from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
 from fedpact.report.html import Html, el
-from fedpact.report.numbers import Unit, counted
+from fedpact.report.numbers import Unit
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text
 
 __all__ = ["FEW", "MOST_SHOWN", "Selection", "View", "losses_first"]
 
@@ -50,7 +51,7 @@ class Selection:
         """What was left out, in words; None if nothing."""
         if not self.left_out:
             return None
-        text = f"Shown: the {len(self.agents)} members with {self.why}. {counted(self.left_out, 'more member')} "
+        text = f"Shown: the {len(self.agents)} members with {self.why}. {count_text(self.left_out, 'more member')} "
         verb = "is" if self.left_out == 1 else "are"
         return el("p", text, verb, " not shown; ", el("a", "all numbers", href="#numbers"), ".", class_="note")
 
@@ -108,12 +109,6 @@ class View:
     def best_welfare(self) -> float:
         """The welfare of the social optimum; NaN if nothing was solved."""
         return self.comparison.best_welfare if self.comparison.outcomes else float("nan")
-
-    def share_of_best(self, welfare: float) -> float:
-        """Welfare as a part of the best possible; NaN where that is no yardstick."""
-        if abs(self.best_welfare) <= self.unit.noise and abs(welfare) <= self.unit.noise:
-            return 1.0
-        return welfare / self.best_welfare if self.best_welfare > self.unit.noise else float("nan")
 
     def title_of(self, outcome: Outcome) -> str:
         """What people call the outcome's mechanism."""

@@ -8,7 +8,6 @@ from fedpact.comparison import Comparison
 from fedpact.explorer.views.charts import Curve, curves
 from fedpact.federation import Federation
 from fedpact.report.html import Html, el, join
-from fedpact.report.numbers import counted
 from fedpact.report.sections.certificates import certificates
 from fedpact.report.sections.conditions import conditions
 from fedpact.report.sections.contributions import contributions
@@ -20,6 +19,7 @@ from fedpact.report.sections.summary import summary
 from fedpact.report.sections.welfare import welfare
 from fedpact.report.view import View
 from fedpact.scenario import Scenario
+from fedpact.utils.words import count_text
 
 __all__ = ["deal", "payoff_picture", "view_of"]
 
@@ -40,7 +40,7 @@ MOST_CURVES = 6
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    title = scenario.title.strip() or f"A federation of {counted(scenario.federation.n_agents, 'member')}"
+    title = scenario.title.strip() or f"A federation of {count_text(scenario.federation.n_agents, 'member')}"
     return View(comparison=comparison, title=title, description=scenario.description.strip(), money=scenario.money)
 
 

@@ -12,7 +12,7 @@ from fedpact.comparison.sweep_metrics import unit_of
 from fedpact.explorer.views.charts import heat_cells, tick_texts, ticks
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.html import Html, el, join
-from fedpact.report.numbers import Unit, as_given
+from fedpact.report.numbers import Unit, given_text
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
 
@@ -99,7 +99,7 @@ def _legend(values: FloatArray, measure: str) -> list[Html]:
     finite = values[np.isfinite(values)]
     if not finite.size:
         return [el("span", "No number anywhere on this map.")]
-    low, high = as_given(float(finite.min())), as_given(float(finite.max()))
+    low, high = given_text(float(finite.min())), given_text(float(finite.max()))
     keys = []
     if (finite < 0).any():
         keys.append(el("span", el("span", class_="key loss"), "below zero", class_="nowrap"))

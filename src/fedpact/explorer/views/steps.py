@@ -12,11 +12,12 @@ from fedpact.explorer.service import Played
 from fedpact.explorer.views.charts import Curve, curves
 from fedpact.explorer.views.deal import view_of
 from fedpact.report.html import Child, Html, el, join, listed, name
-from fedpact.report.numbers import Unit, counted, percent, plain_texts
+from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.sections.parts import BarRow, bar_table
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation
+from fedpact.utils.words import count_text
 
 __all__ = ["departure_steps", "negotiation_steps", "negotiation_summary"]
 
@@ -31,9 +32,8 @@ def departure_steps(scenario: Scenario, comparison: Comparison, settled: StableF
     for place, departure in enumerate(settled.departures):
         losing = sum(name_ in departure.leavers for name_ in departure.outcome.agents)
         kept = float(departure.endowments[[name_ in departure.leavers for name_ in departure.outcome.agents]].sum())
-        head = (
-            "Everybody is at the table." if not place else f"{counted(len(departure.outcome.agents), 'member')} left."
-        )
+        left = count_text(len(departure.outcome.agents), "member")
+        head = f"{left} left." if place else "Everybody is at the table."
         steps.append(
             join(
                 el("h3", f"Round {place + 1}: ", listed(departure.leavers), " leaves" if losing == 1 else " leave"),
@@ -67,8 +67,8 @@ def _end(comparison: Comparison, settled: StableFederation, unit: Unit, axis: Ax
     else:
         stays = " stays" if len(settled.members) == 1 else " stay"
         heading, story = [listed(settled.members), stays], "Nobody of these wants to leave."
-    best = comparison.best_welfare
-    share = f", {percent(settled.welfare / best)} of the best possible" if best > unit.noise else ""
+    part = comparison.share_of_best(settled.welfare)
+    share = f", {percent(part)} of the best possible" if np.isfinite(part) else ""
     cost = [" Departures cost ", el("b", unit.text(lost)), " of welfare."] if lost > unit.noise else None
     return join(
         el("h3", heading),
@@ -102,7 +102,7 @@ def negotiation_steps(scenario: Scenario, comparison: Comparison, played: Played
     steps = []
     for place in shown:
         each = played.rounds[place]
-        texts = plain_texts(each.contributions)
+        texts = number_texts(each.contributions)
         rows = [
             BarRow(
                 label=name(agent),
@@ -136,7 +136,7 @@ def _apart(protocol: str, residual: float | None) -> str:
 def _agreed(played: Played, unit: Unit) -> Html:
     deal = played.deal
     axis = Axis.over(deal.payments)
-    texts, given = unit.column(deal.payments, signed=True), plain_texts(deal.contributions)
+    texts, given = unit.column(deal.payments, signed=True), number_texts(deal.contributions)
     rows = [
         BarRow(
             label=name(agent),
@@ -148,7 +148,7 @@ def _agreed(played: Played, unit: Unit) -> Html:
     ]
     by = "personal prices" if deal.provenance.messages is None else "the message game"
     return join(
-        el("h3", f"Agreed after {counted(deal.rounds, 'round')}"),
+        el("h3", f"Agreed after {count_text(deal.rounds, 'round')}"),
         el("p", f"Settled by {by}; the payments add up to zero. Plus is received, minus is paid."),
         bar_table("The deal", rows, heads=("Member", f"Payment, {unit.label}")),
     )

@@ -11,7 +11,7 @@ from fedpact.explorer.views.charts import Curve, curves
 from fedpact.explorer.views.deal import view_of
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.html import Child, Html, el, name
-from fedpact.report.numbers import plain_texts
+from fedpact.report.numbers import number_texts
 from fedpact.report.sections.parts import BarRow, bar_table, panel
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.view import View
@@ -114,7 +114,7 @@ def _table(view: View, there: Sweep, mechanism: str, metric: str) -> Html:
     amounts = metric != "contributions"
     chosen = view.select(np.abs(numbers), "the largest numbers")
     shown = [float(numbers[agent]) for agent in chosen.agents]
-    texts = view.unit.column(shown, signed=signed) if amounts else plain_texts(shown)
+    texts = view.unit.column(shown, signed=signed) if amounts else number_texts(shown)
     rows = [
         BarRow(
             label=name(there.agents[agent]),

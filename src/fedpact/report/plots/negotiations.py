@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.report.display import number_texts
+from fedpact.report.numbers import number_texts
 from fedpact.report.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
 from fedpact.utils.arrays import FloatArray
 
@@ -119,7 +119,7 @@ def _draw_residuals(ax: Any, course: _Course) -> None:
 def _draw_welfare(ax: Any, course: _Course, agreed: float) -> None:
     ax.axhline(agreed, color=FAINT, linewidth=0.9, linestyle="--")
     ax.annotate(
-        f"agreed: {number_texts(np.array([agreed]))[0]}",
+        f"agreed: {number_texts([agreed])[0]}",
         (1.0, agreed),
         xycoords=("axes fraction", "data"),
         xytext=(0, -4),

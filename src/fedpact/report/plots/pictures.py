@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.certificates.tolerances import outcome_tolerances
-from fedpact.report.display import leaving, number_texts
+from fedpact.report.display import who_would_leave
+from fedpact.report.numbers import number_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra
 
@@ -174,7 +175,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
     panels = [[figure.add_subplot(grid[row, column]) for column in range(4)] for row in range(len(outcomes))]
     _draw_columns(panels, outcomes, style)
     for row, outcome in zip(panels, outcomes, strict=True):
-        title = f"{comparison.title(outcome.mechanism)}: {leaving(outcome)}"
+        title = f"{comparison.title(outcome.mechanism)}: {who_would_leave(outcome)}"
         row[0].set_title(title, loc="left", fontsize=10, color=INK, parse_math=False)
         _name_rows(row, outcome.agents, style)
     for panel in (panel for row in panels[:-1] for panel in row):
@@ -396,9 +397,7 @@ def _block_means(weights: Any, block: int) -> FloatArray:
 
 
 def _headline(outcome: Outcome) -> str:
-    return (
-        f"{outcome.mechanism.capitalize()}: welfare {number_texts(np.array([outcome.welfare]))[0]}, {leaving(outcome)}"
-    )
+    return f"{outcome.mechanism.capitalize()}: welfare {number_texts([outcome.welfare])[0]}, {who_would_leave(outcome)}"
 
 
 def _head(ax: Any, text: str) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fedpact.certificates import Assumption
 from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, scrolling
-from fedpact.report.numbers import counted
 from fedpact.report.sections.parts import section
 from fedpact.report.view import MOST_SHOWN, View
 from fedpact.report.words import ASSUMPTIONS
+from fedpact.utils.words import count_text
 
 __all__ = ["conditions"]
 
@@ -81,7 +81,7 @@ def _notes(view: View, outcome: Outcome) -> Html:
     sentences = [el("li", sentence) for sentence in shown]
     rest = len(outcome.diagnosis) - len(shown)
     if rest:
-        sentences.append(el("li", f"{counted(rest, 'more member')} of whom the like can be said."))
+        sentences.append(el("li", f"{count_text(rest, 'more member')} of whom the like can be said."))
     note = outcome.equilibria.note
     found = el("p", "Equilibrium: ", note, "" if note.endswith(".") else ".")
     quiet = "Nobody harms the others on net, nobody would leave." if outcome.federated else "Nobody federates."

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.report.html import Child, Html, el, name
-from fedpact.report.numbers import as_given, plain_texts
+from fedpact.report.numbers import given_text, number_texts
 from fedpact.report.sections.parts import BarRow, bar_table, group, section
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.view import View
@@ -39,8 +39,8 @@ def contributions(view: View) -> Html:
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
     shown = list(chosen.agents)
     axis = _axis(numbers[:, shown], view.federation.caps[shown])
-    texts = np.array(plain_texts(numbers[:, shown].ravel())).reshape(len(profiles), -1)
-    totals = plain_texts(numbers.sum(axis=1))
+    texts = np.array(number_texts(numbers[:, shown].ravel())).reshape(len(profiles), -1)
+    totals = number_texts(numbers.sum(axis=1))
     together = ", ".join(f"{profile.title} {total}" for profile, total in zip(profiles, totals, strict=True))
     return section(
         "contributions",
@@ -105,5 +105,5 @@ def _ticks(view: View, axis: Axis) -> str:
 
 
 def _head(agent: str, cap: float) -> Child:
-    text = "no cap" if np.isinf(cap) else f"can give up to {as_given(cap)}" if cap > 0 else "has nothing to give"
+    text = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
     return [el("h3", name(agent)), el("p", text, class_="note")]

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, name
-from fedpact.report.numbers import percent, returned
+from fedpact.report.numbers import percent, share_text
 from fedpact.report.sections.parts import BarRow, bar_table, panel, section
 from fedpact.report.svg.bars import Axis, dumbbell
 from fedpact.report.view import FEW, View, losses_first
@@ -67,7 +67,7 @@ def _panel(view: View, outcome: Outcome, axis: Axis) -> Html:
                     "alone" if np.isnan(shares[agent]) else "loss" if below else "gain",
                     f"{view.names[agent]}: benefit {benefit}, Shapley share {share}",
                 ),
-                number=returned(float(outcome.reciprocity_ratios[agent]), float(shares[agent])),
+                number=share_text(float(outcome.reciprocity_ratios[agent]), float(shares[agent])),
                 word=None if np.isnan(shares[agent]) else gap,
                 css="loss-text" if below else "",
             )
@@ -93,7 +93,7 @@ def _verdict(outcome: Outcome) -> Child:
     if ratios[agent] >= 1.0 - 1e-9:
         text = "Everybody gets at least its share."
     else:
-        lowest = returned(float(ratios[agent]), float(outcome.shapley_values[agent]))
+        lowest = share_text(float(ratios[agent]), float(outcome.shapley_values[agent]))
         text = f"Lowest: {lowest}."
     worst = outcome.worst_reciprocity
     if worst.searched > 1 and worst.value < ratios[agent] - 1e-6:

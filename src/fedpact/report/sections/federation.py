@@ -7,11 +7,12 @@ import numpy as np
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.report.html import Child, Html, el, name, table
-from fedpact.report.numbers import as_given, counted, plain_texts, returned
+from fedpact.report.numbers import given_text, number_texts, share_text
 from fedpact.report.sections.parts import folded, section
 from fedpact.report.sections.weights import weight_table
 from fedpact.report.view import Selection, View
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import count_text
 
 __all__ = ["federation"]
 
@@ -56,8 +57,8 @@ def _payoff_text(federation: Federation) -> str:
     )
     curve = f"{federation.payoff.family} curve" + (f" ({parameters})" if parameters else "")
     return (
-        f"{counted(federation.n_agents, 'member')}. What a member’s model is worth rises with the data that reaches it "
-        f"along a {curve}: much at first, less and less later."
+        f"{count_text(federation.n_agents, 'member')}. What a member’s model is worth rises with the data that reaches "
+        f"it along a {curve}: much at first, less and less later."
     )
 
 
@@ -68,11 +69,11 @@ def _range(numbers: FloatArray) -> str:
 
 def _agents(view: View, chosen: Selection) -> Html:
     given, shown = view.federation, list(chosen.agents)
-    columns = {"Cost of the first unit": view.unit.given(given.costs.linear[shown])}
+    columns = {"Cost of the first unit": view.unit.given_column(given.costs.linear[shown])}
     if given.costs.quadratic.any():
-        columns["rising per unit by"] = view.unit.given(2.0 * given.costs.quadratic[shown])
-    columns["Cap"] = [as_given(float(cap)) for cap in given.caps[shown]]
-    columns["Value"] = view.unit.given(given.values[shown])
+        columns["rising per unit by"] = view.unit.given_column(2.0 * given.costs.quadratic[shown])
+    columns["Cap"] = [given_text(float(cap)) for cap in given.caps[shown]]
+    columns["Value"] = view.unit.given_column(given.values[shown])
     rows = [
         (name(view.names[agent]), *(texts[place] for texts in columns.values())) for place, agent in enumerate(shown)
     ]
@@ -84,7 +85,7 @@ def _numbers(view: View, outcome: Outcome) -> list[Child]:
     shown = slice(0, MOST_LISTED)
     unit = view.unit
     columns = {
-        "Contribution": plain_texts(outcome.contributions[shown]),
+        "Contribution": number_texts(outcome.contributions[shown]),
         "Payoff": unit.column(outcome.payoffs[shown]),
         "Cost": unit.column(outcome.costs[shown]),
         "Payment": unit.column(outcome.payments[shown], signed=True),
@@ -93,7 +94,7 @@ def _numbers(view: View, outcome: Outcome) -> list[Child]:
         "Gain": unit.column(outcome.ir_gaps[shown], signed=True),
         "Shapley share": unit.column(outcome.shapley_values[shown]),
         "Share back": [
-            returned(float(ratio), float(share))
+            share_text(float(ratio), float(share))
             for ratio, share in zip(outcome.reciprocity_ratios[shown], outcome.shapley_values[shown], strict=True)
         ],
     }
@@ -102,5 +103,5 @@ def _numbers(view: View, outcome: Outcome) -> list[Child]:
         for place, agent in enumerate(outcome.agents[:MOST_LISTED])
     ]
     hidden = len(outcome.agents) - len(rows)
-    note = el("p", f"{counted(hidden, 'more member')} not listed.", class_="note") if hidden else None
+    note = el("p", f"{count_text(hidden, 'more member')} not listed.", class_="note") if hidden else None
     return [table(f"All numbers under {view.title_of(outcome)}", ("Member", *columns), rows), note]

@@ -6,10 +6,11 @@ import numpy as np
 
 from fedpact.deals import Outcome, Settlement
 from fedpact.report.html import Child, Html, el, name, table
-from fedpact.report.numbers import SPACE, cents_text, counted
+from fedpact.report.numbers import SPACE, cents_text
 from fedpact.report.sections.parts import folded, panel, section
 from fedpact.report.svg.flow import flow
 from fedpact.report.view import MOST_SHOWN, View
+from fedpact.utils.words import count_text
 
 __all__ = ["payments"]
 
@@ -59,7 +60,7 @@ def _panel(view: View, outcome: Outcome, settlement: Settlement | None) -> Html:
     if settlement is None:
         return panel(view.colour(outcome), title, _unbalanced(view, outcome))
     turnover = cents_text(settlement, sum(transfer.cents for transfer in settlement.transfers))
-    text = f"{turnover}{SPACE}{settlement.currency} in {counted(len(settlement.transfers), 'transfer')}"
+    text = f"{turnover}{SPACE}{settlement.currency} in {count_text(len(settlement.transfers), 'transfer')}"
     fewest = ", which is as few as can be" if settlement.minimal else ""
     return panel(
         view.colour(outcome),
@@ -77,9 +78,9 @@ def _transfers(settlement: Settlement) -> Child:
     rows = [(name(transfer.payer), name(transfer.payee), cents_text(settlement, transfer.cents)) for transfer in ranked]
     listing = table(f"Transfers in {settlement.currency}", ("from", "to", "amount"), rows, css="transfers")
     hidden = len(settlement.transfers) - len(ranked)
-    note = el("p", f"{counted(hidden, 'smaller transfer')} not listed.", class_="note") if hidden else None
+    note = el("p", f"{count_text(hidden, 'smaller transfer')} not listed.", class_="note") if hidden else None
     return folded(
-        f"The {counted(len(settlement.transfers), 'transfer')}", listing, note, is_open=len(ranked) <= FEW_TRANSFERS
+        f"The {count_text(len(settlement.transfers), 'transfer')}", listing, note, is_open=len(ranked) <= FEW_TRANSFERS
     )
 
 

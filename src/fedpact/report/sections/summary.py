@@ -6,10 +6,11 @@ import numpy as np
 
 from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, mention, name, table
-from fedpact.report.numbers import SPACE, counted, percent, returned
+from fedpact.report.numbers import SPACE, percent, share_text
 from fedpact.report.sections.parts import folded
 from fedpact.report.view import View
 from fedpact.report.words import MECHANISMS
+from fedpact.utils.words import count_text
 
 __all__ = ["summary"]
 
@@ -71,7 +72,7 @@ def _welfare_card(view: View, chosen: Outcome) -> Html:
     alone = float(chosen.standalone.sum())
     against = f"; {percent(welfare / alone - 1.0, signed=True)} against everybody alone" if alone > 0 else ""
     left = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
-    share = view.share_of_best(welfare)
+    share = view.comparison.share_of_best(welfare)
     of_best = f"{percent(share)} of the best possible" if np.isfinite(share) else ""
     return _card(left, view.unit.text(welfare), f"{of_best}{against}".removeprefix("; "))
 
@@ -84,7 +85,7 @@ def _money_card(view: View, chosen: Outcome) -> Html:
     if not settlement.transfers:
         return _card(label, "nothing", "no payments")
     received = float(np.maximum(chosen.payments, 0.0).sum())
-    return _card(label, view.unit.text(received), f"in {counted(len(settlement.transfers), 'transfer')}")
+    return _card(label, view.unit.text(received), f"in {count_text(len(settlement.transfers), 'transfer')}")
 
 
 def _fairness_card(chosen: Outcome) -> Html:
@@ -92,7 +93,7 @@ def _fairness_card(chosen: Outcome) -> Html:
     if np.isnan(chosen.reciprocity_ratios).any():
         return _card(label, "undefined", "some groups of members have no payoff")
     agent = int(chosen.reciprocity_ratios.argmin())
-    text = returned(float(chosen.reciprocity_ratios[agent]), float(chosen.shapley_values[agent]))
+    text = share_text(float(chosen.reciprocity_ratios[agent]), float(chosen.shapley_values[agent]))
     if chosen.reciprocity >= 1.0 - 1e-9:
         return _card(label, text, "everybody gets its share, or more")
     return _card(label, text, ["to ", mention(chosen.agents[agent])])
@@ -109,12 +110,12 @@ def _overview(view: View) -> Html:
     rows = []
     for outcome, text in zip(view.comparison, welfare, strict=True):
         stable = view.comparison.after_departures.get(outcome.mechanism)
-        later = "–" if stable is None else percent(view.share_of_best(stable.welfare))
+        later = "–" if stable is None else percent(view.comparison.share_of_best(stable.welfare))
         rows.append(
             (
                 _mechanism(view, outcome),
                 text,
-                percent(view.share_of_best(outcome.welfare)),
+                percent(view.comparison.share_of_best(outcome.welfare)),
                 later,
                 _leavers(outcome),
                 _lowest(outcome),
@@ -143,4 +144,4 @@ def _lowest(outcome: Outcome) -> str:
     if np.isnan(ratios).any():
         return "undefined"
     agent = int(ratios.argmin())
-    return returned(float(ratios[agent]), float(outcome.shapley_values[agent]))
+    return share_text(float(ratios[agent]), float(outcome.shapley_values[agent]))

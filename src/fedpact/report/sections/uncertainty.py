@@ -9,11 +9,12 @@ import numpy as np
 from fedpact.comparison import Outlook
 from fedpact.deals import Outcome
 from fedpact.report.html import Child, Html, el, listed, mention, name
-from fedpact.report.numbers import SPACE, counted
+from fedpact.report.numbers import SPACE, probability_text
 from fedpact.report.sections.parts import BarRow, bar_table, panel, section
 from fedpact.report.svg.bars import Axis, whisker
 from fedpact.report.view import View
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import count_text
 
 __all__ = ["uncertainty"]
 
@@ -48,7 +49,8 @@ def _panel(view: View, outlook: Outlook, gains: Axis, payments: Axis) -> Html:
     agents = list(chosen.agents)
     title = view.title_of(outcome)
     pays = bool(np.nan_to_num(outlook.payments).any())
-    words = [f"leaves: {_percent(outlook, agent)}" for agent in agents]
+    chances = outlook.leave_probabilities[agents]
+    words = [f"leaves: {probability_text(float(chance), outlook.n_draws)}" for chance in chances]
     return panel(
         view.colour(outcome),
         title,
@@ -88,20 +90,11 @@ def _rows(
     return rows
 
 
-def _percent(outlook: Outlook, agent: int) -> str:
-    part, least = float(outlook.leave_probabilities[agent]), 1.0 / outlook.n_draws
-    if part <= 0:
-        return f"below {100 * least:.2g}{SPACE}%"
-    if part >= 1:
-        return f"above {100 * (1 - least):.4g}{SPACE}%"
-    return f"{100 * part:.0f}{SPACE}%" if DOUBTFUL <= part <= 1 - DOUBTFUL else f"{100 * part:.1f}{SPACE}%"
-
-
 def _count(outlook: Outlook) -> str:
     open_ = int(((outlook.leave_probabilities > DOUBTFUL) & (outlook.leave_probabilities < 1 - DOUBTFUL)).sum())
-    doubt = f"Of {counted(open_, 'member')} it is open whether they stay." if open_ else "Who stays is settled."
-    left_out = f" {counted(outlook.n_unsolved, 'draw')} without an outcome." if outlook.n_unsolved else ""
-    return f"{counted(outlook.n_draws, 'draw')}. {doubt}{left_out}"
+    doubt = f"Of {count_text(open_, 'member')} it is open whether they stay." if open_ else "Who stays is settled."
+    left_out = f" {count_text(outlook.n_unsolved, 'draw')} without an outcome." if outlook.n_unsolved else ""
+    return f"{count_text(outlook.n_draws, 'draw')}. {doubt}{left_out}"
 
 
 def _keeping(view: View, outcome: Outcome, outlook: Outlook) -> Child:
@@ -119,5 +112,5 @@ def _keeping(view: View, outcome: Outcome, outlook: Outlook) -> Child:
         for agent in ranked[:MOST_SUBSIDISED]
     ]
     if ranked.size > MOST_SUBSIDISED:
-        items.append(el("li", f"and {counted(ranked.size - MOST_SUBSIDISED, 'other')}."))
+        items.append(el("li", f"and {count_text(ranked.size - MOST_SUBSIDISED, 'other')}."))
     return [el("p", f"Subsidies that keep each with {surely} probability:"), el("ul", items)]

@@ -64,7 +64,7 @@ def _bars(view: View, outcome: Outcome, settled: StableFederation | None, axis: 
         BarRow(
             label=label,
             picture=bar(axis, level, css, f"{view.title_of(outcome)}, {label}: {text}", mark=view.best_welfare),
-            number=[text, el("small", percent(view.share_of_best(level)), class_="below")],
+            number=[text, el("small", percent(view.comparison.share_of_best(level)), class_="below")],
         )
         for (label, level, css), text in zip(levels, texts, strict=True)
     ]

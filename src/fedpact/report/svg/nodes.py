@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedpact.deals import Settlement
-from fedpact.report.numbers import counted
+from fedpact.utils.words import count_text
 
 __all__ = ["MOST_NODES", "Layout", "Node", "Side", "laid_out"]
 
@@ -49,8 +49,8 @@ def laid_out(settlement: Settlement) -> Layout:
     ribbons: dict[tuple[str | None, str | None], int] = defaultdict(int)
     for transfer in settlement.transfers:
         ribbons[payers[transfer.payer], payees[transfer.payee]] += transfer.cents
-    left = _column(ribbons, 0, counted(sum(key is None for key in payers.values()), "other payer"))
-    right = _column(ribbons, 1, counted(sum(key is None for key in payees.values()), "other payee"))
+    left = _column(ribbons, 0, count_text(sum(key is None for key in payers.values()), "other payer"))
+    right = _column(ribbons, 1, count_text(sum(key is None for key in payees.values()), "other payee"))
     height = max(_height(left), _height(right))
     return Layout(payers=_centred(left, height), payees=_centred(right, height), ribbons=ribbons, height=height)
 
