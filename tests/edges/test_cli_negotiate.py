@@ -61,7 +61,7 @@ def test_negotiate_shows_rounds_and_deal(run) -> None:
     assert result.err == ""
     assert "Five hospitals, negotiated by price-discovery" in result.words
     assert "round residual welfare prices per sample (EUR) 1 " in result.words
-    assert "University 59.2 3238 +171,625" in result.words
+    assert "University 59.20 3238 +171,625" in result.words
     assert "settled by the message game, payments add up to zero." in result.words
 
 
@@ -290,7 +290,7 @@ def test_check_a_transcript(run, tmp_path: Path) -> None:
     result = run("check", "said.jsonl")
     assert result.code == 0
     assert 'The negotiation of "Five hospitals" by price-discovery' in result.words
-    assert "University 59.2 59.2 +0.171625 +0.171625" in result.words
+    assert "University 59.2047 59.2047 +0.171625 +0.171625" in result.words
     assert "The deal stated is the one that 5 exchanges come to." in result.words
     record = run("check", "said.jsonl", "--json").record
     assert set(record) == DEAL_KEYS | {"stated", "checked", "failed"}
@@ -310,7 +310,7 @@ def moved(key: str, *amounts: float) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "failed", "words"),
     [
-        (moved("payments", 0.01, -0.01), ["recomputed"], "come to another deal for University, City."),
+        (moved("payments", 0.01, -0.01), ["recomputed"], "come to another deal for University and City."),
         (moved("payments", 1e-7), ["recomputed", "budget-balance"], "the payments stated sum to +1e-07."),
         (moved("contributions", 0.0, 1e-5), ["recomputed"], "come to another deal for City."),
     ],

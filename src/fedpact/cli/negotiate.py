@@ -93,7 +93,7 @@ def negotiate(
     if as_json:
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
-    _show(deal, Unit.of(chosen.money, [deal.welfare]))
+    _show(deal, Unit.of(chosen.money, [deal.provenance.welfare]))
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 

@@ -22,6 +22,7 @@ from fedpact.utils.words import join_names
 __all__ = ["RECOMPUTED", "Recomputed", "check_transcript", "recomputed", "show_recomputed"]
 
 RECOMPUTED, BALANCE = "recomputed", "budget-balance"
+DIGITS = 6  # enough to see by eye which number was changed
 ROUNDING = 1e-9  # of the largest contribution, and of the money that changes hands
 
 
@@ -109,10 +110,10 @@ def show_recomputed(found: Recomputed) -> None:
 def _show_numbers(found: Recomputed) -> None:
     deal = found.deal
     columns = [
-        ("contributes", number_texts(deal.contributions)),
-        ("stated", number_texts(found.contributions)),
-        ("is paid", number_texts(deal.payments, signed=True)),
-        ("stated", number_texts(found.payments, signed=True)),
+        ("contributes", number_texts(deal.contributions, digits=DIGITS)),
+        ("stated", number_texts(found.contributions, digits=DIGITS)),
+        ("is paid", number_texts(deal.payments, signed=True, digits=DIGITS)),
+        ("stated", number_texts(found.payments, signed=True, digits=DIGITS)),
     ]
     title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
     print_agents(title, deal.agents, columns, sizes=deal.contributions)

@@ -25,7 +25,7 @@ COLUMN_NOISE = 1e-9
 # Money is written in whole units from here on, and with more than two decimals below the other bound.
 WHOLE_FROM = 1000.0
 CENTS_FROM = 0.1
-# Computed numbers have as many digits as the largest of their column needs for this many; given ones no more.
+# Of the largest number of a column, unless more are asked for, and of every number that somebody chose.
 SIGNIFICANT_DIGITS = 4
 # Beyond this ratio percentages are hard to read.
 MANY_TIMES = 10.0
@@ -87,7 +87,9 @@ class Unit:
         return f"{sign}{self.label}{SPACE}{amount.removeprefix(sign)}"
 
 
-def number_texts(numbers: ArrayLike, *, signed: bool = False, rounding: float = 0.0) -> list[str]:
+def number_texts(
+    numbers: ArrayLike, *, signed: bool = False, rounding: float = 0.0, digits: int = SIGNIFICANT_DIGITS
+) -> list[str]:
     """A column of computed numbers, such as contributions, with the same decimals: as many as the largest needs.
 
     Parameters
@@ -98,6 +100,8 @@ def number_texts(numbers: ArrayLike, *, signed: bool = False, rounding: float = 
         Whether to write a plus before positive numbers.
     rounding
         Numbers up to this size are written 0.
+    digits
+        How many significant digits the largest number has.
 
     Examples
     --------
@@ -108,9 +112,9 @@ def number_texts(numbers: ArrayLike, *, signed: bool = False, rounding: float = 
     """
     column = np.atleast_1d(np.asarray(numbers, dtype=np.float64))
     largest = _largest(column)
-    decimals = max(0, SIGNIFICANT_DIGITS - 1 - int(np.floor(np.log10(largest)))) if largest > 0 else 0
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(largest)))) if largest > 0 else 0
     plus = "+" if signed else ""
-    form = f"{plus},.{decimals}f" if decimals <= 2 * SIGNIFICANT_DIGITS else f"{plus}.{SIGNIFICANT_DIGITS}g"
+    form = f"{plus},.{decimals}f" if decimals <= 2 * digits else f"{plus}.{digits}g"
 
     def text(number: float) -> str:
         if not np.isfinite(number):

@@ -96,7 +96,8 @@ def test_nothing_to_gain_is_no_division_by_zero() -> None:
     comparison = fp.compare(federation)
     assert comparison.best_welfare == 0.0
     assert comparison.recommendation.mechanism == "standalone"
-    assert comparison.of_best(0.0) == "n/a"
+    assert comparison.share_of_best(0.0) == 1.0
+    assert np.isnan(comparison.share_of_best(-1.0)), "nothing is no yardstick"
 
 
 def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:

@@ -11,6 +11,7 @@ import fedpact as fp
 from fedpact.comparison import Outlook, outlooks
 from fedpact.comparison.outlook import batch_of, outlook_of
 from fedpact.report import render_report
+from fedpact.report.numbers import probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import NotConverged
@@ -151,7 +152,8 @@ def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
 def test_notebooks_show_who_is_likely_to_leave(compared: fp.Comparison) -> None:
     page = compared._repr_html_()
     assert "how likely" in page
-    chances = compared.uncertainty["shapley"].leave_probabilities
-    likeliest = compared.uncertainty["shapley"].agents[int(chances.argmax())]
-    assert f"{likeliest.replace(chr(39), '&#x27;')} {chances.max():.0%}" in page
+    outlook = compared.uncertainty["shapley"]
+    likeliest = int(outlook.leave_probabilities.argmax())
+    chance = probability_text(float(outlook.leave_probabilities[likeliest]), outlook.n_draws)
+    assert f"{outlook.agents[likeliest].replace(chr(39), '&#x27;')} {chance}" in page
     assert "how likely" not in fp.compare(FEDERATION, [fp.ExternalityMechanism()])._repr_html_()

@@ -9,17 +9,9 @@ import pytest
 
 from fedpact.deals.settlement import settle_payments
 from fedpact.report.html import el, join, listed
-from fedpact.report.numbers import Unit, as_given, cents_text, percent, returned
 from fedpact.report.svg.bars import Axis, bar
 from fedpact.report.svg.nodes import GAP, MOST_NODES, SLOT, laid_out
 from fedpact.report.view import losses_first
-from fedpact.scenario import Money
-
-NBSP = "\N{NO-BREAK SPACE}"
-
-
-def euros(rate: float = 1.0) -> Unit:
-    return Unit.of(Money("EUR", rate), np.ones(1))
 
 
 class TestHtml:
@@ -45,56 +37,6 @@ class TestHtml:
     )
     def test_names_in_a_sentence(self, names, text):
         assert listed(names, most=2 if len(names) > 3 else 3) == text
-
-
-class TestNumbers:
-    def test_money_has_its_currency_its_sign_and_separators(self):
-        assert euros(1e6).text(0.155727) == f"EUR{NBSP}155,727"
-        assert euros(1e6).text(-0.155727, signed=True) == f"−EUR{NBSP}155,727"
-        assert euros(100.0).text(0.155727, signed=True) == f"+EUR{NBSP}15.57"
-
-    def test_columns_share_their_decimals(self):
-        assert euros(1e4).column([0.2, -0.01234, 0.0], signed=True) == ["+2,000", "−123", "0"]
-        assert euros(10.0).column([0.2, -0.01234, np.nan, np.inf]) == ["2.00", "−0.12", "undefined", "∞"]
-
-    def test_small_money_keeps_its_digits(self):
-        assert euros().text(0.001234) == f"EUR{NBSP}0.001234"
-
-    def test_rounding_errors_are_zero(self):
-        assert euros(1e6).column([1e-12, -1e-12], signed=True) == ["0", "0"]
-
-    def test_payoff_without_money(self):
-        assert Unit.of(None, [1.0]).text(0.0391889) == f"0.03919{NBSP}units"
-
-    @pytest.mark.parametrize(
-        ("given", "text"),
-        [(400.0, "400"), (np.inf, "unlimited"), (0.001, "0.001"), (1234567.8, "1,234,568"), (-0.2, "−0.2")],
-    )
-    def test_numbers_somebody_chose(self, given, text):
-        assert as_given(given) == text
-
-    def test_cents(self):
-        assert cents_text(settle_payments([12.345, -12.345], names=["a", "b"]), -1234567) == "−12,345.67"
-        assert cents_text(settle_payments([5.0, -5.0], names=["a", "b"], decimals=0), 1500) == "1,500"
-
-    def test_percentages(self):
-        assert percent(0.6633, decimals=0) == f"66{NBSP}%"
-        assert percent(np.nan) == "undefined"
-
-    @pytest.mark.parametrize(
-        ("ratio", "share", "text"),
-        [
-            (0.663, 1.0, f"66{NBSP}%"),
-            (np.inf, 0.0, "share is zero"),
-            (-np.inf, 0.0, "below a zero share"),
-            (np.nan, np.nan, "undefined"),
-            (-3.0, -0.1, "share is below zero"),
-            (25.0, 0.1, "25 times"),
-            (1e9, 1e-9, "over a million times"),
-        ],
-    )
-    def test_shares_returned(self, ratio, share, text):
-        assert returned(ratio, share) == text
 
 
 class TestBars:
