@@ -43,7 +43,7 @@ $(VENV)/.dev: $(VENV)/.core
 
 demo: $(VENV)/.core
 	@mkdir -p $(OUT)
-	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html
+	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html --force
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow and not browser"

@@ -95,7 +95,7 @@ def test_compare_html(run, tmp_path: Path) -> None:
     assert text.lower().lstrip().startswith("<!doctype html>")
     for word in ("Five hospitals", "University", "Externality"):
         assert word in text
-    assert run("compare", "hospitals", "--html", page, "--json").record["agents"][0] == "University"
+    assert run("compare", "hospitals", "--html", page, "--force", "--json").record["agents"][0] == "University"
 
 
 def test_compare_html_into_a_missing_folder(run, tmp_path: Path) -> None:
@@ -298,14 +298,17 @@ def test_new_from_an_example_is_the_example(run, tmp_path: Path, name: str, suff
     assert load_scenario(tmp_path / f"copy.{suffix}") == example(name)
 
 
-def test_new_keeps_what_is_there(run, tmp_path: Path) -> None:
-    path = tmp_path / "scenario.toml"
+@pytest.mark.parametrize(
+    "command", ["new kept.toml", "compare paper-w1 --html kept.html", "settle --ledger kept.csv", "settle -o kept.json"]
+)
+def test_what_is_there_is_kept_unless_forced(run, tmp_path: Path, command: str) -> None:
+    path = tmp_path / command.rsplit(maxsplit=1)[-1]
     path.write_text("precious", encoding="utf-8")
-    result = run("new")
+    result = run(*command.split())
     assert result.code == 2
-    assert "scenario.toml exists already" in result.err
+    assert result.err == f"error: {path.name} exists already; choose another name or say --force\n"
     assert path.read_text(encoding="utf-8") == "precious"
-    assert run("new", "--force").code == 0
+    assert run(*command.split(), "--force").code == 0
     assert "precious" not in path.read_text(encoding="utf-8")
 
 

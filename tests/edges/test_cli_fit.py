@@ -204,6 +204,17 @@ def test_malformed_logs_name_file_row_and_column(run, tmp_path: Path) -> None:
     assert run("fit", tmp_path / "none.csv").code == 2
 
 
+def test_a_scenario_that_is_there_is_kept_unless_forced(run, few: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text("precious", encoding="utf-8")
+    result = run("fit", few, "-o", "s.toml")
+    assert result.code == 2
+    assert result.err == "error: s.toml exists already; choose another name or say --force\n"
+    assert path.read_text(encoding="utf-8") == "precious"
+    assert run("fit", few, "-o", "s.toml", "--force").code == 0
+    fp.load_scenario(path)
+
+
 def test_what_cannot_be_written_leaves_what_was_there(run, few: Path, tmp_path: Path, monkeypatch) -> None:
     assert run("fit", few, "-o", "s.toml").code == 0
     before = (tmp_path / "s.toml").read_bytes()
@@ -212,7 +223,7 @@ def test_what_cannot_be_written_leaves_what_was_there(run, few: Path, tmp_path: 
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", broken)
-    result = run("fit", few, "-o", "s.toml", "--cost", "0.5")
+    result = run("fit", few, "-o", "s.toml", "--cost", "0.5", "--force")
     assert result.code == 2
     assert "disk full" in result.err
     assert (tmp_path / "s.toml").read_bytes() == before

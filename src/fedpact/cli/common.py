@@ -42,6 +42,8 @@ MechanismOption = Annotated[
     str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}.", metavar="NAME")
 ]
 
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
+
 console = Console(highlight=False, emoji=False)
 
 
@@ -54,6 +56,12 @@ def read_scenario(given: str) -> Scenario:
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
     return load_scenario(given)
+
+
+def refuse_overwriting(path: Path, *, force: bool) -> None:
+    """Raise `InvalidInput` if a file is there that nobody allowed to replace; called before any work is done."""
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} exists already; choose another name or say --force")
 
 
 def print_json(record: Any) -> None:

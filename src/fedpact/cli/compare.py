@@ -14,6 +14,7 @@ from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
+    Force,
     ScenarioArgument,
     console,
     gain_texts,
@@ -21,6 +22,7 @@ from fedpact.cli.common import (
     print_json,
     progress,
     read_scenario,
+    refuse_overwriting,
     table,
     terminal_text,
 )
@@ -48,12 +50,15 @@ def compare(
         typer.Option("--draws", help="How often to draw the numbers of an uncertain scenario.", metavar="N", min=1),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same draws.", min=0)] = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the mechanisms on a federation: contributions, payments, who would leave, how fair it is.
 
     Where the scenario says how sure its numbers are, also how sure the deal is.
     """
+    if html is not None:
+        refuse_overwriting(html, force=force)
     chosen = read_scenario(scenario)
     compared = _compared(chosen, [mechanism_named(name) for name in mechanisms or MECHANISMS], draws, seed)
     if html is not None:

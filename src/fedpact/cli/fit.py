@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.cli.common import AsJson, console, print_json, progress, read_scenario, table
+from fedpact.cli.common import AsJson, Force, console, print_json, progress, read_scenario, refuse_overwriting, table
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
@@ -81,6 +81,7 @@ def fit(
         Path | None, typer.Option("--plot", help="Measured against fitted, as .png, .svg or .pdf.", metavar="FILE")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same suggestions.", min=0)] = 0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Estimate weights and accuracy curves from measured accuracies, with intervals.
@@ -90,7 +91,7 @@ def fit(
     if plot is not None:
         check_picture(plot)
     if output is not None:
-        _check_output(output)
+        _check_output(output, force=force)
     observations = Observations.from_csv(runs)
     terms = _terms(observations, cost, cap, like)
     with progress(STEPS_SHOWN) as begin:
@@ -195,7 +196,8 @@ def _shared(text: str) -> tuple[str, ...]:
     return () if words == ("none",) else words
 
 
-def _check_output(path: Path) -> None:
+def _check_output(path: Path, *, force: bool) -> None:
+    refuse_overwriting(path, force=force)
     with error_context(str(path)):
         for_suffix(path, {".toml": None, ".json": None})
         if not path.absolute().parent.is_dir():

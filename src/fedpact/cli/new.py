@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli.common import AsJson, print_json
+from fedpact.cli.common import AsJson, Force, print_json, refuse_overwriting
 from fedpact.scenario import load_scenario, save_scenario, schema, template
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.errors import InvalidInput
@@ -25,7 +25,7 @@ def new(
         str | None,
         typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")] = False,
+    force: Force = False,
     as_json: AsJson = False,
     print_schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of scenarios and exit.")
@@ -35,8 +35,7 @@ def new(
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    if path.exists() and not force:
-        raise InvalidInput(f"{path} exists already; choose another name or say --force")
+    refuse_overwriting(path, force=force)
     if source is not None:
         save_scenario(example(source), path)
     else:

@@ -11,11 +11,13 @@ from rich.markup import escape
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
+    Force,
     MechanismOption,
     ScenarioArgument,
     console,
     print_json,
     read_scenario,
+    refuse_overwriting,
     table,
 )
 from fedpact.deals import Settlement
@@ -43,9 +45,12 @@ def settle(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", "-o", help="Write the ledger to a .csv or .json file.", metavar="FILE")
     ] = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a mechanism's payments into transfers of money between the agents."""
+    if ledger is not None:
+        refuse_overwriting(ledger, force=force)
     chosen = read_scenario(scenario)
     names = chosen.federation.names
     if deal is None:
