@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates import Verdict
-from fedpact.programs import small_blocks as small
+from fedpact.programs import batch_solver as small
 
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
