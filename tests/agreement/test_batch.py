@@ -88,7 +88,7 @@ def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
     base = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
     batch = fp.Batch.varied(base, costs=np.array([[0.001], [0.002], [0.003]]))
     outcome = fp.solve_batch(batch, fp.ExternalityMechanism())
-    assert outcome.faces == (0, 1, 2)
+    assert outcome.several == (0, 1, 2)
     for place in range(3):
         assert_same(outcome, place, fp.ExternalityMechanism().solve(batch[place]))
     assert list(outcome.certificates["reciprocity"].verdicts) == ["violated"] * 3

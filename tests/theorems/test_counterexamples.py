@@ -11,13 +11,13 @@ from fedpact.paper.theorems import Instance, fairness, optimality, rationality, 
 
 
 def shapley(instance: Instance) -> fp.Outcome:
-    outcome = fp.ShapleyMechanism().outcome_of(instance.federation, instance.contributions)
+    outcome = fp.ShapleyMechanism().outcome_at(instance.federation, instance.contributions)
     assert outcome.certificates["nash"].verdict == "holds"
     return outcome
 
 
 def externality(instance: Instance) -> fp.Outcome:
-    outcome = fp.ExternalityMechanism().outcome_of(instance.federation, instance.contributions)
+    outcome = fp.ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
     assert outcome.certificates["social-optimality"].verdict == "holds"
     return outcome
 

@@ -51,7 +51,7 @@ EQUILIBRIA: dict[str, Draw] = {
 def test_drawn_optima_are_optima(draw: Draw) -> None:
     for instance in many(draw, seed=1, count=12):
         federation, profile = instance.federation, instance.contributions
-        outcome = fp.ExternalityMechanism().outcome_of(federation, profile)
+        outcome = fp.ExternalityMechanism().outcome_at(federation, profile)
         for claim in ("nash", "social-optimality", "budget-balance"):
             assert outcome.certificates[claim].verdict == "holds", claim
         solved = fp.ExternalityMechanism().solve(federation)
@@ -62,14 +62,14 @@ def test_drawn_optima_are_optima(draw: Draw) -> None:
 @pytest.mark.parametrize("draw", EQUILIBRIA.values(), ids=EQUILIBRIA)
 def test_drawn_shapley_equilibria_are_equilibria(draw: Draw) -> None:
     for instance in many(draw, seed=2, count=8):
-        outcome = fp.ShapleyMechanism().outcome_of(instance.federation, instance.contributions)
+        outcome = fp.ShapleyMechanism().outcome_at(instance.federation, instance.contributions)
         assert outcome.certificates["nash"].verdict == "holds"
         solved = fp.ShapleyMechanism().solve(instance.federation).contributions
         np.testing.assert_allclose(solved, instance.contributions, atol=1e-6 * instance.contributions.max())
 
 
 def holds(instance: Instance, *names: str) -> bool:
-    outcome = fp.ExternalityMechanism().outcome_of(instance.federation, instance.contributions)
+    outcome = fp.ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
     return all(assumption.holds for assumption in outcome.assumptions if assumption.name in names)
 
 

@@ -38,7 +38,7 @@ def test_theorem_2_needs_data_as_useful_to_others() -> None:
     """Equal agents may all leave as soon as they value each other's data less than their own."""
     lost = {False: 0, True: 0}
     for instance in many(draw_equals, seed=3, count=60):
-        outcome = fp.ShapleyMechanism().outcome_of(instance.federation, instance.contributions)
+        outcome = fp.ShapleyMechanism().outcome_at(instance.federation, instance.contributions)
         assert len(outcome.leavers) in (0, instance.federation.n_agents)
         lost[values_others_as_self(instance)] += bool(outcome.leavers)
     assert lost[True] == 0
@@ -85,7 +85,7 @@ def test_proposition_1_zero_crossing_of_figure_5() -> None:
 def test_the_gap_is_the_gain_from_more_data_plus_what_others_owe() -> None:
     """Delta_i = [g(y) + g'(y) (x - y) - g(x)] + T_i x, x what i would gather alone: the bracket is never negative."""
     for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=7, count=200):
-        outcome = fp.ExternalityMechanism().outcome_of(instance.federation, instance.contributions)
+        outcome = fp.ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
         alone = fp.Standalone().solve(instance.federation)
         data, slopes = instance.federation.data(outcome.contributions), outcome.federation.marginal_payoffs
         tangent = outcome.payoffs + slopes(outcome.contributions) * (alone.contributions - data)

@@ -47,7 +47,7 @@ def test_all_corners_of_the_face_are_optimal_and_reach_the_same() -> None:
         for _ in range(3):
             corner = optimum.face.vertex(rng.normal(size=federation.n_agents))
             np.testing.assert_allclose(federation.reach(corner), federation.reach(instance.contributions), rtol=1e-6)
-            outcome = fp.ExternalityMechanism().outcome_of(federation, corner)
+            outcome = fp.ExternalityMechanism().outcome_at(federation, corner)
             assert outcome.certificates["social-optimality"].verdict == "holds"
             assert outcome.certificates["nash"].verdict == "holds"
             assert np.linalg.norm(corner) >= np.linalg.norm(optimum.contributions) * (1 - 1e-9)

@@ -70,7 +70,7 @@ def test_profiles_a_little_off_are_told_apart(name: str) -> None:
     ],
 )
 def test_payments_a_little_off_are_told_apart(name: str, module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = fp.ExternalityMechanism.payment_rule
+    rule = fp.ExternalityMechanism().payment_rule
     monkeypatch.setattr(module, "price_payments", lambda federation, profile: rule(federation, profile) + 1e-6)
     assert check(THEOREMS[name], count=20, seed=2).failures == 20
 

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
@@ -38,9 +38,8 @@ ScenarioArgument = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
-MechanismOption = Annotated[
-    str, typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}.", metavar="NAME")
-]
+MECHANISM_NAMES = f"{', '.join(MECHANISMS)}, one that a package registers, or package.module:Class"
+MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.", metavar="NAME")]
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
 
@@ -56,6 +55,13 @@ def read_scenario(given: str) -> Scenario:
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
     return load_scenario(given)
+
+
+def choose_mechanism(name: str) -> Mechanism:
+    """The mechanism a person names; an import path counts from the folder they are in as well."""
+    if ":" in name and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return resolve_mechanism(name)
 
 
 def refuse_overwriting(path: Path, *, force: bool) -> None:

@@ -13,9 +13,11 @@ from rich.markup import escape
 from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
+    MECHANISM_NAMES,
     AsJson,
     Force,
     ScenarioArgument,
+    choose_mechanism,
     console,
     gain_texts,
     print_agents,
@@ -29,7 +31,7 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
-from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms import MECHANISMS, Mechanism
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
@@ -42,7 +44,12 @@ def compare(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
     mechanisms: Annotated[
         list[str] | None,
-        typer.Option("--mechanism", "-m", help="Compare only these; may be given several times.", metavar="NAME"),
+        typer.Option(
+            "--mechanism",
+            "-m",
+            help=f"Compare only these: {MECHANISM_NAMES}. May be given several times.",
+            metavar="NAME",
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
     draws: Annotated[
@@ -60,7 +67,7 @@ def compare(
     if html is not None:
         refuse_overwriting(html, force=force)
     chosen = read_scenario(scenario)
-    compared = _compared(chosen, [mechanism_named(name) for name in mechanisms or MECHANISMS], draws, seed)
+    compared = _compared(chosen, [choose_mechanism(name) for name in mechanisms or MECHANISMS], draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -122,7 +129,7 @@ def _show_contributions(compared: Comparison, unit: Unit) -> None:
 
 
 def _show_payments(compared: Comparison, unit: Unit) -> None:
-    paying = [outcome for outcome in compared if np.abs(outcome.payments).max() > unit.noise]
+    paying = [outcome for outcome in compared if compared.mechanism(outcome.mechanism).has_payments]
     if not paying:
         console.print("Nobody pays anybody.")
         return

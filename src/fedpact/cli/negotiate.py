@@ -24,7 +24,6 @@ from fedpact.cli.common import (
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
 from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
 from fedpact.cli.transcripts import recomputed
-from fedpact.comparison.sweep_table import check_table_name, write_table
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Header, Transcript, read_transcript
@@ -36,6 +35,7 @@ from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import error_context
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
 __all__ = ["negotiate"]

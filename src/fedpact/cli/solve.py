@@ -15,6 +15,7 @@ from fedpact.cli.common import (
     AsJson,
     MechanismOption,
     ScenarioArgument,
+    choose_mechanism,
     console,
     gain_texts,
     print_agents,
@@ -25,7 +26,6 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.deals import Outcome
-from fedpact.mechanisms import mechanism_named
 from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import departures_record, outcome_record
 from fedpact.stability import StableFederation, stable_federation
@@ -43,7 +43,7 @@ def solve(
 ) -> None:
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
-    rules = mechanism_named(name)
+    rules = choose_mechanism(name)
     with progress(2) as begin:
         begin(f"solving {rules.title}")
         settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None

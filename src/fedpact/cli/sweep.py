@@ -10,18 +10,27 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.cli.common import AsJson, console, counter, print_json, read_scenario, table
+from fedpact.cli.common import (
+    MECHANISM_NAMES,
+    AsJson,
+    choose_mechanism,
+    console,
+    counter,
+    print_json,
+    read_scenario,
+    table,
+)
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
-from fedpact.comparison.sweep_metrics import METRICS, unit_of
-from fedpact.comparison.sweep_table import check_table_name, write_table
+from fedpact.comparison.sweep_result import METRICS, unit_of
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import Mechanism
 from fedpact.report.records import sweep_record
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
+from fedpact.utils.tables import check_table_name, write_table
 
 __all__ = ["sweep"]
 
@@ -47,7 +56,7 @@ def sweep(
     mechanisms: Annotated[
         list[str] | None,
         typer.Option(
-            "--mechanism", "-m", help=f"Externality and Shapley if not given: {', '.join(MECHANISMS)}.", metavar="NAME"
+            "--mechanism", "-m", help=f"Externality and Shapley if not given: {MECHANISM_NAMES}.", metavar="NAME"
         ),
     ] = None,
     output: Annotated[
@@ -70,7 +79,8 @@ def sweep(
     picture = plot or output.with_suffix(".png")
     draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
-    found = _run(read.federation, vary, metrics or ["ir_gaps"], mechanisms or ["externality", "shapley"], partial)
+    rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
+    found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
     write_table(output, found.columns())
     if draws:
         write_picture(found.plot(), picture)
@@ -84,7 +94,7 @@ def sweep(
 
 
 def _run(
-    federation: Federation, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[str], partial: Path
+    federation: Federation, vary: Sequence[str], metrics: Sequence[str], mechanisms: Sequence[Mechanism], partial: Path
 ) -> Sweep:
     """The sweep with a progress bar; an interrupt says what is kept."""
     done, total = 0, 0
@@ -125,7 +135,7 @@ def _show_metric(found: Sweep, metric: str) -> None:
         flat = metrics[metric].reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):
             cells = _summary(flat[:, place])
-            made.add_row(MECHANISMS[mechanism].title, escape(name), *cells[: len(columns) - 2])
+            made.add_row(found.title(mechanism), escape(name), *cells[: len(columns) - 2])
     console.print(made)
     if len(agents) > MOST_ROWS:
         console.print(f"... and {len(agents) - MOST_ROWS} more agents; the file holds all")
@@ -145,7 +155,7 @@ def _summary(numbers: FloatArray) -> list[str]:
 
 def _show_flags(found: Sweep) -> None:
     for mechanism, solved in found.solved.items():
-        title, missing = MECHANISMS[mechanism].title, int((~solved).sum())
+        title, missing = found.title(mechanism), int((~solved).sum())
         if missing:
             console.print(f"{title}: no equilibrium at {missing} of {solved.size} points")
         bound = float(found.on_boundary[mechanism].any(axis=-1).mean())

@@ -1,10 +1,9 @@
 """Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once."""
 
-from fedpact.comparison.batch_outcome import BatchOutcome
-from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.axes import Axis, parse_axis
+from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.comparison import Comparison, Recommendation, compare
 from fedpact.comparison.outlook import Outlook, outlooks
-from fedpact.comparison.sweep_axes import Axis, parse_axis
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
 

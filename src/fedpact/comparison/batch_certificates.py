@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 
 from fedpact.certificates.certificate import Claim, Verdict
 from fedpact.certificates.tolerances import balance_tolerance
-from fedpact.comparison.batch_profiles import optima
 from fedpact.federation import Batch
-from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.programs.solver import linearised_gains
+from fedpact.mechanisms import ExternalityMechanism
+from fedpact.mechanisms.externality import welfare_tangents
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 if TYPE_CHECKING:
     from fedpact.comparison.batch_outcome import BatchOutcome
-
-__all__ = ["Judgements", "judge"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,59 +54,52 @@ class Judgements:
 def judge(outcome: BatchOutcome) -> Mapping[str, Judgements]:
     """All five claims."""
     tols = outcome.tolerances
-    unsure = np.zeros(len(outcome), dtype=bool)
-    several = unsure.copy()
-    several[list(outcome.faces)] = True
-    nash, nash_tols = _worst(-_gains(outcome), tols)
+    total = tols.sum(axis=1)
+    clear = np.zeros(len(outcome), dtype=bool)
+    several = clear.copy()
+    several[list(outcome.several)] = True
+    bounds = outcome.mechanism.deviation_bounds(outcome.batch, outcome.batch.split(outcome.profile))
+    nash, nash_tols = _worst(outcome.utilities - bounds, tols)
     rational, rational_tols = _worst(outcome.ir_gaps, tols)
     budget = -np.abs(outcome.payments.sum(axis=1))
     budget_tols = balance_tolerance(outcome.payments, outcome.payoffs)
-    welfare = outcome.welfare - _best_welfare(outcome)
+    welfare, undecided = _welfare_margins(outcome, total)
     fair = outcome.reciprocity_gaps.min(axis=1)
-    total = tols.sum(axis=1)
-    optimal = isinstance(outcome.mechanism, ExternalityMechanism)
     return {
-        Claim.NASH: _settled(outcome, Claim.NASH, nash, nash_tols, nash < -nash_tols),
-        Claim.BUDGET_BALANCE: _settled(outcome, Claim.BUDGET_BALANCE, budget, budget_tols, unsure),
-        Claim.SOCIAL_OPTIMALITY: _settled(
-            outcome, Claim.SOCIAL_OPTIMALITY, welfare, total, (welfare < -total) if optimal else unsure
-        ),
-        Claim.INDIVIDUAL_RATIONALITY: _settled(outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, unsure),
-        Claim.RECIPROCITY: _settled(outcome, Claim.RECIPROCITY, fair, total, several),
+        Claim.NASH: _verdicts(outcome, Claim.NASH, nash, nash_tols, nash < -nash_tols),
+        Claim.BUDGET_BALANCE: _verdicts(outcome, Claim.BUDGET_BALANCE, budget, budget_tols, clear),
+        Claim.SOCIAL_OPTIMALITY: _verdicts(outcome, Claim.SOCIAL_OPTIMALITY, welfare, total, undecided),
+        Claim.INDIVIDUAL_RATIONALITY: _verdicts(outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, clear),
+        Claim.RECIPROCITY: _verdicts(outcome, Claim.RECIPROCITY, fair, total, several),
     }
 
 
-def _gains(outcome: BatchOutcome) -> FloatArray:
-    """A bound on what each agent gains by acting differently."""
-    batch, profile = outcome.batch, outcome.profile
-    if isinstance(outcome.mechanism, ShapleyMechanism):
-        return _tangents(batch, profile, np.nan_to_num(outcome.shapley_slopes).ravel(), multiple=batch.harmonic)
-    if isinstance(outcome.mechanism, ExternalityMechanism):
-        return _welfare_tangents(batch, profile)
-    best = outcome.mechanism.deviations(batch.joined, profile)
-    return batch.split(best.utilities) - outcome.utilities
+def _welfare_margins(outcome: BatchOutcome, tols: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Welfare less a bound on that of every profile, and where that decides nothing.
+
+    The bound is the tangent at the outcome's own profile or, where that is not tight, at a welfare optimum. There the
+    claim is violated if the optimum has more welfare; if it has not, nothing is decided.
+    """
+    _, bounds = _welfare_and_bounds(outcome.batch, outcome.contributions)
+    undecided = np.zeros(len(outcome), dtype=bool)
+    loose = np.flatnonzero(~(outcome.welfare >= bounds - tols) & outcome.solved)
+    if loose.size:
+        some = outcome.batch.take(loose)
+        best, best_bounds = _welfare_and_bounds(some, ExternalityMechanism().solve_batch(some).contributions)
+        bounds[loose] = np.fmin(bounds[loose], best_bounds)
+        undecided[loose] = ~(best > outcome.welfare[loose] + tols[loose]) & ~(outcome.welfare >= bounds - tols)[loose]
+    return outcome.welfare - bounds, undecided
 
 
-def _welfare_tangents(batch: Batch, profile: FloatArray) -> FloatArray:
-    federation = batch.joined
-    return _tangents(batch, profile, np.asarray(federation.weights.T @ federation.marginal_payoffs(profile)))
-
-
-def _tangents(batch: Batch, profile: FloatArray, marginal: FloatArray, *, multiple: float = 1.0) -> FloatArray:
-    upper, _ = batch.bounds(multiple=multiple)
-    slopes = marginal - batch.joined.costs.slope(profile)
-    return batch.split(linearised_gains(profile, slopes, np.maximum(upper, profile)))
-
-
-def _best_welfare(outcome: BatchOutcome) -> FloatArray:
-    """An upper bound on the welfare of every profile of each federation: the optimum's tangent."""
-    batch, profile = outcome.batch, outcome.profile
-    if not isinstance(outcome.mechanism, ExternalityMechanism):
-        profile = np.nan_to_num(optima(batch)).ravel()
-    welfare = (
-        batch.joined.payoffs(profile) - batch.joined.costs.value(profile) + _welfare_tangents(batch, profile).ravel()
-    )
-    return np.asarray(batch.split(welfare).sum(axis=1))
+def _welfare_and_bounds(batch: Batch, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(federations,): welfare at a profile and the tangents' bound on all welfare; NaN where it is not admissible."""
+    data = batch.split(batch.joined.data(np.nan_to_num(contributions).ravel()))
+    floor = np.broadcast_to(batch.joined.payoff.floor, batch.joined.n_agents)
+    inside = (data > batch.split(floor)).all(axis=1) & ~np.isnan(contributions).any(axis=1)
+    profile = np.where(inside[:, None], contributions, 0.0).ravel()
+    welfare = batch.split(batch.joined.payoffs(profile) - batch.joined.costs.value(profile)).sum(axis=1)
+    welfare[~inside] = np.nan
+    return welfare, welfare + welfare_tangents(batch, profile).sum(axis=1)
 
 
 def _worst(margins: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -118,7 +108,7 @@ def _worst(margins: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArra
     return np.take_along_axis(margins, agent, axis=1)[:, 0], np.take_along_axis(tols, agent, axis=1)[:, 0]
 
 
-def _settled(
+def _verdicts(
     outcome: BatchOutcome, claim: Claim, margins: FloatArray, tols: FloatArray, alone: NDArray[np.bool_]
 ) -> Judgements:
     """Verdicts from margins; those marked `alone` from the certificate of the single outcome."""

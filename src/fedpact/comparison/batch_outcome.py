@@ -1,10 +1,11 @@
-"""The outcomes of a batch: what `Outcome` says of one federation, as arrays over all of them."""
+"""Many federations solved under one mechanism: what `Outcome` says of one of them, as arrays over all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,13 @@ from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.comparison.batch_certificates import Judgements, judge
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms import Mechanism
+from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import enumerate_blocks
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import OutsideDomain
-
-__all__ = ["BatchOutcome"]
+from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,18 +34,21 @@ class BatchOutcome:
         What was solved, and how.
     contributions, payments
         The profiles and the payments; NaN where a federation could not be solved.
-    faces
-        The federations whose equilibrium is one of several.
-    shares
-        Shapley values and their slopes at the profiles, where they are known already.
+    several
+        Places of the federations whose equilibrium is one of several.
+    outcomes
+        Of the federations that were solved alone, by their place.
+    errors
+        Why a federation could not be solved, by its place.
     """
 
     batch: Batch
     mechanism: Mechanism
     contributions: FloatArray
     payments: FloatArray
-    faces: tuple[int, ...] = ()
-    shares: tuple[FloatArray, FloatArray] | None = None
+    several: Sequence[int] = ()
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    errors: Mapping[int, Exception] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", read_only_copy(self.contributions))
@@ -59,7 +61,17 @@ class BatchOutcome:
         return (self[place] for place in range(len(self)))
 
     def __getitem__(self, place: int) -> Outcome:
-        return self.mechanism.at_equilibrium(self.batch[place], self.contributions[place])
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"the batch has {len(self)} federations, there is no number {place}")
+        place %= len(self)
+        if place in self.errors:
+            raise self.errors[place]
+        contributions, payments = self.contributions[place], self.payments[place]
+        alone = self.outcomes.get(place)
+        if alone is None:
+            return self.mechanism.at_equilibrium(self.batch[place], contributions, payments)
+        same = np.array_equal(alone.contributions, contributions) and np.array_equal(alone.payments, payments)
+        return alone if same else alone.with_profile(contributions, payments)
 
     @cached_property
     def solved(self) -> NDArray[np.bool_]:
@@ -171,8 +183,6 @@ class BatchOutcome:
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, FloatArray]:
-        if self.shares is not None:
-            return self.shares
         if self.batch.n_agents <= MAX_COALITION_AGENTS:
             return enumerate_blocks(self.played, self.profile, len(self))
         values = np.full((2, *self.contributions.shape), np.nan)
@@ -184,5 +194,67 @@ class BatchOutcome:
             values[:, place] = found.values, found.gradient
         return values[0], values[1]
 
+    def __repr__(self) -> str:
+        from fedpact.report.display import batch_outcome_line  # noqa: PLC0415 - imports go one way
+
+        return batch_outcome_line(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per federation and agent; needs pandas."""
+        from fedpact.report.display import batch_outcome_frame  # noqa: PLC0415 - optional dependency
+
+        return batch_outcome_frame(self)
+
     def _split(self, numbers: FloatArray) -> FloatArray:
         return read_only_copy(np.where(self.solved[:, None], self.batch.split(numbers), np.nan))
+
+
+def solve_batch(
+    federations: Batch | Sequence[Federation],
+    mechanism: Mechanism | str,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> BatchOutcome:
+    """The outcome of a mechanism on every one of many federations, the same as solving each alone.
+
+    `progress` is called with the number of federations that are done, now and then. Federations that cannot be solved
+    raise `NotConverged`, whose `result` holds all the others, with NaN in their place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import Federation, PowerLaw
+    >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
+    >>> outcome = solve_batch(Batch.varied(base, costs=np.array([[0.001], [0.002]])), "externality")
+    >>> outcome.contributions[0].round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+    rules = resolve_mechanism(mechanism)
+    batch = federations if isinstance(federations, Batch) else Batch.of(_checked_federations(federations))
+    solution = rules.solve_batch(batch, progress=progress)
+    found = BatchOutcome(
+        batch=batch,
+        mechanism=rules,
+        contributions=solution.contributions,
+        payments=solution.payments,
+        several=solution.several,
+        outcomes=solution.outcomes,
+        errors=solution.errors,
+    )
+    if found.errors:
+        raise NotConverged(
+            f"{len(found.errors)} of {len(batch)} federations could not be solved, the first is number "
+            f"{min(found.errors)}",
+            result=found,
+        )
+    return found
+
+
+def _checked_federations(given: Sequence[Federation]) -> list[Federation]:
+    rule = "federations must be a Batch or a list of federations"
+    if isinstance(given, Federation) or not isinstance(given, Sequence):
+        raise InvalidInput(f"{rule}, got {type(given).__name__}")
+    for place, federation in enumerate(given):
+        if not isinstance(federation, Federation):
+            raise InvalidInput(f"{rule}, but number {place} is {type(federation).__name__}")
+    return list(given)

@@ -12,21 +12,17 @@ import numpy as np
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.registry import MECHANISMS
+from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import Uncertainty
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import join_names
-
-__all__ = ["BASELINES", "Comparison", "Recommendation", "compare"]
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
 CLOSE = 0.01
 NO_GAIN = 1e-9  # of what everybody has alone
 NO_WELFARE = 1e-9  # of the largest payoff
 MOST_NAMES = 4  # in a sentence
-BASELINES = ("voluntary", "standalone")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,9 +65,13 @@ class Comparison:
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)
 
+    def mechanism(self, name: str) -> Mechanism:
+        """A mechanism by its name: of those compared, or the one recommended in their stead."""
+        return self.mechanisms.get(name) or MECHANISMS[name]
+
     def title(self, mechanism: str) -> str:
         """What people call a mechanism."""
-        return (self.mechanisms.get(mechanism) or MECHANISMS[mechanism]).title
+        return self.mechanism(mechanism).title
 
     def share_of_best(self, welfare: float) -> float:
         """A welfare as a part of the best with everybody in; NaN where that is no yardstick."""
@@ -93,7 +93,7 @@ class Comparison:
         return {
             outcome.mechanism: stable_federation(self.federation, self.mechanisms[outcome.mechanism], first=outcome)
             for outcome in self.outcomes
-            if outcome.mechanism not in BASELINES
+            if not self.mechanisms[outcome.mechanism].is_baseline
         }
 
     @cached_property
@@ -165,14 +165,14 @@ class Comparison:
 
 def compare(
     federation: Federation,
-    mechanisms: Sequence[Mechanism] | None = None,
+    mechanisms: Sequence[Mechanism | str] | None = None,
     *,
     progress: Callable[[str], None] | None = None,
     uncertainty: Uncertainty | None = None,
     draws: int | None = None,
     rng: Any = 0,
 ) -> Comparison:
-    """Solve a federation under several mechanisms; all of fedpact's by default.
+    """Solve a federation under several mechanisms, given as objects or by name; all of fedpact's by default.
 
     A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises. `progress` is
     told the title of each mechanism before it is solved. With `uncertainty`, which a fitted scenario carries, every
@@ -187,7 +187,7 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
-    chosen = list(MECHANISMS.values()) if mechanisms is None else list(mechanisms)
+    chosen = resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
     for mechanism in chosen:
         if progress is not None:
@@ -195,7 +195,7 @@ def compare(
         try:
             outcomes.append(mechanism.solve(federation))
         except NotConverged as error:
-            if mechanism.name not in BASELINES:
+            if not mechanism.is_baseline:
                 raise
             unsolved[mechanism.name] = str(error)
     return Comparison(
@@ -220,7 +220,7 @@ def _outlooks(
         try:
             found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
         except NotConverged:
-            if mechanism.name not in BASELINES:
+            if not mechanism.is_baseline:
                 raise
     return found
 

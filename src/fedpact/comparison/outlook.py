@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.comparison.batch_outcome import BatchOutcome
-from fedpact.comparison.batch_profiles import is_compiled
-from fedpact.comparison.batches import solve_batch
+from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms import MECHANISMS, Mechanism
+from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
 from fedpact.scenario import FederationDraws, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -101,7 +99,7 @@ class Outlook:
 def outlooks(
     federation: Federation,
     uncertainty: Uncertainty,
-    mechanisms: Sequence[Mechanism] | None = None,
+    mechanisms: Sequence[Mechanism | str] | None = None,
     *,
     count: int | None = None,
     rng: Any = SEED,
@@ -127,7 +125,7 @@ def outlooks(
     NotConverged
         If a mechanism could be solved on none of the draws.
     """
-    chosen = [each for each in (MECHANISMS.values() if mechanisms is None else mechanisms) if each.federated]
+    chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise InvalidInput(f"count must be a positive whole number of draws, got {count!r:.40}")
     drawn = uncertainty.draws(federation, count or MANY, rng)
@@ -137,7 +135,7 @@ def outlooks(
     for mechanism in chosen:
         if progress is not None:
             progress(mechanism.title)
-        small = fewer is not None and not is_compiled(batch, mechanism)
+        small = fewer is not None and not mechanism.is_vectorised(batch)
         found[mechanism.name] = outlook_of(fewer if small and fewer is not None else batch, mechanism)
     return found
 
@@ -152,8 +150,9 @@ def batch_of(federation: Federation, drawn: FederationDraws, *, most: int | None
     )
 
 
-def outlook_of(batch: Batch, mechanism: Mechanism) -> Outlook:
+def outlook_of(batch: Batch, mechanism: Mechanism | str) -> Outlook:
     """The outlook of a mechanism on federations that were drawn already."""
+    mechanism = resolve_mechanism(mechanism)
     try:
         outcome = solve_batch(batch, mechanism)
     except NotConverged as error:

@@ -1,4 +1,8 @@
-"""What a sweep found: for every mechanism and every metric, an array over the grid."""
+"""What a sweep found: for every mechanism and every metric, an array over the grid.
+
+Metrics are the fields of an outcome, and the margins of its certificates by the claim's name. "reciprocity" is the
+field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin".
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.comparison.sweep_axes import Axis
+from fedpact.certificates.certificate import Claim
+from fedpact.comparison.axes import Axis
+from fedpact.deals.outcome import PER_AGENT
+from fedpact.mechanisms import Mechanism
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Sweep"]
+FIELDS = (*PER_AGENT, "welfare", "reciprocity")
+MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
+METRICS = (*FIELDS, *MARGINS)
+
+# Everything else is in units of payoff.
+UNITS: Mapping[str, str] = {
+    "contributions": "samples",
+    "reciprocity_ratios": "ratio",
+    "reciprocity": "ratio",
+    "net_externality": "payoff per sample",
+}
+
+
+def unit_of(metric: str) -> str:
+    """What a metric is counted in."""
+    return UNITS.get(metric, "payoff")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,6 +46,8 @@ class Sweep:
         What was varied.
     agents
         The agents' names.
+    mechanisms
+        By name.
     metrics
         `metrics[mechanism][metric]` has the shape of the grid, with the agents on a last axis where the metric is
         theirs; NaN where there is no equilibrium or the metric is undefined.
@@ -34,6 +58,7 @@ class Sweep:
 
     axes: Sequence[Axis]
     agents: Sequence[str]
+    mechanisms: Mapping[str, Mechanism]
     metrics: Mapping[str, Mapping[str, FloatArray]]
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
@@ -43,6 +68,10 @@ class Sweep:
     def shape(self) -> tuple[int, ...]:
         """The number of points along every axis."""
         return tuple(axis.points.size for axis in self.axes)
+
+    def title(self, mechanism: str) -> str:
+        """What people call a mechanism."""
+        return self.mechanisms[mechanism].title
 
     def is_per_agent(self, metric: str) -> bool:
         """Whether a metric has a number for each agent."""

@@ -17,8 +17,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, connection, get_context, parent_process
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from fedpact.comparison.sweep_pieces import Arrays, Piece
+if TYPE_CHECKING:
+    from fedpact.comparison.sweeps import Arrays, Piece
 from fedpact.federation import Federation
 from fedpact.utils.errors import FedpactError
 from fedpact.utils.threads import VARIABLE, thread_count

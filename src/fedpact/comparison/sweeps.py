@@ -1,35 +1,41 @@
 """Running a sweep: the grid in pieces, each a batch; on all cores; finished pieces are kept.
 
-Mechanisms that compiled code solves use the threads of the kernels. The others are shared out to processes, each with
-one thread, where there is enough to do for them to pay.
+Mechanisms that solve many federations at once use the threads of compiled code. For the others pieces are shared out to
+worker processes, where there is enough to do for them to pay.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Generator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
-from fedpact.comparison.sweep_axes import Axis, check_axes, parse_axis
-from fedpact.comparison.sweep_metrics import METRICS
-from fedpact.comparison.sweep_pieces import Arrays, Piece, cut
-from fedpact.comparison.sweep_result import Sweep
+from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
+from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
+from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep
 from fedpact.comparison.sweep_workers import share_out, worth_sharing
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import Mechanism, resolve_mechanisms
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, NotConverged
 
-__all__ = ["METRICS", "sweep"]
+MAX_AGENTS = 500
+MAX_AXES = 2
+MAX_POINTS = 1_000_000
+MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
+BATCHED_POINTS = 500  # in a piece whose points are solved together
+SINGLE_POINTS = 10  # in other pieces
 
-MOST_AGENTS = 500
-MOST_AXES = 2
-MOST_POINTS = 1_000_000
-MOST_NUMBERS = 20_000_000  # in the table, which is held in memory
+Arrays = dict[str, np.ndarray]
 
 
 def sweep(
@@ -37,7 +43,7 @@ def sweep(
     vary: str | Axis | Sequence[str | Axis],
     *,
     metrics: Sequence[str] = ("ir_gaps",),
-    mechanisms: Sequence[str] = ("externality", "shapley"),
+    mechanisms: Mechanism | str | Sequence[Mechanism | str] = ("externality", "shapley"),
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Sweep:
@@ -49,6 +55,8 @@ def sweep(
         What to vary, such as `["weights[0,1]=-3:3:121", "weights[1,0]=-3:3:121"]`.
     metrics
         Fields of an outcome, such as "ir_gaps" or "welfare", or claims, such as "nash", whose margin is meant.
+    mechanisms
+        Objects or names.
     progress
         Called with the number of points done and of all points, both counted once for every mechanism.
     checkpoint
@@ -65,60 +73,136 @@ def sweep(
     [[18.1238, 18.1238, 18.1238], [9.0215, 9.0215, 9.0215]]
     """
     written = [vary] if isinstance(vary, str | Axis) else list(vary)
-    metrics, mechanisms = (
-        [given] if isinstance(given, str) else [str(name) for name in given] for given in (metrics, mechanisms)
-    )
-    _check(federation, written, metrics, mechanisms)
+    metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
+    rules = resolve_mechanisms(mechanisms)
+    _check(federation, written, metrics)
     axes = [parse_axis(each, federation) if isinstance(each, str) else each for each in written]
-    _check_grid(federation, axes, metrics, mechanisms)
-    pieces = [piece for name in mechanisms for piece in cut(federation, axes, name, metrics)]
-    kept = Checkpoint(Path(checkpoint), _identity(federation, axes, metrics, mechanisms)) if checkpoint else None
+    _check_grid(federation, axes, metrics, len(rules))
+    pieces = [piece for each in rules for piece in _cut(federation, axes, each, metrics)]
+    kept = Checkpoint(Path(checkpoint), _identity(federation, axes, metrics, rules)) if checkpoint else None
     report = progress or (lambda done, total: None)
     done: dict[str, Arrays] = {}
     finished, total = 0, sum(piece.size for piece in pieces)
     report(finished, total)
-    with closing(_solved(pieces, kept)) as solved:
+    with closing(_solve_or_load(pieces, kept)) as solved:
         for piece, found in solved:
             done[piece.name] = found
             finished += piece.size
             report(finished, total)
-    return _assembled(federation, axes, metrics, mechanisms, [(piece, done[piece.name]) for piece in pieces])
+    return _assemble(federation, axes, metrics, rules, [(piece, done[piece.name]) for piece in pieces])
 
 
-def _check(
-    federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str], mechanisms: Sequence[str]
-) -> None:
-    if not 1 <= len(written) <= MOST_AXES:
-        raise InvalidInput(f"a sweep varies one or two parameters, got {len(written)}")
-    if federation.n_agents > MOST_AGENTS:
-        raise InvalidInput(
-            f"sweeps take up to {MOST_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """Some points of the grid under one mechanism, solved as one batch; pieces travel to other processes.
+
+    Attributes
+    ----------
+    start, stop
+        The points, counted with the last axis fastest.
+    vectorised
+        Whether its points are solved together rather than one after the other.
+    """
+
+    federation: Federation
+    axes: Sequence[Axis]
+    mechanism: Mechanism
+    metrics: Sequence[str]
+    start: int
+    stop: int
+    vectorised: bool
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other pieces of a sweep."""
+        return f"{self.mechanism.name}-{self.start}-{self.stop}"
+
+    @property
+    def size(self) -> int:
+        """How many points there are in it."""
+        return self.stop - self.start
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what `solve` finds, by name."""
+        each = {"on_boundary", *PER_AGENT}
+        names = [*self.metrics, "solved", "on_boundary", "in_domain"]
+        return {name: (self.size, self.federation.n_agents) if name in each else (self.size,) for name in names}
+
+    def solve(self) -> Arrays:
+        """The metrics and flags of its points, by name."""
+        shape = tuple(axis.points.size for axis in self.axes)
+        places = np.unravel_index(np.arange(self.start, self.stop), shape)
+        points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
+        batch = batch_at(self.federation, self.axes, points)
+        try:
+            outcome = solve_batch(batch, self.mechanism)
+        except NotConverged as error:  # the points that have no equilibrium are marked in `solved`
+            if not isinstance(error.result, BatchOutcome):
+                raise
+            outcome = error.result
+        found = {metric: _metric(outcome, metric) for metric in self.metrics}
+        return found | {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
+
+
+def _metric(outcome: BatchOutcome, metric: str) -> FloatArray:
+    """A metric of every federation of a batch."""
+    if metric in MARGINS:
+        return outcome.certificates[MARGINS[metric]].margins
+    return np.asarray(getattr(outcome, metric))
+
+
+def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> Iterator[Piece]:
+    """The pieces of the grid under one mechanism, in order."""
+    total = int(np.prod([axis.points.size for axis in axes]))
+    vectorised = is_vectorised(federation, axes, mechanism)
+    size = BATCHED_POINTS if vectorised else SINGLE_POINTS
+    for start in range(0, total, size):
+        yield Piece(
+            federation=federation,
+            axes=axes,
+            mechanism=mechanism,
+            metrics=metrics,
+            start=start,
+            stop=min(start + size, total),
+            vectorised=vectorised,
         )
-    for what, given, known in (("metric", metrics, METRICS), ("mechanism", mechanisms, tuple(MECHANISMS))):
-        for name in given:
-            if name not in known:
-                raise InvalidInput(f"there is no {what} {name!r}; there are {', '.join(known)}")
-        if not given or len(set(given)) < len(given):
-            raise InvalidInput(f"name at least one {what}, each once, got {', '.join(given) or 'none'}")
 
 
-def _check_grid(
-    federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], mechanisms: Sequence[str]
-) -> None:
+def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
+    """Whether a mechanism solves the points of a grid together."""
+    return mechanism.is_vectorised(batch_at(federation, axes, [axis.points[:1] for axis in axes]))
+
+
+def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
+    if not 1 <= len(written) <= MAX_AXES:
+        raise InvalidInput(f"a sweep varies one or two parameters, got {len(written)}")
+    if federation.n_agents > MAX_AGENTS:
+        raise InvalidInput(
+            f"sweeps take up to {MAX_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
+        )
+    for name in metrics:
+        if name not in METRICS:
+            raise InvalidInput(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+    if not metrics or len(set(metrics)) < len(metrics):
+        raise InvalidInput(f"name at least one metric, each once, got {', '.join(metrics) or 'none'}")
+
+
+def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
     check_axes(federation, axes)
     points = int(np.prod([axis.points.size for axis in axes], dtype=object))
-    if points > MOST_POINTS:
-        raise InvalidInput(f"a sweep has up to {MOST_POINTS:,} points, got {points:,}; take fewer values")
+    if points > MAX_POINTS:
+        raise InvalidInput(f"a sweep has up to {MAX_POINTS:,} points, got {points:,}; take fewer values")
     each = sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
-    numbers = points * each * len(mechanisms)
-    if numbers > MOST_NUMBERS:
+    numbers = points * each * n_mechanisms
+    if numbers > MAX_NUMBERS:
         raise InvalidInput(
-            f"a sweep has up to {MOST_NUMBERS:,} numbers, got {numbers:,}: {points:,} points, {len(mechanisms)} "
+            f"a sweep has up to {MAX_NUMBERS:,} numbers, got {numbers:,}: {points:,} points, {n_mechanisms} "
             f"mechanisms, {each} numbers each; take fewer values or metrics"
         )
 
 
-def _solved(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple[Piece, Arrays], None, None]:
+def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple[Piece, Arrays], None, None]:
     """Every piece with what was found, those on disk first, in no order otherwise; closing it ends the workers."""
     open_pieces = []
     for piece in pieces:
@@ -127,34 +211,34 @@ def _solved(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple
             open_pieces.append(piece)
         else:
             yield piece, found
-    with closing(_worked_out(open_pieces)) as solved:
+    with closing(_solve(open_pieces)) as solved:
         for piece, found in solved:
             if kept:
                 kept.save(piece.name, found)
             yield piece, found
 
 
-def _worked_out(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
-    single = [piece for piece in pieces if not piece.batched]
+def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
+    single = [piece for piece in pieces if not piece.vectorised]
     shared = worth_sharing(single)
     for piece in pieces:
-        if piece.batched or not shared:
+        if piece.vectorised or not shared:
             yield piece, piece.solve()
     if shared:
         yield from share_out(single)
 
 
-def _assembled(
+def _assemble(
     federation: Federation,
     axes: Sequence[Axis],
     metrics: Sequence[str],
-    mechanisms: Sequence[str],
+    mechanisms: Sequence[Mechanism],
     solved: Sequence[tuple[Piece, Arrays]],
 ) -> Sweep:
     shape = tuple(axis.points.size for axis in axes)
 
-    def joined(mechanism: str, name: str) -> np.ndarray:
-        parts = np.concatenate([found[name] for piece, found in solved if piece.mechanism == mechanism])
+    def joined(mechanism: Mechanism, name: str) -> np.ndarray:
+        parts = np.concatenate([found[name] for piece, found in solved if piece.mechanism is mechanism])
         whole = parts.reshape(shape + parts.shape[1:])
         whole.setflags(write=False)
         return whole
@@ -162,17 +246,30 @@ def _assembled(
     return Sweep(
         axes=tuple(axes),
         agents=federation.names,
-        metrics={name: {metric: joined(name, metric) for metric in metrics} for name in mechanisms},
-        solved={name: joined(name, "solved") for name in mechanisms},
-        on_boundary={name: joined(name, "on_boundary") for name in mechanisms},
-        in_domain={name: joined(name, "in_domain") for name in mechanisms},
+        mechanisms={each.name: each for each in mechanisms},
+        metrics={each.name: {metric: joined(each, metric) for metric in metrics} for each in mechanisms},
+        solved={each.name: joined(each, "solved") for each in mechanisms},
+        on_boundary={each.name: joined(each, "on_boundary") for each in mechanisms},
+        in_domain={each.name: joined(each, "in_domain") for each in mechanisms},
     )
 
 
-def _identity(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], mechanisms: Sequence[str]) -> str:
+def _identity(
+    federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], mechanisms: Sequence[Mechanism]
+) -> str:
+    """Everything that makes a sweep what it is, for its checkpoint; the code of a mechanism may change between runs."""
     from importlib.metadata import version  # noqa: PLC0415 - for long sweeps only
 
     varied = [
         (axis.label, axis.field, [place.tolist() for place in axis.places], axis.points.tobytes()) for axis in axes
     ]
-    return repr((version("fedpact"), federation.signature(), varied, metrics, mechanisms))
+    rules = [(each.name, repr(each), _source(each)) for each in mechanisms]
+    return repr((version("fedpact"), federation.signature(), varied, metrics, rules))
+
+
+def _source(mechanism: Mechanism) -> str:
+    """The code of a mechanism; where it cannot be read, something that is never the same again."""
+    try:
+        return inspect.getsource(sys.modules[type(mechanism).__module__])
+    except (KeyError, OSError, TypeError):
+        return uuid4().hex

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Sweep
-from fedpact.comparison.sweep_axes import check_axes
+from fedpact.comparison.axes import check_axes
 from fedpact.explorer.draft import Draft, draft_of, number_text, with_agent, with_own_curves, without_agent
 from fedpact.explorer.files import FILES, Content, picture, read_upload, table_of
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range

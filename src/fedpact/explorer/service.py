@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
-from fedpact.comparison.batch_profiles import is_compiled
-from fedpact.comparison.sweep_axes import batch_at, check_axes
+from fedpact.comparison.axes import check_axes
 from fedpact.comparison.sweep_workers import WORTH
+from fedpact.comparison.sweeps import is_vectorised
 from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
-from fedpact.mechanisms import mechanism_named
+from fedpact.mechanisms import MECHANISMS, mechanism_named
 from fedpact.negotiation import InProcess, coordinate
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
@@ -40,7 +40,7 @@ KEPT = 8  # results of each kind
 KEPT_POINTS = 400  # of sliders
 COARSER = 5  # where deals take long, curves go through every fifth position of a slider
 PAUSE = 0.002  # seconds in which others may take the lock
-FOLLOWED = ("externality", "shapley")
+FOLLOWED = tuple(mechanism.name for mechanism in MECHANISMS.values() if not mechanism.is_baseline)
 ON_SLIDERS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
 T = TypeVar("T")
@@ -237,8 +237,7 @@ def _played(federation: Federation, protocol: str) -> Played:
 
 def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:
     """Whether compiled code solves all points of a sweep together."""
-    sample = batch_at(federation, axes, [axis.points[:1] for axis in axes])
-    return all(is_compiled(sample, mechanism_named(mechanism)) for mechanism in mechanisms)
+    return all(is_vectorised(federation, axes, mechanism_named(mechanism)) for mechanism in mechanisms)
 
 
 def _elsewhere(federation: Federation, axes: Sequence[Axis], mechanism: str) -> bool:

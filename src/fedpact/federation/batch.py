@@ -208,7 +208,11 @@ class Batch:
 
     def take(self, places: ArrayLike) -> Batch:
         """The batch of some of the federations."""
-        return Batch.of([self[int(place)] for place in np.atleast_1d(np.asarray(places))])
+        chosen = np.arange(len(self))[np.atleast_1d(np.asarray(places))]
+        agents = (chosen[:, None] * self.n_agents + np.arange(self.n_agents)).ravel()
+        weights = self.weights[chosen]
+        weights.setflags(write=False)
+        return Batch(weights=weights, joined=self.joined.take(agents), names=self.names)
 
     def __len__(self) -> int:
         return int(self.weights.shape[0])

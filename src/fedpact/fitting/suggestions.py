@@ -18,13 +18,12 @@ import numpy as np
 from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
-from fedpact.comparison.batch_profiles import is_compiled
 from fedpact.comparison.outlook import batch_of, outlook_of
 from fedpact.fitting.accuracy_curves import CURVES
 from fedpact.fitting.candidates import candidates
 from fedpact.fitting.noise import FIRST_GUESS, sampling_variances
 from fedpact.fitting.result import Draws, Fit
-from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
+from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import FederationDraws
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
@@ -84,7 +83,7 @@ def suggest(
     costs: Any,
     caps: Any = None,
     worth: Any = 1.0,
-    mechanisms: Sequence[Mechanism] | None = None,
+    mechanisms: Sequence[Mechanism | str] | None = None,
     rng: Any = 0,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Suggestion, ...]:
@@ -128,18 +127,19 @@ def _outlooks(
     federation: Any,
     drawn: Draws,
     rates: FloatArray,
-    mechanisms: Sequence[Mechanism] | None,
+    mechanisms: Sequence[Mechanism | str] | None,
     progress: Callable[[str], None] | None,
 ) -> list[Outlook]:
     draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
     batch = batch_of(federation, draws)
     if mechanisms is None:
-        proper: list[Mechanism] = [ExternalityMechanism(), ShapleyMechanism()]
-        mechanisms = [each for each in proper if is_compiled(batch, each)] or proper[:1]
-    if not all(is_compiled(batch, each) for each in mechanisms):
+        proper = [each for each in MECHANISMS.values() if not each.is_baseline]
+        mechanisms = [each for each in proper if each.is_vectorised(batch)] or proper[:1]
+    chosen = resolve_mechanisms(mechanisms)
+    if not all(each.is_vectorised(batch) for each in chosen):
         batch = batch_of(federation, draws, most=FEWER_DRAWS)
     found = []
-    for mechanism in mechanisms:
+    for mechanism in chosen:
         if progress is not None:
             progress(f"solving {mechanism.title} on draws")
         found.append(outlook_of(batch, mechanism))

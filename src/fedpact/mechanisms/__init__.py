@@ -1,16 +1,21 @@
-"""The mechanisms, all behind one protocol: `solve(federation) -> Outcome`."""
+"""The mechanisms, one module each, behind one base class: `solve(federation) -> Outcome`.
 
-from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.best_response_dynamics import BestResponseTrace, best_response_dynamics
+They turn the programs (`fedpact.programs`) into outcomes (`fedpact.deals`). What follows from an outcome, from
+departures to reports, asks the mechanism and knows no class or name; so a mechanism may come from outside the package
+(`registry`). The message game is the Externality mechanism played without anybody who computes it.
+"""
+
+from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.mechanisms.message_game import MessageGame
-from fedpact.mechanisms.registry import MECHANISMS, mechanism_named
-from fedpact.mechanisms.shapley import ShapleyMechanism
+from fedpact.mechanisms.registry import MECHANISMS, mechanism_named, resolve_mechanism, resolve_mechanisms
+from fedpact.mechanisms.shapley import BestResponseTrace, ShapleyMechanism, best_response_dynamics
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.voluntary import Voluntary
 
 __all__ = [
     "MECHANISMS",
+    "BatchSolution",
     "BestResponseTrace",
     "ExternalityMechanism",
     "Mechanism",
@@ -21,4 +26,6 @@ __all__ = [
     "best_response_dynamics",
     "mechanism_named",
     "personal_prices",
+    "resolve_mechanism",
+    "resolve_mechanisms",
 ]

@@ -1,100 +1,208 @@
-"""What a mechanism is: a name, the claims it makes, and a way to solve a federation."""
+"""What a mechanism is: a name, the claims it makes, its rules, and a way to solve a federation.
+
+Everything else, from certificates to reports, asks a mechanism for what it needs and never for its class. A new
+mechanism derives from `Mechanism` and gives `name`, `title`, `claims`, `solve`, `deviations` and, where money changes
+hands, `payment_rule`. It may also say how many federations are solved at once (`is_vectorised`, `solve_together`,
+`deviation_bounds`); otherwise a batch is solved one federation after the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations
-from fedpact.deals import Outcome
-from fedpact.deals.outcome import AS_GIVEN, PriceRule
-from fedpact.federation import Federation
+from fedpact.deals import Equilibria, Outcome
+from fedpact.deals.outcome import AS_GIVEN
+from fedpact.federation import Batch, Federation
+from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError
 
-__all__ = ["Mechanism", "Rules"]
+NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
+
+# What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
+SOLVER_ERRORS = (FedpactError, ArithmeticError, np.linalg.LinAlgError)
 
 
-class Mechanism(Protocol):
-    """The protocol every mechanism follows.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BatchSolution:
+    """The equilibria of a batch.
 
-    `claims` are the properties the mechanism has by design, whatever the federation; `fedpact check` holds it to them.
+    Attributes
+    ----------
+    contributions, payments
+        (federations, n); NaN where a federation has no solution.
+    several
+        Places of the federations whose equilibrium is one of several.
+    outcomes
+        Of the federations that were solved alone, by their place.
+    errors
+        Why a federation has no solution, by its place.
     """
 
-    @property
-    def name(self) -> str:
-        """The name used on the command line and in files."""
+    contributions: FloatArray
+    payments: FloatArray
+    several: Sequence[int] = ()
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    errors: Mapping[int, Exception] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        """The name people read."""
 
-    @property
-    def claims(self) -> Sequence[Claim]:
-        """What holds by design."""
+class Mechanism(ABC):
+    """A rule for contributions and payments.
 
+    Attributes
+    ----------
+    name
+        The name used on the command line and in files; it tells mechanisms apart.
+    title
+        The name people read.
+    description
+        What it does, in a sentence for people who know nothing of mechanisms.
+    claims
+        The properties it has by design, whatever the federation; `fedpact check` holds it to them.
+    federated
+        False where every agent trains alone.
+    is_baseline
+        True where it is shown for comparison only: it is never recommended, and may have no outcome.
+    """
+
+    name: str
+    title: str
+    description: str = ""
+    claims: Sequence[Claim] = ()
+    federated: bool = True
+    is_baseline: bool = False
+
+    @abstractmethod
     def solve(self, federation: Federation) -> Outcome:
         """The equilibrium outcome; raises `NotConverged` rather than return a wrong one."""
 
-    @property
-    def federated(self) -> bool:
-        """False where every agent trains alone."""
-
+    @abstractmethod
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        """The best each agent could do instead at a profile."""
+        """The best each agent could do instead at a profile; certificates rest on it, so it must not ask the solver."""
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        """What each agent is paid at a profile."""
+        """What each agent is paid at a profile: nothing, unless a mechanism says otherwise."""
+        return np.zeros(federation.n_agents)
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        """The outcome at an equilibrium known already, without solving."""
+    def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
+        """Prices per sample at a profile, what the row pays for the column's data; None where there are none."""
+        return None
 
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A profile and payments under this mechanism's rules, from wherever they come, for certificates to judge."""
+    @property
+    def has_payments(self) -> bool:
+        """Whether it has payments by design, zero as they may be for a federation."""
+        return type(self).payment_rule is not Mechanism.payment_rule
 
+    def outcome_at(
+        self,
+        federation: Federation,
+        contributions: ArrayLike,
+        payments: ArrayLike | None = None,
+        *,
+        equilibria: Equilibria = AS_GIVEN,
+        solution: Solution | None = None,
+        face: OptimalFace | None = None,
+        side_payments: ArrayLike | None = None,
+    ) -> Outcome:
+        """A profile under this mechanism's rules, from wherever it comes, for certificates to judge.
 
-class Rules:
-    """What a mechanism says of any profile: its payments, and what one agent could do instead.
-
-    Mechanisms inherit `outcome_at` from here; `solve` finds the profile.
-    """
-
-    name: ClassVar[str]
-    federated: ClassVar[bool] = True
-
-    @staticmethod
-    def deviations(federation: Federation, contributions: FloatArray) -> Deviations:
-        """The best each agent could do instead."""
-        raise NotImplementedError
-
-    @staticmethod
-    def payment_rule(federation: Federation, contributions: FloatArray) -> FloatArray:
-        """What each agent is paid."""
-        raise NotImplementedError
-
-    price_rule: ClassVar[PriceRule | None] = None
-
-    def outcome_at(self, federation: Federation, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """A given profile and payments under these rules."""
+        Payments that are not given are those of the rules.
+        """
+        profile = np.asarray(contributions, dtype=np.float64)
         return Outcome(
             federation=federation,
             mechanism=self.name,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
+            contributions=profile,
+            payments=np.asarray(self.payment_rule(federation, profile) if payments is None else payments),
             deviations=self.deviations,
             payment_rule=self.payment_rule,
-            equilibria=AS_GIVEN,
+            equilibria=equilibria,
+            solution=solution,
+            face=face,
             federated=self.federated,
+            side_payments=None if side_payments is None else np.asarray(side_payments),
             price_rule=self.price_rule,
         )
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        """The outcome at an equilibrium known already, with what is known of the others."""
-        return self.outcome_of(federation, contributions)
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
+        """The outcome at an equilibrium known already, with what is known of the others; nothing is solved."""
+        return self.outcome_at(federation, contributions, payments, equilibria=NOT_KNOWN)
 
-    def outcome_of(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        """A given profile with the payments these rules make of it."""
-        return self.outcome_at(federation, contributions, self.payment_rule(federation, contributions))
+    def solve_batch(self, batch: Batch, *, progress: Callable[[int], None] | None = None) -> BatchSolution:
+        """The equilibria of all federations: together where that is possible, the rest one by one.
+
+        `progress` is called with the number of federations that are done, now and then. A federation that cannot be
+        solved is listed in `errors` and does not touch the others.
+        """
+        contributions, payments = np.full((2, len(batch), batch.n_agents), np.nan)
+        several: list[int] = []
+        outcomes: dict[int, Outcome] = {}
+        errors: dict[int, Exception] = {}
+        if self.is_vectorised(batch):
+            with suppress(*SOLVER_ERRORS):  # one federation may spoil what is computed together; none of them is lost
+                found = self.solve_together(batch)
+                contributions, payments, several = found.contributions, found.payments, list(found.several)
+        for place in np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist():
+            if progress is not None:
+                progress(place)
+            try:
+                outcomes[place] = outcome = self.solve(batch[place])
+            except SOLVER_ERRORS as error:
+                errors[place] = error
+                contributions[place] = payments[place] = np.nan
+                continue
+            contributions[place], payments[place] = outcome.contributions, outcome.payments
+            if outcome.face is not None and not outcome.face.is_point:
+                several.append(place)
+        if progress is not None:
+            progress(len(batch))
+        return BatchSolution(
+            contributions=contributions,
+            payments=payments,
+            several=tuple(sorted(several)),
+            outcomes=outcomes,
+            errors=errors,
+        )
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        """Whether federations like these are solved together, in a fraction of the time they take one by one."""
+        return False
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        """The equilibria of all federations at once, NaN where one was not reached; asked if `is_vectorised`."""
+        raise NotImplementedError
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        """(federations, n): bounds from above on the utilities of `deviations`, of the whole batch."""
+        return np.array(
+            [self.deviations(federation, contributions[place]).utilities for place, federation in enumerate(batch)]
+        )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """What is said of batches is forgotten where a subclass changes the rules and says nothing new of batches."""
+        super().__init_subclass__(**options)
+        changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
+        for name in ("is_vectorised", "solve_together", "deviation_bounds"):
+            if _depth(cls, name) > changed:
+                setattr(cls, name, vars(Mechanism)[name])
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({options})"
+
+
+def _depth(cls: type, name: str) -> int:
+    """How many classes up a method is defined."""
+    return next(depth for depth, each in enumerate(cls.__mro__) if name in vars(each))

@@ -11,22 +11,24 @@ carries the cap's multiplier, mu_i s_i, without which the budget would not balan
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from fedpact.certificates.certificate import Claim
-from fedpact.certificates.deviations import price_taking
+from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals import Equilibria, Outcome
-from fedpact.federation import Federation
-from fedpact.mechanisms.base import Rules
-from fedpact.programs.optimal_face import OptimalFace
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution, Mechanism
+from fedpact.programs.batch_solver import maximise_blocks
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.optimal_face import OptimalFace, faces_possible
 from fedpact.programs.social_optimum import SocialOptimum, optimum_at, social_optimum
+from fedpact.programs.solver import GAIN_TOLERANCE, linearised_gains
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["ExternalityMechanism", "personal_prices", "price_payments"]
+MAX_COMPILED_AGENTS = 16  # in the compiled welfare program
 
 
 def price_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -51,7 +53,7 @@ def personal_prices(federation: Federation, contributions: FloatArray) -> Any:
     return prices
 
 
-class ExternalityMechanism(Rules):
+class ExternalityMechanism(Mechanism):
     """M^E: maximises welfare; nobody is paid for more than its data is worth to the others.
 
     Examples
@@ -66,23 +68,98 @@ class ExternalityMechanism(Rules):
     'holds'
     """
 
-    name: ClassVar[str] = "externality"
-    title: ClassVar[str] = "Externality"
-    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
-    deviations = staticmethod(price_taking)
-    payment_rule = staticmethod(price_payments)
-    price_rule = staticmethod(personal_prices)
+    name = "externality"
+    title = "Externality"
+    description = (
+        "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
+        "data it gives."
+    )
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""
-        return self._at(federation, social_optimum(federation))
+        return self._outcome(federation, social_optimum(federation))
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        return self._at(federation, optimum_at(federation, contributions))
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return price_taking(federation, contributions)
 
-    def _at(self, federation: Federation, optimum: SocialOptimum) -> Outcome:
-        found = self.outcome_of(federation, optimum.contributions)
-        return replace(found, equilibria=_equilibria(optimum.face), solution=optimum.solution, face=optimum.face)
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return price_payments(federation, contributions)
+
+    def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
+        prices: FloatArray = personal_prices(federation, contributions)
+        return prices
+
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
+        return self._outcome(federation, optimum_at(federation, contributions), payments)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COMPILED_AGENTS
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        start = standalone_optimum(batch.joined)[0]  # the right size, and inside the domain unless harm is strong
+        everybody = np.ones((1, batch.n_agents))
+        contributions, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1), start=start)
+        contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
+        several = _move_to_smallest(batch, contributions)
+        payments = batch.split(price_payments(batch.joined, np.nan_to_num(contributions).ravel()))
+        return BatchSolution(contributions=contributions, payments=payments, several=several)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        profile = contributions.ravel()
+        own = batch.joined.payoffs(profile) - batch.joined.costs.value(profile)
+        own = own + price_payments(batch.joined, profile)
+        return np.asarray(batch.split(own) + welfare_tangents(batch, profile))
+
+    def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
+        return self.outcome_at(
+            federation,
+            optimum.contributions,
+            payments,
+            equilibria=_equilibria(optimum.face),
+            solution=optimum.solution,
+            face=optimum.face,
+        )
+
+
+def welfare_tangents(batch: Batch, profile: FloatArray) -> FloatArray:
+    """(federations, n): by how much welfare could rise at most through each agent's contribution.
+
+    Welfare is concave, so its tangent at a profile bounds it everywhere; the sum over a federation bounds the rise
+    through all contributions together.
+    """
+    marginal = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
+    return tangent_gains(batch, profile, marginal)
+
+
+def tangent_gains(batch: Batch, profile: FloatArray, marginal: FloatArray, *, multiple: float = 1.0) -> FloatArray:
+    """(federations, n): what each agent gains at most if its benefit is concave and rises by `marginal` per sample.
+
+    `multiple` is how often payoffs count in that benefit, for the box in which contributions are sensible.
+    """
+    upper, _ = batch.bounds(multiple=multiple)
+    slopes = marginal - batch.joined.costs.slope(profile)
+    return np.asarray(batch.split(linearised_gains(profile, slopes, np.maximum(upper, profile))))
+
+
+def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...]:
+    """Move each optimum, in place, to the one of smallest norm; returns the federations that have several optima."""
+    upper, scale = batch.bounds()
+    profile = np.nan_to_num(contributions).ravel()
+    earned = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
+    marginal = batch.split(earned - batch.joined.costs.slope(profile))
+    linear = (np.zeros(batch.joined.n_agents) + batch.joined.costs.quadratic).reshape(marginal.shape) == 0
+    several = []
+    for place in faces_possible(batch.weights, marginal, batch.split(upper), scale, linear).tolist():
+        if np.isnan(contributions[place]).any():
+            continue
+        optimum = optimum_at(batch[place], contributions[place])
+        contributions[place] = optimum.contributions
+        if optimum.face is not None and not optimum.face.is_point:
+            several.append(place)
+    return tuple(several)
 
 
 def _equilibria(face: OptimalFace | None) -> Equilibria:

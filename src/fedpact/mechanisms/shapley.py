@@ -1,25 +1,39 @@
 """The Shapley mechanism M^Shap: everybody is topped up or charged to its Shapley share of the total payoff.
 
 p_i = phi_i - a_i (equation 10 of the paper), so u_i = phi_i - c_i. The game has an exact strictly concave potential
-(`fedpact.shapley.potential`), hence exactly one equilibrium, found by maximising it. The paper's best-response
-dynamics reach the same point and are kept as a second route (`best_response_dynamics`).
+(`fedpact.shapley.potential`), hence exactly one equilibrium, found by maximising it.
+
+The paper's best-response dynamics reach the same point: agents take turns to answer the others' contributions. Each
+answer maximises phi_j(x, s_-j) - c_j(x) over [0, cap], a concave function of one variable, and so climbs the potential
+coordinate by coordinate. That is slower than maximising the potential at once, and independent of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
-from fedpact.certificates.deviations import shapley_sharing
+from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.deals import Equilibria, Outcome
-from fedpact.federation import Federation
-from fedpact.mechanisms.base import Rules
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution, Mechanism
+from fedpact.mechanisms.externality import tangent_gains
+from fedpact.programs.batch_solver import maximise_blocks
+from fedpact.programs.best_response import best_answer, standalone_optimum
 from fedpact.programs.shapley_equilibrium import shapley_optimum
+from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.shapley import shapley_values
-from fedpact.utils.arrays import FloatArray
+from fedpact.shapley.enumeration import coalitions, enumerate_blocks
+from fedpact.shapley.own_share import own_shares
+from fedpact.shapley.routes import MAX_COALITION_AGENTS
+from fedpact.shapley.values import check_domain
+from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.errors import NotConverged
 
-__all__ = ["ShapleyMechanism", "shapley_payments"]
+ONLY = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
 
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -27,7 +41,7 @@ def shapley_payments(federation: Federation, contributions: FloatArray) -> Float
     return shapley_values(federation, contributions).values - federation.payoffs(contributions)
 
 
-class ShapleyMechanism(Rules):
+class ShapleyMechanism(Mechanism):
     """M^Shap: perfectly reciprocal; contributions exceed the social optimum.
 
     Examples
@@ -38,17 +52,95 @@ class ShapleyMechanism(Rules):
     [33.1658, 33.1658, 33.1658]
     """
 
-    name: ClassVar[str] = "shapley"
-    title: ClassVar[str] = "Shapley"
-    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
-    deviations = staticmethod(shapley_sharing)
-    payment_rule = staticmethod(shapley_payments)
+    name = "shapley"
+    title = "Shapley"
+    description = (
+        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves."
+    )
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
-        return replace(self.at_equilibrium(federation, solution.contributions), solution=solution)
+        return self.outcome_at(federation, solution.contributions, equilibria=ONLY, solution=solution)
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        only = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
-        return replace(self.outcome_of(federation, contributions), equilibria=only)
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return shapley_sharing(federation, contributions)
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return shapley_payments(federation, contributions)
+
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
+        return self.outcome_at(federation, contributions, payments, equilibria=ONLY)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        members, shares = coalitions(batch.n_agents)
+        start = 2.0 * standalone_optimum(batch.joined)[0]  # under Shapley sharing agents contribute more than alone
+        bounds = batch.bounds(multiple=batch.harmonic)
+        contributions, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:], start=start)
+        contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
+        profile = np.nan_to_num(contributions).ravel()
+        values, _ = enumerate_blocks(batch.joined, profile, len(batch))
+        return BatchSolution(contributions=contributions, payments=values - batch.split(batch.joined.payoffs(profile)))
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        if batch.n_agents > MAX_COALITION_AGENTS:
+            return super().deviation_bounds(batch, contributions)
+        profile = contributions.ravel()
+        values, slopes = enumerate_blocks(batch.joined, profile, len(batch))
+        here = values - batch.split(batch.joined.costs.value(profile))
+        return np.asarray(here + tangent_gains(batch, profile, slopes.ravel(), multiple=batch.harmonic))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BestResponseTrace:
+    """The path of best responses: `trace[k]` is the profile after k rounds, `contributions` the last."""
+
+    contributions: FloatArray
+    trace: FloatArray
+    rounds: int
+
+
+def best_response_dynamics(
+    federation: Federation, *, start: ArrayLike = 0.0, tol: float = 1e-10, max_rounds: int = 2000
+) -> BestResponseTrace:
+    """Agents answer in turn until, in a whole round, nobody moves by more than `tol` of the largest contribution.
+
+    Raises
+    ------
+    NotConverged
+        After `max_rounds` rounds; `result` is the trace so far.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> best_response_dynamics(homogeneous).contributions.round(4).tolist()
+    [33.1658, 33.1658, 33.1658]
+    """
+    profile = federation.checked_contributions(start).copy()
+    check_domain(federation, profile)
+    path = [profile.copy()]
+    for _ in range(max_rounds):
+        for agent in range(federation.n_agents):
+            profile[agent] = _answer(federation, profile, agent)
+        path.append(profile.copy())
+        if np.abs(path[-1] - path[-2]).max() <= tol * max(float(profile.max()), np.finfo(float).tiny):
+            return _trace(path)
+    raise NotConverged(f"best responses still moved after {max_rounds} rounds", result=_trace(path))
+
+
+def _answer(federation: Federation, profile: FloatArray, agent: int) -> float:
+    share = own_shares(federation, profile, [agent])[0]
+    return best_answer(federation, share, agent, guess=float(profile[agent]))[0]
+
+
+def _trace(path: list[FloatArray]) -> BestResponseTrace:
+    return BestResponseTrace(
+        contributions=read_only_copy(path[-1]), trace=read_only_copy(np.array(path)), rounds=len(path) - 1
+    )

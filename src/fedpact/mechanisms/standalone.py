@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar
-
-import numpy as np
-
 from fedpact.certificates.certificate import Claim
-from fedpact.certificates.deviations import isolation
+from fedpact.certificates.deviations import Deviations, isolation
 from fedpact.deals import Equilibria, Outcome
-from fedpact.federation import Federation
-from fedpact.mechanisms.base import Rules
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Standalone", "no_payments"]
+OWN_OPTIMUM = Equilibria(unique=True, dimension=0, note="each agent's own optimum")
 
 
-def no_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
-    """Zero for everybody."""
-    return np.zeros(federation.n_agents)
-
-
-class Standalone(Rules):
+class Standalone(Mechanism):
     """The baseline in which every agent trains alone."""
 
-    name: ClassVar[str] = "standalone"
-    title: ClassVar[str] = "Standalone"
-    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)
-    deviations = staticmethod(isolation)
-    payment_rule = staticmethod(no_payments)
-    federated: ClassVar[bool] = False
+    name = "standalone"
+    title = "Standalone"
+    description = "Nobody federates: each member trains alone on its own data."
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)
+    federated = False
+    is_baseline = True
 
     def solve(self, federation: Federation) -> Outcome:
         """Everybody's best contribution alone."""
         contributions, _ = standalone_optimum(federation)
         return self.at_equilibrium(federation, contributions)
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
-        own = Equilibria(unique=True, dimension=0, note="each agent's own optimum")
-        return replace(self.outcome_of(federation, contributions), equilibria=own)
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return isolation(federation, contributions)
+
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
+        return self.outcome_at(federation, contributions, payments, equilibria=OWN_OPTIMUM)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return True
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        contributions = batch.split(standalone_optimum(batch.joined)[0])
+        return BatchSolution(contributions=contributions, payments=0.0 * contributions)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return batch.split(isolation(batch.joined, contributions.ravel()).utilities)

@@ -6,20 +6,14 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import ClassVar
-
 from fedpact.certificates.certificate import Claim
-from fedpact.certificates.deviations import free_riding
+from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.deals import Equilibria, Outcome
-from fedpact.federation import Federation
-from fedpact.mechanisms.base import Rules
-from fedpact.mechanisms.standalone import no_payments
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import Mechanism
 from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
-
-__all__ = ["Voluntary"]
 
 NOTES = {
     True: "the only equilibrium",
@@ -28,7 +22,7 @@ NOTES = {
 }
 
 
-class Voluntary(Rules):
+class Voluntary(Mechanism):
     """The baseline without payments: agents contribute what suits themselves.
 
     Examples
@@ -39,11 +33,11 @@ class Voluntary(Rules):
     [5.953, 5.953, 5.953]
     """
 
-    name: ClassVar[str] = "voluntary"
-    title: ClassVar[str] = "Voluntary"
-    claims: ClassVar[tuple[Claim, ...]] = (Claim.NASH, Claim.BUDGET_BALANCE)
-    deviations = staticmethod(free_riding)
-    payment_rule = staticmethod(no_payments)
+    name = "voluntary"
+    title = "Voluntary"
+    description = "The model is shared freely and nobody pays; each member contributes only what suits itself."
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE)
+    is_baseline = True
 
     def solve(self, federation: Federation) -> Outcome:
         """A free-riding equilibrium."""
@@ -56,8 +50,16 @@ class Voluntary(Rules):
             )
         return self.at_equilibrium(federation, contributions)
 
-    def at_equilibrium(self, federation: Federation, contributions: FloatArray) -> Outcome:
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return free_riding(federation, contributions)
+
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
         around = equilibrium_dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
         chosen = Equilibria(unique=unique, dimension=around, note=NOTES[unique])
-        return replace(self.outcome_of(federation, contributions), equilibria=chosen)
+        return self.outcome_at(federation, contributions, payments, equilibria=chosen)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return batch.split(free_riding(batch.joined, contributions.ravel()).utilities)

@@ -22,7 +22,7 @@ from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Comparison, Outlook, Sweep
+    from fedpact.comparison import BatchOutcome, Comparison, Outlook, Sweep
     from fedpact.federation import Federation
     from fedpact.stability import StableFederation
 
@@ -53,6 +53,13 @@ def comparison_line(comparison: Comparison) -> str:
     solved = [f"{outcome.mechanism} {_welfare(outcome)}" for outcome in comparison.outcomes]
     entries = ", ".join([*solved, *(f"{mechanism} unsolved" for mechanism in comparison.unsolved)])
     return f"Comparison({count_text(comparison.federation.n_agents, 'agent')}, welfare: {entries or 'no mechanisms'})"
+
+
+def batch_outcome_line(outcome: BatchOutcome) -> str:
+    """Mechanism, how many federations of what size, and how many have no outcome, in one line."""
+    size = f"{count_text(len(outcome), 'federation')} of {count_text(outcome.batch.n_agents, 'agent')}"
+    missing = f", {len(outcome.errors)} not solved" if outcome.errors else ""
+    return f"BatchOutcome({outcome.mechanism.name}, {size}{missing})"
 
 
 def stable_federation_line(stable: StableFederation) -> str:
@@ -174,6 +181,19 @@ def comparison_frame(comparison: Comparison) -> Any:
         for label in PER_AGENT
     }
     return pandas.DataFrame(columns, index=index)
+
+
+def batch_outcome_frame(outcome: BatchOutcome) -> Any:
+    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent.
+
+    Raises
+    ------
+    MissingExtra
+        If pandas is not installed.
+    """
+    pandas = _pandas()
+    index = pandas.MultiIndex.from_product([range(len(outcome)), outcome.batch.names], names=["federation", "agent"])
+    return pandas.DataFrame({label: np.ravel(getattr(outcome, label)) for label in PER_AGENT}, index=index)
 
 
 def sweep_frame(sweep: Sweep) -> Any:

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from fedpact.comparison import Comparison
-from fedpact.comparison.comparison import BASELINES
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
@@ -94,7 +93,8 @@ class View:
     @cached_property
     def mechanisms_proper(self) -> Sequence[Outcome]:
         """The outcomes of mechanisms rather than of baselines; of all if there are only baselines."""
-        proper = [outcome for outcome in self.comparison.outcomes if outcome.mechanism not in BASELINES]
+        rules = self.comparison.mechanisms
+        proper = [outcome for outcome in self.comparison.outcomes if not rules[outcome.mechanism].is_baseline]
         return proper or self.comparison.outcomes
 
     @cached_property

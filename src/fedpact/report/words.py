@@ -6,19 +6,7 @@ from collections.abc import Mapping
 
 from fedpact.certificates import Claim
 
-__all__ = ["ASSUMPTIONS", "CLAIMS", "EVIDENCE", "GLOSSARY", "MECHANISMS", "SHAPLEY_METHODS"]
-
-MECHANISMS: Mapping[str, str] = {
-    "externality": (
-        "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
-        "data it gives."
-    ),
-    "shapley": (
-        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves."
-    ),
-    "voluntary": "The model is shared freely and nobody pays; each member contributes only what suits itself.",
-    "standalone": "Nobody federates: each member trains alone on its own data.",
-}
+__all__ = ["ASSUMPTIONS", "CLAIMS", "EVIDENCE", "GLOSSARY", "SHAPLEY_METHODS"]
 
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
     Claim.NASH: (

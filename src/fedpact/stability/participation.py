@@ -13,11 +13,9 @@ import numpy as np
 
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["Departure", "StableFederation", "stable_federation"]
 
 ORDERS = ("all", "worst")
 
@@ -72,14 +70,14 @@ class StableFederation:
 
 
 def stable_federation(
-    federation: Federation, mechanism: Mechanism, *, leave: str = "all", first: Outcome | None = None
+    federation: Federation, mechanism: Mechanism | str, *, leave: str = "all", first: Outcome | None = None
 ) -> StableFederation:
     """Let dissatisfied agents leave until nobody wants to.
 
     Parameters
     ----------
     federation, mechanism
-        The instance, and the rules every coalition in turn deals by.
+        The instance, and the rules every coalition in turn deals by, as an object or by name.
     leave
         "all" dissatisfied agents at once, or the "worst" off first.
     first
@@ -87,15 +85,16 @@ def stable_federation(
 
     Examples
     --------
-    >>> from fedpact import ExternalityMechanism, Federation, PowerLaw
+    >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> stable_federation(homogeneous, ExternalityMechanism()).members
+    >>> stable_federation(homogeneous, "externality").members
     ('agent 0', 'agent 1', 'agent 2')
     """
     if leave not in ORDERS:
         raise InvalidInput(f"leave must be one of {', '.join(ORDERS)}, got {leave!r}")
+    rules = resolve_mechanism(mechanism)
     members = np.arange(federation.n_agents)
-    outcome: Outcome | None = first or mechanism.solve(federation)
+    outcome: Outcome | None = first or rules.solve(federation)
     assert outcome is not None
     all_stay, standalone = outcome.welfare, outcome.standalone
     departures: list[Departure] = []
@@ -106,7 +105,7 @@ def stable_federation(
         leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
         departures.append(Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments))
         members = members[~going]
-        outcome = mechanism.solve(federation.take(members)) if members.size else None
+        outcome = rules.solve(federation.take(members)) if members.size else None
     gone = np.setdiff1d(np.arange(federation.n_agents), members)
     inside = outcome.welfare if outcome is not None else 0.0
     return StableFederation(

@@ -20,7 +20,7 @@ from fedpact.utils.files import error_context, replace_files
 
 __all__ = ["Checkpoint", "remove_pieces"]
 
-PIECE = re.compile(r"[0-9a-f]{32}-[a-z]+-\d+-\d+\.npz|\.[0-9a-f]{32}\.tmp")  # the latter is a piece half written
+PIECE = re.compile(r"[0-9a-f]{32}-[a-z0-9-]+-\d+-\d+\.npz|\.[0-9a-f]{32}\.tmp")  # the latter is a piece half written
 
 
 class Checkpoint:

@@ -39,7 +39,7 @@ def test_another_profile_is_no_equilibrium() -> None:
     good = fp.solve_batch(BATCH, fp.ShapleyMechanism())
     moved = good.contributions.copy()
     moved[0, 1] *= 0.5
-    spoiled = replace(good, contributions=moved, shares=None)
+    spoiled = replace(good, contributions=moved)
     assert list(spoiled.certificates["nash"].verdicts) == [Verdict.VIOLATED, Verdict.HOLDS, Verdict.HOLDS]
 
 
@@ -51,7 +51,7 @@ def test_what_compiled_code_leaves_open_is_solved_alone(monkeypatch: pytest.Monk
         contributions, gains = true_way(*given, **options)
         return np.zeros_like(contributions), np.full_like(gains, np.inf)
 
-    monkeypatch.setattr("fedpact.comparison.batch_profiles.maximise_blocks", gives_up)
+    monkeypatch.setattr("fedpact.mechanisms.externality.maximise_blocks", gives_up)
     again = fp.solve_batch(BATCH, fp.ExternalityMechanism())
     np.testing.assert_allclose(again.contributions, expected.contributions, rtol=1e-7)
 

@@ -19,12 +19,12 @@ def figure_5() -> fp.Federation:
 
 
 @dataclass(frozen=True)
-class Failing:
+class Failing(fp.Voluntary):
     """A mechanism that never converges."""
 
     name: str
     title: str = "Failing"
-    claims: tuple[fp.Claim, ...] = ()
+    is_baseline: bool = False
 
     def solve(self, federation: fp.Federation) -> fp.Outcome:
         raise fp.NotConverged("it went round in circles")
@@ -120,7 +120,9 @@ def test_a_mechanism_that_fails_raises() -> None:
     federation = example("paper-w1").federation
     with pytest.raises(fp.NotConverged, match="round in circles"):
         fp.compare(federation, [fp.ExternalityMechanism(), Failing("auction")])
-    assert fp.compare(federation, [Failing("voluntary")]).unsolved == {"voluntary": "it went round in circles"}
+    assert fp.compare(federation, [Failing("voluntary", is_baseline=True)]).unsolved == {
+        "voluntary": "it went round in circles"
+    }
 
 
 def test_renaming_agents_changes_nothing_but_names(hospitals: fp.Comparison) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import sweep_pieces as pieces
 from fedpact.comparison import sweep_workers as workers
 from fedpact.comparison import sweeps as running
-from fedpact.comparison.sweep_metrics import METRICS
+from fedpact.comparison.axes import batch_at
+from fedpact.comparison.sweep_result import METRICS
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import MECHANISMS
 
@@ -83,7 +83,7 @@ def test_two_parameters(mechanism: str) -> None:
 )
 def test_every_parameter_reaches_the_solver(written: str) -> None:
     found = fp.sweep(PAIR, written, metrics=["contributions"], mechanisms=["externality"])
-    for place, federation in enumerate(pieces.batch_at(PAIR, found.axes, [found.axes[0].points])):
+    for place, federation in enumerate(batch_at(PAIR, found.axes, [found.axes[0].points])):
         expected = fp.ExternalityMechanism().solve(federation).contributions
         np.testing.assert_allclose(found.metrics["externality"]["contributions"][place], expected, **SAME)
     np.testing.assert_raises(AssertionError, np.testing.assert_allclose, *found.metrics["externality"]["contributions"])
@@ -92,8 +92,8 @@ def test_every_parameter_reaches_the_solver(written: str) -> None:
 def test_how_the_grid_is_cut_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"metrics": ["contributions", "nash"], "mechanisms": ["shapley", "voluntary", "standalone"]}
     whole = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
-    monkeypatch.setattr(pieces, "BATCHED", 4)
-    monkeypatch.setattr(pieces, "SINGLE", 2)
+    monkeypatch.setattr(running, "BATCHED_POINTS", 4)
+    monkeypatch.setattr(running, "SINGLE_POINTS", 2)
     parts = fp.sweep(PAIR, ["weights[0,1]=0:1:5", "weights[1,0]=0:1:3"], **asked)
     for mechanism in asked["mechanisms"]:
         for metric in asked["metrics"]:
@@ -183,7 +183,11 @@ def test_progress_begins_at_nothing_and_ends_with_all() -> None:
         (["costs=1"], {"metrics": ["gaps"]}, "there is no metric 'gaps'; there are contributions, payoffs"),
         (["costs=1"], {"metrics": []}, "name at least one metric, each once, got none"),
         (["costs=1"], {"metrics": ["nash", "nash"]}, "name at least one metric, each once, got nash, nash"),
-        (["costs=1"], {"mechanisms": ["vcg"]}, "there is no mechanism 'vcg'; there are externality, shapley, vol"),
+        (
+            ["costs=1"],
+            {"mechanisms": ["vcg"]},
+            "mechanism must be one of externality, shapley, voluntary, standalone, got 'vcg'",
+        ),
         (["costs=1"], {"mechanisms": []}, "name at least one mechanism"),
         (["costs=1:2:2000", "caps=1:2:2000"], {}, "a sweep has up to 1,000,000 points, got 4,000,000"),
         (["costs=1:2:1000", "caps=1:2:1000"], {"metrics": METRICS[:6]}, "up to 20,000,000 numbers, got 24,000,000"),
@@ -192,7 +196,7 @@ def test_progress_begins_at_nothing_and_ends_with_all() -> None:
 def test_mistakes_are_told_before_any_work(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vary, options, message: str
 ) -> None:
-    monkeypatch.setattr(pieces.Piece, "solve", None)
+    monkeypatch.setattr(running.Piece, "solve", None)
     with pytest.raises(fp.InvalidInput) as caught:
         fp.sweep(PAIR, vary, checkpoint=tmp_path / "kept", **options)
     assert message in str(caught.value)
@@ -274,7 +278,7 @@ import numpy as np, fedpact as fp
 print("begun")
 {payoff}
 base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff={made})
-from fedpact.sweeps import running, workers
+from fedpact.comparison import sweeps as running, sweep_workers as workers
 workers.WORTH = 40
 shared = running.share_out
 def told(pieces):

@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import parse_axis
-from fedpact.comparison.sweep_axes import batch_at
+from fedpact.comparison.axes import batch_at
 from fedpact.explorer.parameters import Parameter, kinds_of, points_between, typed_range
 from fedpact.scenario.examples import hospitals
 

@@ -7,8 +7,7 @@ import pytest
 
 import fedpact as fp
 from cases import CASES, answers, homogeneous, welfare_total
-from fedpact.mechanisms import MECHANISMS, mechanism_named
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import NotConverged
 from strategies import random_federations
 
 
@@ -78,21 +77,3 @@ class TestStandalone:
         fed = homogeneous(3, 0.1, 0.01)
         outcome = fp.Standalone().solve(fed)
         np.testing.assert_allclose(outcome.payoffs, 1.0 - (1.0 + outcome.contributions) ** -0.1, rtol=1e-14)
-
-
-class TestRegistry:
-    def test_names_are_those_of_the_mechanisms(self):
-        assert list(MECHANISMS) == ["externality", "shapley", "voluntary", "standalone"]
-        assert all(mechanism_named(name).name == name for name in MECHANISMS)
-
-    def test_unknown_names_are_refused_with_the_known_ones(self):
-        message = "^mechanism must be one of externality, shapley, voluntary, standalone, got 'barter'$"
-        with pytest.raises(InvalidInput, match=message):
-            mechanism_named("barter")
-
-    @pytest.mark.parametrize("name", MECHANISMS)
-    def test_every_mechanism_keeps_its_claims_on_random_federations(self, name):
-        mechanism = MECHANISMS[name]
-        for fed in random_federations(84, 12):
-            certificates = mechanism.solve(fed).certificates
-            assert all(certificates[claim].holds for claim in mechanism.claims)

@@ -87,7 +87,7 @@ class TestBestResponses:
 
     def test_too_few_rounds_are_reported_with_the_path(self):
         with pytest.raises(NotConverged, match=r"^best responses still moved after 1 rounds$") as caught:
-            fp.best_response_dynamics(table_1(W2), most_rounds=1)
+            fp.best_response_dynamics(table_1(W2), max_rounds=1)
         assert caught.value.result.rounds == 1
 
     @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.5), fp.Log()], ids=repr)

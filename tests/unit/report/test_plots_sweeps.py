@@ -9,6 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.comparison import Axis
+from fedpact.mechanisms import MECHANISMS
 from fedpact.report.plots.scales import scale_of
 from fedpact.report.plots.sweeps import (
     MOST_ROWS,
@@ -39,6 +40,7 @@ def made(
     return fp.Sweep(
         axes=axes,
         agents=names,
+        mechanisms={name: MECHANISMS[name] for name in mechanisms},
         metrics=dict.fromkeys(mechanisms, given),
         solved=dict.fromkeys(mechanisms, np.ones(shape, dtype=bool)),
         on_boundary=dict.fromkeys(mechanisms, np.zeros((*shape, len(names)), dtype=bool)),

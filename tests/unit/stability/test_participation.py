@@ -98,7 +98,7 @@ def test_renaming_agents_renames_who_stays() -> None:
     assert ours.welfare == pytest.approx(theirs.welfare, rel=1e-9)
 
 
-class Taxed:
+class Taxed(fp.Standalone):
     """Everybody trains alone, and pays: a rich agent what is rounding to it, a poor one all it has."""
 
     name, title, claims = "taxed", "Taxed", ()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import sweep_pieces as pieces
+from fedpact.comparison import sweeps
 from fedpact.utils.checkpoint import Checkpoint, remove_pieces
 
 BASE = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
@@ -20,20 +20,20 @@ PIECES = 4 + 1  # of two voluntary points each, and one batch
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "SINGLE", 2)
+    monkeypatch.setattr(sweeps, "SINGLE_POINTS", 2)
 
 
 @pytest.fixture
 def solves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pieces that are solved, as they are."""
     seen: list[str] = []
-    true_way = pieces.Piece.solve
+    true_way = sweeps.Piece.solve
 
-    def told(piece: pieces.Piece):
+    def told(piece: sweeps.Piece):
         seen.append(piece.name)
         return true_way(piece)
 
-    monkeypatch.setattr(pieces.Piece, "solve", told)
+    monkeypatch.setattr(sweeps.Piece, "solve", told)
     return seen
 
 

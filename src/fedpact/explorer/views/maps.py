@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Sweep
-from fedpact.comparison.sweep_metrics import unit_of
+from fedpact.comparison.sweep_result import unit_of
 from fedpact.explorer.views.charts import heat_cells, tick_texts, ticks
-from fedpact.mechanisms import MECHANISMS
 from fedpact.report.html import Html, el, join
 from fedpact.report.numbers import Unit, given_text
 from fedpact.utils.arrays import FloatArray
@@ -46,7 +45,7 @@ def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) ->
     scale = unit.per_payoff if amounts else 1.0
     values = map_values(found, agent) * scale
     whose = f" ({found.agents[agent]})" if of_member else ""
-    title = f"{label}{whose} under {MECHANISMS[mechanism].title}"
+    title = f"{label}{whose} under {found.title(mechanism)}"
     measure = unit.label if amounts else unit_of(metric)
     first, second = found.axes
     picture = el(

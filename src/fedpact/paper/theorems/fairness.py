@@ -48,7 +48,7 @@ def symmetric_optimum(instance: Instance) -> float:
     """The welfare of a symmetric profile less the most there is; minus infinity if the profile is not symmetric."""
     if not is_symmetric(instance) or not 0 < instance.contributions[0] < instance.federation.caps.min():
         return -np.inf
-    outcome = ExternalityMechanism().outcome_of(instance.federation, instance.contributions)
+    outcome = ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
     return social_optimality(outcome).margin / stakes(instance)
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.comparison.sweep_metrics import unit_of
-from fedpact.mechanisms import MECHANISMS
+from fedpact.comparison.sweep_result import unit_of
 from fedpact.report.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
 from fedpact.report.plots.scales import Scale, scale_of
 from fedpact.utils.arrays import FloatArray
@@ -78,7 +77,7 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
             _shade_unsolved(panel, scale, sweep.solved[mechanism])
             _dress(panel)
             if row == 0:
-                panel.set_title(MECHANISMS[mechanism].title, loc="left")
+                panel.set_title(sweep.title(mechanism), loc="left")
             if column == 0:
                 panel.set_ylabel(_with_unit(metric))
             if row == len(metrics) - 1:
@@ -172,7 +171,7 @@ def _rows(sweep: Sweep, metric: str) -> list[list[_Map]]:
     """The panels of a metric: the mechanisms side by side, or below each other if there are agents side by side."""
     found = [
         [
-            _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [MECHANISMS[name].title, label])), values=v)
+            _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [sweep.title(name), label])), values=v)
             for label, v in _series(sweep, name, metric)
         ]
         for name in sweep.metrics

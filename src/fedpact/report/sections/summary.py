@@ -9,7 +9,6 @@ from fedpact.report.html import Child, Html, el, listed, mention, name, table
 from fedpact.report.numbers import SPACE, percent, share_text
 from fedpact.report.sections.parts import folded
 from fedpact.report.view import View
-from fedpact.report.words import MECHANISMS
 from fedpact.utils.words import count_text
 
 __all__ = ["summary"]
@@ -40,7 +39,7 @@ def _recommendation(view: View) -> Html:
     if recommendation is None:
         text = "No mechanism with payments was solved, so nothing is recommended."
         return el("div", el("p", text), class_="recommendation")
-    about = MECHANISMS.get(recommendation.mechanism, "")
+    about = view.comparison.mechanism(recommendation.mechanism).description
     short = len(recommendation.reason) <= LONGEST_REASON
     return el(
         "div",
@@ -125,7 +124,7 @@ def _overview(view: View) -> Html:
 
 
 def _mechanism(view: View, outcome: Outcome) -> Child:
-    about = MECHANISMS.get(outcome.mechanism)
+    about = view.comparison.mechanism(outcome.mechanism).description
     head = [el("span", class_=f"swatch {view.colour(outcome)}"), view.title_of(outcome)]
     return [el("span", head, class_="nowrap"), el("small", about) if about else None]
 

@@ -25,16 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.comparison.sweep_values import parse_values
 from fedpact.federation import Batch, Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Axis", "batch_at", "check_axes", "parse_axis"]
-
 EXAMPLE = 'write for example "weights[0,1]=-3:3:121" or "costs=0.001,0.01,0.1"'
 EVERYBODY = "*"
-MOST_LISTED = 6  # names in a message
+MAX_NAMES_IN_ERROR = 6
+MAX_VALUES = 1_000_000
+FORMS = 'write "start:stop:count", "start:stop:count:log" or a list such as "0.1,0.2,0.5"'
+SPACING_DIGITS = 15  # of the larger end, in evenly spaced values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +69,7 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     >>> parse_axis("weights[North,1]=0:1:5", pair).points.tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    label, index, values = _taken_apart(written)
+    label, index, values = _split_axis(written)
     field = _field(label.partition("[")[0].strip(), federation)
     places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
     if not places[0].size:
@@ -119,7 +119,7 @@ def _starts(federation: Federation) -> Mapping[str, FloatArray]:
     return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
 
 
-def _taken_apart(written: str) -> tuple[str, str | None, str]:
+def _split_axis(written: str) -> tuple[str, str | None, str]:
     """The label, what stands in its brackets if there are any, and the values, which hold neither = nor brackets."""
     label, equals, values = (part.strip() for part in written.rpartition("="))
     name, bracket, index = label.partition("[")
@@ -184,7 +184,9 @@ def _agent(label: str, given: str, federation: Federation) -> int | None:
         return None
     agent = _number_of(given, federation)
     if agent is None:
-        names = ", ".join(federation.names[:MOST_LISTED]) + (", ..." * (federation.n_agents > MOST_LISTED))
+        names = ", ".join(federation.names[:MAX_NAMES_IN_ERROR]) + (
+            ", ..." * (federation.n_agents > MAX_NAMES_IN_ERROR)
+        )
         raise InvalidInput(
             f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
             f"or called by name: {names}"
@@ -211,3 +213,77 @@ def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
         raise InvalidInput(
             f"{first.label} and {second.label} both set {first.field}[{index}]; vary two parameters that do not overlap"
         )
+
+
+def parse_values(label: str, written: str) -> FloatArray:
+    """The numbers a person wrote; errors begin with the label.
+
+    Examples
+    --------
+    >>> parse_values("weights[0,1]", "-0.9:0.9:7").tolist()
+    [-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9]
+    """
+    values = _parse_range(label, written.split(":")) if ":" in written else _parse_list(label, written)
+    distinct, counts = np.unique(values, return_counts=True)
+    if distinct.size < values.size:
+        again = distinct[counts > 1][0]
+        raise InvalidInput(f"{label}: values must differ, got {again:g} more than once in {_shorten(written)}")
+    return values
+
+
+def _parse_list(label: str, written: str) -> FloatArray:
+    return np.array([_parse_number(label, part) for part in written.split(",")]) + 0.0
+
+
+def _parse_range(label: str, parts: list[str]) -> FloatArray:
+    written = ":".join(parts)
+    if len(parts) not in {3, 4} or (len(parts) == 4 and parts[3].strip() != "log"):
+        raise InvalidInput(f"{label}: values cannot be {_shorten(written)}; {FORMS}")
+    start, stop, count = _parse_number(label, parts[0]), _parse_number(label, parts[1]), _parse_count(label, parts[2])
+    if not (np.isfinite(start) and np.isfinite(stop)):
+        raise InvalidInput(f"{label}: a range needs finite ends, got {_shorten(written)}; list the values instead")
+    if start == stop or count == 1:
+        raise InvalidInput(
+            f"{label}: a range needs two different ends and a count of at least 2, got {_shorten(written)}; "
+            f"a single value is written alone, {label}={start:g}"
+        )
+    if len(parts) == 3:
+        return _spread_evenly(start, stop, count)
+    if start <= 0 or stop <= 0:
+        raise InvalidInput(
+            f"{label}: a logarithmic range needs positive ends, got {_shorten(written)}; leave out :log or raise them"
+        )
+    return np.geomspace(start, stop, count)
+
+
+def _spread_evenly(start: float, stop: float, count: int) -> FloatArray:
+    """Evenly spaced, without the rounding that would make 0 a -1e-16, which is harm where there is none."""
+    part = np.linspace(0.0, 1.0, count)
+    values = start * (1.0 - part) + stop * part
+    decimals = SPACING_DIGITS - 1 - int(np.floor(np.log10(max(abs(start), abs(stop)))))
+    rounded = np.round(values, decimals) if abs(decimals) < 300 else values
+    rounded[[0, -1]] = start, stop
+    return rounded + 0.0
+
+
+def _parse_count(label: str, written: str) -> int:
+    digits = written.strip()
+    if not digits.isdecimal() or len(digits) > len(str(MAX_VALUES)) or not 1 <= int(digits) <= MAX_VALUES:
+        raise InvalidInput(
+            f"{label}: the count must be a whole number from 1 to {MAX_VALUES:,}, got {_shorten(written)}"
+        )
+    return int(digits)
+
+
+def _parse_number(label: str, written: str) -> float:
+    try:
+        number = float(written)
+    except ValueError as error:
+        raise InvalidInput(f"{label}: {_shorten(written.strip())} is not a number; {FORMS}") from error
+    if np.isnan(number):
+        raise InvalidInput(f"{label}: values must be numbers, got {_shorten(written.strip())}")
+    return number
+
+
+def _shorten(written: str) -> str:
+    return repr(written if len(written) <= 60 else written[:57] + "...")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.sweep_table import check_table_name, csv_text, write_table
+from fedpact.utils.tables import check_table_name, csv_text, write_table
 
 COLUMNS = {
     "costs": [0.1, 1.0 / 3.0, 1e-300],
