@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates import Verdict
-from fedpact.programs import batch_solver as small
+from fedpact.programs import batch_solver
 
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
@@ -45,7 +45,7 @@ def test_another_profile_is_no_equilibrium() -> None:
 
 def test_what_compiled_code_leaves_open_is_solved_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = fp.solve_batch(BATCH, fp.ExternalityMechanism())
-    true_way = small.maximise_blocks
+    true_way = batch_solver.maximise_blocks
 
     def gives_up(*given, **options):
         contributions, gains = true_way(*given, **options)
