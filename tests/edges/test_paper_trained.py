@@ -8,20 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedpact.paper import fig4, heterogeneous_runs
+from fedpact.paper import fig4, heterogeneous_runs, mnist_runs
 from fedpact.paper.fig4 import fig4_result
 from fedpact.paper.heterogeneous import heterogeneous_result
 from fedpact.paper.mnist_runs import GAMMAS, Settings, runs
 from fedpact.paper.result import Result
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen
 from fedpact.paper.writing import csv_text, pictures
+from fedpact.training import Experiment, Training
 
 TINY = Settings(seeds=(0,), rounds=3, grid_step=100)
+# The paper's network and rounds are those of `make test-slow`, which runs the whole results.
+BRIEFLY = partial(Experiment, training=Training(rounds=3, hidden=(16,)))
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(folder: Path) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig4, "QUICK", TINY)
+        patch.setattr(mnist_runs, "Experiment", BRIEFLY)
         return fig4_result(quick=True, folder=folder)
 
 
@@ -62,7 +67,8 @@ def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
     np.testing.assert_array_equal(leaves, table["leavers"])
 
 
-def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result) -> None:
+def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result, monkeypatch) -> None:
+    monkeypatch.setattr(mnist_runs, "Experiment", BRIEFLY)
     for run in runs(TINY, folder=folder):
         from_accuracies = run.externality.utilities[0].sum()
         assert abs(run.surface.payments.sum()) <= 1e-12
@@ -70,7 +76,8 @@ def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result
         assert from_accuracies == pytest.approx(welfare, abs=1e-9)
 
 
-def test_nothing_is_trained_again(folder: Path, tiny: Result) -> None:
+def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> None:
+    monkeypatch.setattr(mnist_runs, "Experiment", BRIEFLY)
     before = lines(folder)
     seen: list[tuple[int, int]] = []
     runs(TINY, folder=folder, progress=lambda done, of: seen.append((done, of)))
@@ -102,6 +109,7 @@ def test_a_small_study_of_unequal_data(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(heterogeneous_runs, "LEVELS", (0.1, 1.0))
     monkeypatch.setattr(heterogeneous_runs, "RANDOM", 6)
     monkeypatch.setattr(heterogeneous_runs, "COSTS", (0.002,))
+    monkeypatch.setattr(heterogeneous_runs, "Experiment", BRIEFLY)
     found = heterogeneous_runs.study(folder=tmp_path)
     for deal in found.deals:
         assert abs(deal.outcome.payments.sum()) <= 1e-9
