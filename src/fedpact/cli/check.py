@@ -11,7 +11,15 @@ import typer
 from rich.markup import escape
 
 from fedpact.certificates import Claim, Verdict
-from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, ScenarioArgument, console, print_json, read_scenario
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    ScenarioArgument,
+    choose_mechanism,
+    console,
+    print_json,
+    read_scenario,
+)
 from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.transcripts import RECOMPUTED, check_transcript, recomputed, show_recomputed
@@ -113,10 +121,10 @@ def _show_verdicts(outcome: Outcome, held_to: Sequence[Claim]) -> None:
 
 def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[Outcome, tuple[Claim, ...]]:
     if deal is None:
-        rules = mechanism_named(name or "externality")
+        rules = choose_mechanism(name or "externality")
         return rules.solve(scenario.federation), tuple(rules.claims)
     stated, contributions, payments = read_deal(deal, scenario.federation.names)
-    rules = mechanism_named(name or stated)
+    rules = choose_mechanism(name) if name else mechanism_named(stated)
     return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
 
 
@@ -129,7 +137,7 @@ def _negotiated(
         raise InvalidInput(
             f"{path}: agents must be those of the scenario ({', '.join(names)}), got {', '.join(map(str, agents))}"
         )
-    rules = mechanism_named(name or str(deal.get("mechanism") or "externality"))
+    rules = choose_mechanism(name) if name else mechanism_named(str(deal.get("mechanism") or "externality"))
     there = [place for place, agent in enumerate(agents) if agent not in (deal.get("excluded") or {})]
     federation = scenario.federation.take([names.index(agents[place]) for place in there])
     contributions, payments = (np.array(part)[there] for part in stated_numbers(deal, len(agents)))

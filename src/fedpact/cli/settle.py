@@ -14,6 +14,7 @@ from fedpact.cli.common import (
     Force,
     MechanismOption,
     ScenarioArgument,
+    choose_mechanism,
     console,
     print_json,
     read_scenario,
@@ -23,7 +24,6 @@ from fedpact.cli.common import (
 from fedpact.deals import Settlement
 from fedpact.deals.deal_file import read_deal
 from fedpact.deals.settlement import settle_payments
-from fedpact.mechanisms import mechanism_named
 from fedpact.report.numbers import cents_text
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
@@ -54,7 +54,7 @@ def settle(
     chosen = read_scenario(scenario)
     names = chosen.federation.names
     if deal is None:
-        payments = mechanism_named(name).solve(chosen.federation).payments.tolist()
+        payments = choose_mechanism(name).solve(chosen.federation).payments.tolist()
     else:
         name, _, payments = read_deal(deal, names)
     money = chosen.money

@@ -12,6 +12,7 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
+    choose_mechanism,
     console,
     print_agents,
     print_json,
@@ -19,7 +20,6 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.federation import Federation
-from fedpact.mechanisms import mechanism_named
 from fedpact.report.numbers import Unit, number_text, number_texts, percent
 from fedpact.shapley import shapley_values
 from fedpact.shapley.routes import METHODS
@@ -50,7 +50,7 @@ def shapley(
     profile = (
         _parsed(contributions, federation)
         if contributions is not None
-        else mechanism_named(name).solve(federation).contributions
+        else choose_mechanism(name).solve(federation).contributions
     )
     shares = shapley_values(federation, profile, method=method, permutations=permutations, rng=seed)
     if as_json:

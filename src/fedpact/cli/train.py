@@ -15,8 +15,10 @@ from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
+    MECHANISM_NAMES,
     AsJson,
     ScenarioArgument,
+    choose_mechanism,
     console,
     print_json,
     progress,
@@ -28,7 +30,7 @@ from fedpact.cli.transcripts import recomputed
 from fedpact.deals.deal_file import read_deal
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS, mechanism_named
+from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.agreements import Agreement, agreement_of
@@ -64,7 +66,7 @@ def train(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--mechanism", "-m", help=f"One of {', '.join(MECHANISMS)}; externality if not given."),
+        typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}; externality if not given."),
     ] = None,
     rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
     samples: Annotated[
@@ -160,7 +162,7 @@ def train(
 def _agreement(federation: Federation, path: Path | None, name: str | None) -> Agreement:
     """The deal of a file, or the one a mechanism makes."""
     if path is None:
-        return agreement_of(mechanism_named(name or "externality").solve(federation), federation)
+        return agreement_of(choose_mechanism(name or "externality").solve(federation), federation)
     if path.suffix.lower() == TRANSCRIPT_SUFFIX:
         found = recomputed(read_transcript(path))
         if found.failed:

@@ -100,7 +100,7 @@ def _imported(path: str) -> Mechanism:
     module_name, _, attribute = path.partition(":")
     try:
         module = import_module(module_name)
-    except (ImportError, ValueError, TypeError) as error:
+    except Exception as error:  # whatever the module's own code raises
         raise InvalidInput(f"mechanism {path!r:.80}: {module_name!r:.80} cannot be imported: {error}") from error
     found = getattr(module, attribute, None)
     if isinstance(found, type) and issubclass(found, Mechanism):

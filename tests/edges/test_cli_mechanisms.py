@@ -1,0 +1,109 @@
+"""Mechanisms from outside the package on the command line: by import path, and by a registered name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import consortium
+from fedpact.scenario.examples import example
+
+RULES = consortium.EqualCosts()
+HOSPITALS = example("hospitals").federation
+
+
+@pytest.fixture(autouse=True)
+def _same_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line may add the folder it runs in to where modules are found."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_by_import_path(run) -> None:
+    path = "consortium:EqualCosts"
+    compared = run("compare", "hospitals", "-m", "externality", "-m", path)
+    assert compared.code == 0
+    assert "Equal costs" in compared.out
+    solved = run("solve", "hospitals", "-m", path, "--json")
+    deal = json.loads(solved.out)
+    assert deal["mechanism"] == "equal-costs"
+    np.testing.assert_allclose(deal["payments"], RULES.solve(HOSPITALS).payments)
+    assert run("check", "hospitals", "-m", path).code == 0
+    Path("deal.json").write_text(solved.out, encoding="utf-8")
+    assert run("check", "hospitals", "deal.json", "-m", path).code == 0
+    deal["payments"][0] += 1.0
+    Path("deal.json").write_text(json.dumps(deal), encoding="utf-8")
+    assert run("check", "hospitals", "deal.json", "-m", path).code == 1
+
+
+def test_a_sweep(run) -> None:
+    swept = run(
+        "sweep", "hospitals", "-m", "consortium:EqualCosts", "--vary", "costs=0.001,0.002", "--metric", "welfare"
+    )
+    assert swept.code == 0
+    assert "Equal costs" in swept.out
+    assert "equal-costs" in Path("sweep.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("barter", "mechanism must be one of externality, shapley, voluntary, standalone, got 'barter'"),
+        ("nowhere:Rules", "'nowhere' cannot be imported"),
+        ("consortium:Membership", "cannot be made without arguments"),
+    ],
+)
+@pytest.mark.parametrize("command", [["compare"], ["solve"], ["check"], ["sweep", "paper-w3", "--vary", "costs=1,2"]])
+def test_mistakes(run, command: list[str], name: str, message: str) -> None:
+    result = run(*command, "-m", name)
+    assert result.code == 2
+    assert message in " ".join(result.err.split())
+
+
+def test_a_file_imports_nothing(run, tmp_path: Path) -> None:
+    """A deal of a stranger that names a module does not make it run."""
+    (tmp_path / "trap.py").write_text("open('sprung', 'w')\n", encoding="utf-8")
+    deal = json.loads(run("solve", "hospitals", "--json").out) | {"mechanism": "trap:Rules"}
+    Path("deal.json").write_text(json.dumps(deal), encoding="utf-8")
+    result = run("check", "hospitals", "deal.json")
+    assert result.code == 2
+    assert "mechanism must be one of" in " ".join(result.err.split())
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_in_the_folder_one_is_in_and_registered(tmp_path: Path) -> None:
+    """As a user runs it: the module lies in the folder, or an installed package registers its name."""
+    shutil.copy(consortium.__file__, tmp_path / "our_rules.py")
+
+    def fedpact(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = "import sys; sys.path = [p for p in sys.path if p]; from fedpact.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
+        )
+
+    by_path = fedpact("solve", "-m", "our_rules:EqualCosts", "--json")
+    assert by_path.returncode == 0, by_path.stderr
+    refused = fedpact("solve", "-m", "equal-costs")
+    assert refused.returncode == 2
+    installed = tmp_path / "site"
+    info = installed / "our_rules-1.0.dist-info"
+    info.mkdir(parents=True)
+    (tmp_path / "our_rules.py").rename(installed / "our_rules.py")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: our-rules\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[fedpact.mechanisms]\nequal-costs = our_rules:EqualCosts\n", encoding="utf-8"
+    )
+    code = f"import sys; sys.path.append({str(installed)!r}); from fedpact.cli import main; main()"
+    by_name = subprocess.run(
+        [sys.executable, "-c", code, "solve", "-m", "equal-costs", "--json"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert by_name.returncode == 0, by_name.stderr
+    assert json.loads(by_name.stdout)["payments"] == json.loads(by_path.stdout)["payments"]
