@@ -22,8 +22,8 @@ from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, for_suffix
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import for_suffix
 
 __all__ = ["fit"]
 

@@ -32,8 +32,7 @@ from fedpact.negotiation import PROTOCOLS, Channel, InProcess
 from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context
+from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text

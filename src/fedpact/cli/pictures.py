@@ -6,8 +6,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import error_context, replace_files
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.utils.files import replace_files
 
 __all__ = ["can_draw", "check_picture", "write_picture"]
 

@@ -42,8 +42,8 @@ from fedpact.training.repeat import compare_runs
 from fedpact.training.run import Run, checked_range
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, read_text
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import DECODERS, read_text
 from fedpact.utils.words import count_text
 
 __all__ = ["train"]

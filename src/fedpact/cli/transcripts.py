@@ -15,8 +15,7 @@ from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.recording import recompute
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context
+from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.words import join_names
 
 __all__ = ["RECOMPUTED", "Recomputed", "check_transcript", "recomputed", "show_recomputed"]

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 Event = Mapping[str, Any]
 

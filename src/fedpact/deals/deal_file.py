@@ -16,8 +16,8 @@ import numpy as np
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
 from fedpact.deals.transcript import is_transcript, read_transcript
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, read_text, replace_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import DECODERS, read_text, replace_text
 from fedpact.utils.jsonl import jsonable
 
 REQUIRED = ("mechanism", "agents", "contributions", "payments")

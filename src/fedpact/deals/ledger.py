@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import decode_line
 
 try:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines
 
 TRANSCRIPT_VERSION = 1

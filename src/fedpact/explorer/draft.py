@@ -17,8 +17,7 @@ import numpy as np
 
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = [
     "COLUMNS",

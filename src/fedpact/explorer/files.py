@@ -15,8 +15,8 @@ from fedpact.deals.outcome import PER_AGENT
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, for_suffix
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import DECODERS, for_suffix
 from fedpact.utils.tables import csv_text
 
 __all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]

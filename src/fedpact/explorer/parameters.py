@@ -13,8 +13,7 @@ from fedpact.explorer.draft import number_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["KINDS", "Parameter", "kinds_of", "points_between", "typed_range"]
 

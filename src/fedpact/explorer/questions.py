@@ -30,8 +30,7 @@ from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 
 __all__ = ["Answers", "Unfinished", "started"]
 

@@ -182,7 +182,7 @@ def _check_entries(weights: Weights, names: Sequence[str]) -> None:
 def _checked_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
     if not isinstance(payoff, Payoff):
         rule = "must be a payoff family such as PowerLaw(beta=0.02)"
-        raise InvalidInput(field="payoff", rule=rule, value=payoff, given=f", got {payoff!r:.80}")
+        raise InvalidInput(field="payoff", rule=rule, value=payoff)
     return payoff.per_agent(names)
 
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_text
 
 __all__ = ["CONTRIBUTIONS", "read_runs", "runs_text"]
 

@@ -15,8 +15,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedpact.flower.wire import exchange, question, said_in
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["FlowerChannel", "Present", "roll_call"]
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, replace_files
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import replace_files
 
 __all__ = ["write_keys"]
 

@@ -21,8 +21,7 @@ from fedpact.flower.node import own_agent
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.holdings import Holdings
 from fedpact.training.seeds import Stream, generator
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["MnistLearner", "first_model"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes, replace_files
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import read_bytes, replace_files
 
 __all__ = ["read_model", "write_model"]
 

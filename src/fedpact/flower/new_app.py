@@ -11,8 +11,8 @@ from pathlib import Path
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario import Scenario
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, replace_files
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import replace_files
 
 __all__ = ["write_app"]
 

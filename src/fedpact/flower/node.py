@@ -28,8 +28,7 @@ from fedpact.flower.statement import Refused, check_statement, samples_of, state
 from fedpact.flower.wire import RECORD, answered, said_in
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["client_app", "own_agent"]
 

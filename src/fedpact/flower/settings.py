@@ -11,8 +11,7 @@ from typing import Any
 
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Money
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["Settings"]
 

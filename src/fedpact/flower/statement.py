@@ -25,8 +25,7 @@ import numpy as np
 from fedpact.negotiation.agent import Agent
 from fedpact.programs.root_finding import falling_root
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import FedpactError, short_repr
 
 __all__ = ["CLAIMS", "Refused", "check_statement", "samples_of", "statement_digest"]
 

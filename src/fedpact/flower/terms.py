@@ -13,8 +13,8 @@ from fedpact.deals.deal_file import deal_record, stated_numbers
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower.statement import samples_of
 from fedpact.negotiation.audit import audit
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import DECODERS, for_suffix, read_text
 
 __all__ = ["Terms"]
 

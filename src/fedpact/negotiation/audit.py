@@ -19,8 +19,8 @@ from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry,
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.transcript import read_transcript
 from fedpact.negotiation.recording import recompute
-from fedpact.utils.errors import FedpactError, InvalidInput
-from fedpact.utils.files import error_context, read_bytes
+from fedpact.utils.errors import FedpactError, InvalidInput, error_context
+from fedpact.utils.files import read_bytes
 
 ROUNDING = 1e-9  # of the largest contribution, and of the money that changes hands
 

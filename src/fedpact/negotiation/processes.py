@@ -25,8 +25,8 @@ import numpy as np
 from fedpact.federation import Linear, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_text, replace_text
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
 
 __all__ = ["Processes", "load_agent", "save_agent", "serve"]

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedpact.paper.drawing import STYLE
 from fedpact.paper.result import Result
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import error_context, replace_files
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.utils.files import replace_files
 
 __all__ = ["csv_text", "files_of", "make_folder", "pictures", "require_matplotlib", "write_files"]
 

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from fedpact.utils.errors import ErrorCollector, InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 # JSON has no infinity, so files spell it; the first is what we write.
 INFINITY_TEXTS = ("inf", "Infinity")

@@ -18,8 +18,8 @@ from fedpact.scenario.fields import capacities, check_keys, name_list, number, n
 from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty_file import uncertainty_of, uncertainty_parts
 from fedpact.scenario.weights_file import read_weights
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, for_suffix, read_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import DECODERS, for_suffix, read_text
 
 AGREE = "must agree with the weights file"
 
@@ -128,7 +128,7 @@ def _payoff(field: str, given: Any) -> Payoff:
     name = text(f"{field}.family", given["family"])
     if name not in FAMILIES:
         one_of = f"must be one of {', '.join(FAMILIES)}"
-        raise InvalidInput(field=f"{field}.family", rule=one_of, value=name, given=f", got {short_repr(name)}")
+        raise InvalidInput(field=f"{field}.family", rule=one_of, value=name)
     wanted = _parameters(FAMILIES[name])
     takes = ", ".join(wanted) or "no parameter"
     for key in given:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedpact.federation import Federation
 from fedpact.scenario.uncertainty import Uncertainty
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, short_repr
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Money:
             raise InvalidInput(field="money.currency", rule=rule, value=self.currency)
         rate = self.per_payoff
         if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < rate < math.inf:
-            given = f", got {rate!r:.80}"
-            raise InvalidInput(field="money.per_payoff", rule="must be a positive number", value=rate, given=given)
+            rule = "must be a positive number"
+            raise InvalidInput(field="money.per_payoff", rule=rule, value=rate, given=f", got {short_repr(rate)}")
         object.__setattr__(self, "per_payoff", float(rate))
 
 

@@ -18,8 +18,8 @@ from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import numbers, rows, table, text
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_bytes
 
 __all__ = ["factor_bytes", "uncertainty_document", "uncertainty_of", "uncertainty_parts"]
 

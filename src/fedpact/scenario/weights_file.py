@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, for_suffix, read_bytes, read_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import for_suffix, read_bytes, read_text
 
 __all__ = ["npz_bytes", "read_weights"]
 

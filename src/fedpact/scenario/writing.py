@@ -17,8 +17,8 @@ from fedpact.scenario.scenario import Scenario
 from fedpact.scenario.uncertainty_file import factor_bytes, uncertainty_document
 from fedpact.scenario.weights_file import npz_bytes
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, for_suffix, replace_files, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import for_suffix, replace_files
 
 __all__ = ["save_scenario", "scenario_to_dict"]
 

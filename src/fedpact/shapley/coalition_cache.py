@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import DECODERS, error_context, read_text, replace_text, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import DECODERS, read_text, replace_text
 
 Coalition: TypeAlias = tuple[int, ...]
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from fedpact.shapley.coalition_cache import Coalition
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

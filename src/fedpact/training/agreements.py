@@ -18,8 +18,7 @@ from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["Agreement", "agreement_of", "check_held", "whole_samples"]
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import replace_files, short_repr
+from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
+from fedpact.utils.files import replace_files
 
 __all__ = ["Images", "cache_folder", "mnist"]
 

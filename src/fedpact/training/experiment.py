@@ -27,8 +27,7 @@ from fedpact.training.partitions import Even, Partition, deal
 from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training, whole_number
 from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine

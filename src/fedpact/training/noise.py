@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = [
     "LabelNoise",

@@ -22,8 +22,7 @@ from fedpact.training.partitions import Dirichlet, Even, Partition
 from fedpact.training.run import Progress, Run, check_trainable, train_under
 from fedpact.training.settings import Training
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
 
 __all__ = ["Plan", "plan_of", "versions"]

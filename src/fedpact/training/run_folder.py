@@ -30,8 +30,8 @@ from fedpact.training.plan import Plan, plan_of, versions
 from fedpact.training.run import Progress, Run
 from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import remove_pieces
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import DECODERS, error_context, read_text, replace_files
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
 
 __all__ = ["RunFolder", "run_record"]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["Training", "whole_number"]
 

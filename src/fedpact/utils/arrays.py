@@ -51,9 +51,7 @@ def checked_numbers(
             raise TypeError("nothing given")
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            field=field, index=index, rule=ONE_OR_ONE_EACH, value=given, given=f", got {given!r:.80}"
-        ) from error
+        raise InvalidInput(field=field, index=index, rule=ONE_OR_ONE_EACH, value=given) from error
     if array.ndim > 1:
         shape = f", got an array of shape {array.shape}"
         raise InvalidInput(field=field, rule=ONE_OR_ONE_EACH, value=given, given=shape)

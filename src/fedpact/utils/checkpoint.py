@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, replace_files
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import replace_files
 
 __all__ = ["Checkpoint", "remove_pieces"]
 

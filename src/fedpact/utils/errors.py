@@ -6,7 +6,9 @@ Every message names the argument and the agent, the rule, what was given and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -66,11 +68,14 @@ class InvalidInput(FedpactError, ValueError):
         self.value = value
         self.agent = agent
         self._others: tuple[InvalidInput, ...] = ()
-        self.problem = f"{rule}{f', got {_value_text(value)}' if given is None else given}" if rule else message or ""
         if message is None:
+            what = f"{value:g}" if isinstance(value, float) else short_repr(value)
+            self.problem = f"{rule}, got {what}" if given is None else f"{rule}{given}"
             entry = f"[{', '.join(map(str, self.index))}]" if self.index else ""
             whose = f'agent "{agent}"' if whose is None and agent is not None else whose
-            message = f"{field}{entry} {self.problem}{f' ({whose})' if whose else ''}"
+            message = f"{field}{entry} {self.problem}" + (f" ({whose})" if whose else "")
+        else:
+            self.problem = message
         super().__init__(message)
 
     @property
@@ -93,8 +98,29 @@ class InvalidInput(FedpactError, ValueError):
         return located
 
 
-def _value_text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else f"{value!r:.80}"
+@contextmanager
+def error_context(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of any `InvalidInput` raised inside."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise error.within(where) from error
+
+
+class _Short(reprlib.Repr):
+    """A one-line repr that stays short whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
+        self.maxstring = self.maxother = 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print integers of more than 4300 digits.
+        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
+
+
+short_repr = _Short().repr
 
 
 class ErrorCollector:

@@ -8,53 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import reprlib
 import tomllib
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from fedpact.utils.errors import InvalidInput
-
-__all__ = [
-    "DECODERS",
-    "error_context",
-    "for_suffix",
-    "read_bytes",
-    "read_text",
-    "replace_files",
-    "replace_text",
-    "short_repr",
-]
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
 T = TypeVar("T")
-
-
-@contextmanager
-def error_context(where: str) -> Iterator[None]:
-    """Put `where` in front of the message of any `InvalidInput` raised inside."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise error.within(where) from error
-
-
-class _Short(reprlib.Repr):
-    """A one-line repr that stays short whatever it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxlist, self.maxdict = 2, 4, 4
-        self.maxstring = self.maxother = 60
-
-    def repr_int(self, x: int, level: int) -> str:
-        # Python refuses to print integers of more than 4300 digits.
-        return repr(x) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
-
-
-short_repr = _Short().repr
 
 
 def for_suffix(path: Path, formats: Mapping[str, T]) -> T:

@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 __all__ = ["decode_line", "encode_line", "jsonable", "numbered_lines", "whole_lines"]
 

@@ -8,8 +8,8 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput, MissingExtra
-from fedpact.utils.files import error_context, for_suffix, replace_files
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.utils.files import for_suffix, replace_files
 
 __all__ = ["check_table_name", "csv_text", "write_table"]
 

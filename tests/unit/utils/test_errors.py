@@ -7,8 +7,7 @@ from copy import copy
 
 import pytest
 
-from fedpact.utils.errors import ErrorCollector, InvalidInput, OutsideDomain
-from fedpact.utils.files import error_context
+from fedpact.utils.errors import ErrorCollector, InvalidInput, OutsideDomain, error_context
 
 PARTS = {"field": "costs", "index": (2,), "rule": "must be positive", "value": -0.5, "agent": "St. Mary"}
 

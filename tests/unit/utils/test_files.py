@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import (
-    DECODERS,
-    error_context,
-    for_suffix,
-    read_bytes,
-    read_text,
-    replace_files,
-    replace_text,
-    short_repr,
-)
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import DECODERS, for_suffix, read_bytes, read_text, replace_files, replace_text
 
 
 def test_located_puts_the_place_in_front() -> None:

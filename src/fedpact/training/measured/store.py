@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput
-from fedpact.utils.files import error_context, read_bytes
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import read_bytes
 
 __all__ = ["Store"]
 
