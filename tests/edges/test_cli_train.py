@@ -13,6 +13,7 @@ import fedpact as fp
 from edges import cli_training
 from edges.cli_training import FILES, QUICK, held, rows
 from fedpact.cli.per_agent import per_agent
+from fedpact.scenario.examples import example
 
 pytest.importorskip("jax")
 pytest.importorskip("mlxtend")
@@ -57,7 +58,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     ):
         assert [int(row["samples"]) for row in table[-3:]] == record[samples]
         assert [float(row["accuracy"]) for row in table[-3:]] == record[accuracies]
-    solved = fp.ExternalityMechanism().solve(fp.examples.example("paper-w2").federation)
+    solved = fp.ExternalityMechanism().solve(example("paper-w2").federation)
     np.testing.assert_allclose(record["utilities"], solved.utilities, rtol=1e-12)
     assert record["samples"] == np.floor(solved.contributions).astype(int).tolist()
     realised = np.array(record["accuracies"]) - 0.001 * np.array(record["samples"]) + solved.payments
@@ -66,7 +67,7 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
-    fp.save_scenario(fp.examples.example("paper-w2"), tmp_path / "mine.toml")
+    fp.save_scenario(example("paper-w2"), tmp_path / "mine.toml")
     noise = ("--label-noise", "1=0.25", "--pixel-noise", "0.1,0.2,0.3", "--private", "agent 2=0.01", "--clip", 2)
     others = ("--floor", 0.1, "--ceiling", "0=0.9", "--seed", 7)
     assert train("mine.toml", *QUICK[1:], *others, *noise).code == 0
@@ -104,7 +105,7 @@ def test_nobody_federates_under_standalone(train) -> None:
 
 def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     names = ["[bold]B, the =first", "2", "_x"]
-    base = fp.examples.example("paper-w2").federation
+    base = example("paper-w2").federation
     federation = fp.Federation(base.weights, costs=0.001, caps=400.0, payoff=base.payoff, names=names)
     fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "s.toml")
     result = train("s.toml", *QUICK[1:], "--label-noise", "2=0.1", "--label-noise", "[bold]B, the =first=0.2")
@@ -175,9 +176,12 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
 BAD_INPUT = [
     ("missing.toml", "missing.toml: there is no such file"),
     ("paper-w2 missing.json", "missing.json: there is no such file"),
-    ("paper-w2 strangers.json", "strangers.json: agents must be those of the scenario"),
+    (
+        "paper-w2 strangers.json",
+        "strangers.json: the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got",
+    ),
     ("paper-w2 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
-    ("paper-w2 deal.json -m shapley", "deal.json is a deal by the rules of externality; leave out --mechanism shapley"),
+    ("paper-w2 deal.json -m shapley", "deal.json: the deal in it is one of externality, not of shapley"),
     ("paper-w2 -m vcg", "mechanism must be one of externality"),
     ("paper-w2 --samples 38", '"agent 2" agreed to 31 samples but has 30 to train on; give it 39 images, tests'),
     ("paper-w2 --samples 30", "agreed to 31 samples but has 24 to train on; give it 39 images, tests included"),
@@ -213,7 +217,13 @@ BAD_INPUT = [
 
 SETTINGS = {
     "scenario": {"weights": [[1.0]], "costs": 0.01, "payoff": {"family": "log"}},
-    "deal": {"mechanism": "x", "contributions": [1.0], "payments": [0.0], "members": ["agent 0"]},
+    "deal": {
+        "mechanism": "x",
+        "agents": ["agent 0"],
+        "contributions": [1.0],
+        "payments": [0.0],
+        "members": ["agent 0"],
+    },
     "experiment": {
         "data": "embedded",
         "samples": [60],

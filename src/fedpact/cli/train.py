@@ -27,13 +27,12 @@ from fedpact.cli.common import (
 from fedpact.cli.per_agent import per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.cli.transcripts import recomputed
-from fedpact.deals.deal_file import read_deal
+from fedpact.deals import Deal, is_ledger, load_deal
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
-from fedpact.training.agreements import Agreement, agreement_of
 from fedpact.training.data import SOURCES
 from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
@@ -42,8 +41,9 @@ from fedpact.training.repeat import compare_runs
 from fedpact.training.run import Run, checked_range
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
+from fedpact.training.trainable import deal_for_everybody
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import DECODERS, read_text
+from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
 
 __all__ = ["train"]
@@ -141,7 +141,7 @@ def train(
     low, high = checked_range(low, high, chosen.federation)
     plan = Plan(
         scenario=chosen,
-        agreement=_agreement(chosen.federation, deal, name),
+        deal=_deal(chosen.federation, deal, name),
         data=_known("--data", data, tuple(SOURCES)),
         samples=per_agent("--samples", samples or [], names, SAMPLES),
         test_share=test_share,
@@ -159,43 +159,19 @@ def train(
 # From words to a plan
 
 
-def _agreement(federation: Federation, path: Path | None, name: str | None) -> Agreement:
+def _deal(federation: Federation, path: Path | None, name: str | None) -> Deal:
     """The deal of a file, or the one a mechanism makes."""
     if path is None:
-        return agreement_of(choose_mechanism(name or "externality").solve(federation), federation)
-    if path.suffix.lower() == TRANSCRIPT_SUFFIX:
+        return choose_mechanism(name or "externality").solve(federation).deal
+    if path.suffix.lower() == TRANSCRIPT_SUFFIX and not is_ledger(path):
         found = recomputed(read_transcript(path))
         if found.failed:
             raise InvalidInput(
                 f"{path} states another deal than its exchanges come to; `fedpact check {path}` shows the difference"
             )
-    stated, contributions, payments = read_deal(path, federation.names)
-    if name is not None and name != stated:
-        raise InvalidInput(f"{path} is a deal by the rules of {stated}; leave out --mechanism {name}")
-    federation.checked_contributions(contributions)
-    excluded = _excluded(path)
-    if stated in MECHANISMS and not MECHANISMS[stated].federated:
-        excluded = set(federation.names)
-    there = [place for place, agent in enumerate(federation.names) if agent not in excluded]
-    if not there:
-        return Agreement.alone(federation, federation.checked_contributions(contributions), mechanism=stated)
-    return Agreement.among(
-        federation,
-        [federation.names[place] for place in there],
-        [contributions[place] for place in there],
-        [payments[place] for place in there],
-        mechanism=stated,
-    )
-
-
-def _excluded(path: Path) -> set[str]:
-    """Those whom a negotiation went on without."""
-    if path.suffix.lower() == TRANSCRIPT_SUFFIX:
-        record: Any = read_transcript(path).deal
-    else:
-        record = DECODERS[".json"](read_text(path))
-    listed = record.get("excluded") or {}
-    return set(listed) if isinstance(listed, dict) else set()
+    deal = load_deal(path, mechanism=name)
+    with error_context(str(path)):
+        return deal_for_everybody(deal, federation)
 
 
 def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:

@@ -21,7 +21,7 @@ FROM_ZERO = (
 
 def show_run(run: Run, scenario: Scenario) -> None:
     """All tables, and a few words."""
-    name = run.agreement.mechanism
+    name = run.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else name
     title = f"trained under {escape(title)}, {count_text(run.rounds, 'round')}"
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] {title}\n")
@@ -88,7 +88,7 @@ def _show_utilities(run: Run, unit: Unit) -> None:
 def _leaves(run: Run, agent: int) -> str:
     """By the prediction and by what came of it."""
     name = run.agents[agent]
-    if not run.agreement.members[agent]:
+    if name in run.deal.excluded:
         return "-"
     predicted, realised = name in run.leavers, name in run.realised_leavers
     if predicted == realised:
@@ -105,5 +105,4 @@ def _show_doubts(run: Run) -> None:
 
 
 def _names(run: Run) -> list[str]:
-    members = zip(run.agents, run.agreement.members, strict=True)
-    return [name if is_member else f"{name} (alone)" for name, is_member in members]
+    return [f"{name} (alone)" if name in run.deal.excluded else name for name in run.agents]

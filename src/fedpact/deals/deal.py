@@ -218,15 +218,16 @@ class Deal:
             raise InvalidInput(
                 f"the deal must be between agents of the scenario ({', '.join(names)}), got {short_repr(strangers[0])}"
             )
-        everybody = [name for name in names if name in self.agents]
-        members = [name for name in everybody if name not in self.excluded] if self.is_federated else everybody
-        parts = {tuple(part): _part(federation, part) for part in (names, everybody, members)}
-        if self.scenario is not None and self.scenario not in {part.fingerprint for part in parts.values()}:
+        in_deal = [name for name in self.agents if name not in self.excluded] if self.is_federated else self.agents
+        members = tuple(name for name in names if name in in_deal)
+        # The deal may have been made between all, with those who are out, or between those in it alone.
+        parts = {names, self.agents, tuple(in_deal), members, tuple(name for name in names if name in self.agents)}
+        if self.scenario is not None and self.scenario not in (_part(federation, part).fingerprint for part in parts):
             raise InvalidInput(
                 "the deal was made for another scenario: its agents are the same, but weights, costs, caps, values or "
                 f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})"
             )
-        return self.among(members), parts[tuple(members)]
+        return self.among(members), _part(federation, members)
 
     def save(self, path: Any) -> None:
         """Write the deal to a JSON file that `load_deal` reads."""

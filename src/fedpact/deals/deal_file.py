@@ -136,7 +136,7 @@ def _chosen(record: dict[str, Any], mechanism: str | None) -> Mapping[str, Any]:
     outcomes = record.get("outcomes")
     if not isinstance(outcomes, list):
         if mechanism is not None and record.get("mechanism") != mechanism:
-            raise InvalidInput(f"the deal is one of {short_repr(record.get('mechanism'))}, not of {mechanism!r}")
+            raise InvalidInput(f"the deal in it is one of {record.get('mechanism')!s:.80}, not of {mechanism}")
         return record
     recommended = record.get("recommendation")
     name = mechanism or (recommended.get("mechanism") if isinstance(recommended, dict) else None)

@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.deals import Deal
+from fedpact.deals.deal import TRAINS_ALONE
+from fedpact.deals.deal_file import deal_from_record, deal_record
 from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
-from fedpact.training.agreements import Agreement
 from fedpact.training.data import Images, mnist
 from fedpact.training.experiment import Experiment
 from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
-from fedpact.training.run import Progress, Run, check_trainable, train_under
+from fedpact.training.run import Progress, Run, train_under
 from fedpact.training.settings import Training
+from fedpact.training.trainable import check_trainable, deal_for_everybody
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
-
-__all__ = ["Plan", "plan_of", "versions"]
 
 PARTITIONS: Mapping[str, type[Partition]] = {"even": Even, "dirichlet": Dirichlet}
 NOISES: Mapping[str, type[Noise]] = {"labels": LabelNoise, "pixels": PixelNoise, "private": PrivateUpdates}
@@ -37,7 +38,7 @@ class Plan:
 
     Attributes
     ----------
-    scenario, agreement
+    scenario, deal
         Who, and what was agreed.
     data
         Where MNIST comes from: "embedded", "openml" or "huggingface".
@@ -48,7 +49,7 @@ class Plan:
     """
 
     scenario: Scenario
-    agreement: Agreement
+    deal: Deal
     data: str
     samples: FloatArray
     test_share: float
@@ -81,12 +82,13 @@ class Plan:
 
     def check(self) -> None:
         """Raise `InvalidInput` if there is something that cannot be trained, without training anything."""
-        check_trainable(self.agreement, self.scenario.federation, self.experiment)
+        federation = self.scenario.federation
+        check_trainable(deal_for_everybody(self.deal, federation), federation, self.experiment)
 
     def run(self, *, progress: Progress | None = None, checkpoint: Path | None = None) -> Run:
         """Train as planned."""
         return train_under(
-            self.agreement,
+            self.deal,
             self.scenario.federation,
             self.experiment,
             floors=self.floors,
@@ -100,16 +102,11 @@ class Plan:
         names = self.scenario.federation.names
         partition = {name: kind for name, kind in PARTITIONS.items() if isinstance(self.partition, kind)}
         kinds = {kind: name for name, kind in NOISES.items()}
+        plain_scenario = _plain(self.scenario)
         plain: dict[str, Any] = jsonable(
             {
-                "scenario": scenario_to_dict(_plain(self.scenario)),
-                "deal": {
-                    "mechanism": self.agreement.mechanism,
-                    "agents": names,
-                    "contributions": self.agreement.contributions,
-                    "payments": self.agreement.payments,
-                    "members": [name for name, inside in zip(names, self.agreement.members, strict=True) if inside],
-                },
+                "scenario": scenario_to_dict(plain_scenario),
+                "deal": deal_record(replace(self.deal, scenario=plain_scenario.federation.fingerprint)),
                 "experiment": {
                     "data": self.data,
                     "samples": np.asarray(self.samples).astype(np.int64),
@@ -140,15 +137,9 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
         deal, experiment = record["deal"], record["experiment"]
         partition = dict(experiment["partition"])
         kind = PARTITIONS[partition.pop("kind")]
-        names = scenario.federation.names
         return Plan(
             scenario=scenario,
-            agreement=Agreement(
-                mechanism=str(deal["mechanism"]),
-                contributions=scenario.federation.checked_contributions(deal["contributions"]),
-                payments=read_only_copy(deal["payments"]),
-                members=np.array([name in deal["members"] for name in names]),
-            ),
+            deal=deal_from_record(_with_excluded(deal)),
             data=experiment["data"],
             samples=np.array(experiment["samples"]),
             test_share=experiment["test_share"],
@@ -183,6 +174,13 @@ def _plain(scenario: Scenario) -> Scenario:
     if federation.is_sparse:
         federation = federation.replace(weights=federation.dense_weights())
     return replace(scenario, federation=federation, uncertainty=None)
+
+
+def _with_excluded(deal: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record of a deal; runs of version 0.1 name the members in place of those who are out."""
+    if "members" not in deal:
+        return deal
+    return {**deal, "excluded": {name: TRAINS_ALONE for name in deal["agents"] if name not in deal["members"]}}
 
 
 def _strengths(given: Mapping[str, Sequence[float | str]]) -> dict[str, list[float]]:

@@ -17,21 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.training.agreements import Agreement, agreement_of, check_held, whole_samples
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.models import Models
 from fedpact.training.settings import whole_number
+from fedpact.training.trainable import check_trainable, deal_for_everybody
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["Progress", "Run", "check_trainable", "checked_range", "train_under"]
 
 DOUBTFUL = 2.0  # standard errors
 
@@ -44,8 +42,8 @@ class Run:
 
     Attributes
     ----------
-    federation, agreement
-        Who, and what was agreed.
+    federation, deal
+        Who, and what was agreed, between all agents; those who are not in it train alone.
     together
         Samples, accuracies and losses by round: the common model's for the members of the deal, for others those of
         their own.
@@ -60,7 +58,7 @@ class Run:
     """
 
     federation: Federation
-    agreement: Agreement
+    deal: Deal
     together: Histories
     alone: Histories
     test_sizes: IntArray
@@ -81,12 +79,12 @@ class Run:
     @property
     def contributions(self) -> FloatArray:
         """What was agreed."""
-        return self.agreement.contributions
+        return self.deal.contributions
 
     @property
     def payments(self) -> FloatArray:
         """As agreed; positive ones are received."""
-        return self.agreement.payments
+        return self.deal.payments
 
     @property
     def samples(self) -> IntArray:
@@ -112,7 +110,7 @@ class Run:
     def payoffs(self) -> FloatArray:
         """Predicted, a_i(s): among the members of the deal, alone for the others."""
         predicted = self.federation.isolated().payoffs(self.contributions)
-        places = np.flatnonzero(self.agreement.members)
+        places = self.deal.members
         if places.size:
             predicted[places] = self.federation.take(places).payoffs(self.contributions[places])
         return read_only_copy(predicted)
@@ -189,8 +187,7 @@ class Run:
     @property
     def doubtful(self) -> tuple[str, ...]:
         """Members whose realised gain is within two standard errors of zero: larger test sets might say otherwise."""
-        unclear = np.abs(self.realised_ir_gaps) < DOUBTFUL * self.standard_errors
-        return self._names(unclear & self.agreement.members)
+        return self._members_where(np.abs(self.realised_ir_gaps) < DOUBTFUL * self.standard_errors)
 
     @property
     def welfare(self) -> float:
@@ -210,21 +207,21 @@ class Run:
 
     def __repr__(self) -> str:
         size = f"{len(self.agents)} agents, {self.rounds} rounds, mean accuracy {self.accuracies.mean():.3f}"
-        return f"<Run under {self.agreement.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
+        return f"<Run under {self.deal.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
 
     def _worth(self, accuracies: FloatArray) -> FloatArray:
         return read_only_copy(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
     def _leavers(self, gaps: FloatArray, payoffs: FloatArray, costs: FloatArray) -> tuple[str, ...]:
         tolerances = utility_tolerances(payoffs, costs, self.payments, self.federation.values)
-        return self._names(would_leave(gaps, tolerances) & self.agreement.members)
+        return self._members_where(would_leave(gaps, tolerances))
 
-    def _names(self, chosen: np.ndarray) -> tuple[str, ...]:
-        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(chosen))
+    def _members_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        return tuple(self.agents[agent] for agent in self.deal.members if chosen[agent])
 
 
 def train_under(
-    deal: Outcome | Deal | Agreement,
+    deal: Deal | Outcome,
     federation: Federation,
     experiment: Experiment,
     *,
@@ -239,7 +236,7 @@ def train_under(
     Parameters
     ----------
     deal
-        A solved outcome or a negotiated deal. Agents of the federation who are not in it train alone.
+        A deal, or an outcome with its deal. Agents of the federation who are not in it train alone.
     federation
         Costs, values and the payoffs that were predicted.
     experiment
@@ -256,20 +253,20 @@ def train_under(
     _check_agents(federation, experiment)
     lengths = experiment.training.rounds if rounds is None else whole_number("rounds", rounds, least=1)
     low, high = checked_range(floors, ceilings, federation)
-    agreement = agreement_of(deal, federation)
-    used, own = check_trainable(agreement, federation, experiment)
+    agreed = deal_for_everybody(deal, federation)
+    used, own = check_trainable(agreed, federation, experiment)
     models = Models(experiment, lengths, checkpoint)
-    inside = np.where(agreement.members, used, 0)
-    wanted = [(inside, "everybody together")] if agreement.members.any() else []
-    singles = np.diag(np.where(agreement.members, 0, used)), np.diag(own)
-    loners = np.flatnonzero(~agreement.members)
-    wanted += [(singles[0][agent], f"{federation.names[agent]} on its own") for agent in loners]
+    inside = np.isin(np.arange(federation.n_agents), agreed.members)
+    common = np.where(inside, used, 0)
+    wanted = [(common, "everybody together")] if inside.any() else []
+    singles = np.diag(np.where(inside, 0, used)), np.diag(own)
+    wanted += [(singles[0][agent], f"{federation.names[agent]} on its own") for agent in np.flatnonzero(~inside)]
     wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.names)]
     models.train(wanted, progress)
-    shared = [inside if member else singles[0][agent] for agent, member in enumerate(agreement.members)]
+    shared = [common if member else singles[0][agent] for agent, member in enumerate(inside)]
     return Run(
         federation=federation,
-        agreement=agreement,
+        deal=agreed,
         together=models.histories(shared),
         alone=models.histories(list(singles[1])),
         test_sizes=frozen_counts(experiment.samples - experiment.available),
@@ -277,19 +274,6 @@ def train_under(
         ceilings=high,
         fingerprint=experiment.fingerprint,
     )
-
-
-def check_trainable(agreement: Agreement, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
-    """The samples everybody uses in the deal and alone, if they are there and somebody contributes any."""
-    used = whole_samples(agreement.contributions)
-    own = whole_samples(standalone_optimum(federation)[0])
-    check_held(used, own, experiment)
-    if not used[agreement.members if agreement.members.any() else slice(None)].any():
-        raise InvalidInput(
-            "nobody contributes a whole sample under this deal: there is no data and no model to train; "
-            "lower costs or another mechanism give one"
-        )
-    return used, own
 
 
 def checked_range(floors: ArrayLike, ceilings: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:

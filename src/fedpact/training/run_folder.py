@@ -28,13 +28,12 @@ from fedpact.training.checks import frozen_counts
 from fedpact.training.experiment import Histories
 from fedpact.training.plan import Plan, plan_of, versions
 from fedpact.training.run import Progress, Run
+from fedpact.training.trainable import deal_for_everybody
 from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
-
-__all__ = ["RunFolder", "run_record"]
 
 SETTINGS, RESULT, ROUNDS, ALONE, PICTURE = "settings.json", "result.json", "rounds.csv", "alone.csv", "learning.png"
 KEPT = ".models"
@@ -70,8 +69,8 @@ OVERALL = ("leavers", "realised_leavers", "doubtful", "welfare", "realised_welfa
 
 def run_record(run: Run) -> dict[str, Any]:
     """What came of a run, as plain data."""
-    members = [name for name, inside in zip(run.agents, run.agreement.members, strict=True) if inside]
-    record = {"mechanism": run.agreement.mechanism, "agents": run.agents, "members": members}
+    members = [run.agents[place] for place in run.deal.members]
+    record = {"mechanism": run.deal.mechanism, "agents": run.agents, "members": members}
     plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*PER_AGENT, *OVERALL)})
     return plain
 
@@ -164,7 +163,7 @@ class RunFolder:
         experiment = plan.experiment
         return Run(
             federation=plan.scenario.federation,
-            agreement=plan.agreement,
+            deal=deal_for_everybody(plan.deal, plan.scenario.federation),
             together=histories[0],
             alone=histories[1],
             test_sizes=frozen_counts(experiment.samples - experiment.available),

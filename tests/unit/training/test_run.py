@@ -24,9 +24,9 @@ from fedpact.training import (
 from fedpact.training import (
     plan as plans,
 )
-from fedpact.training.agreements import Agreement, _images_for, agreement_of, check_held, whole_samples
 from fedpact.training.run import Run, train_under
 from fedpact.training.run_folder import run_record
+from fedpact.training.trainable import check_held, deal_for_everybody, images_for
 
 pytest.importorskip("jax")
 
@@ -58,12 +58,13 @@ def run(trainer: Experiment, solved: fp.Outcome) -> Run:
     return train_under(solved, FEDERATION, trainer)
 
 
-def agreed(*contributions: float, members: tuple[bool, ...] = (True, True, True)) -> Agreement:
-    return Agreement(
+def agreed(*contributions: float, members: tuple[bool, ...] = (True, True, True)) -> fp.Deal:
+    return fp.Deal(
         mechanism="by hand",
+        agents=tuple(NAMES),
         contributions=np.array(contributions),
         payments=np.array([0.1, -0.1, 0.0]),
-        members=np.array(members),
+        excluded={name: "it left" for name, inside in zip(NAMES, members, strict=True) if not inside},
     )
 
 
@@ -131,7 +132,7 @@ def test_a_model_is_trained_once_whatever_it_is_for(trainer: Experiment, trained
 def test_nobody_federates_when_everybody_stands_alone(trainer: Experiment, trained) -> None:
     run = train_under(fp.Standalone().solve(FEDERATION), FEDERATION, trainer)
     assert len(trained) == 3
-    assert not run.agreement.members.any()
+    assert not run.deal.is_federated
     np.testing.assert_array_equal(run.together.accuracies, run.alone.accuracies)
     np.testing.assert_allclose(run.utilities, run.standalone, rtol=1e-12)
     assert run.leavers == run.realised_leavers == run.doubtful == ()
@@ -141,7 +142,7 @@ def test_those_outside_the_deal_train_alone(trainer: Experiment, solved) -> None
     rest = FEDERATION.take([2, 0])  # in another order
     outcome = fp.ExternalityMechanism().solve(rest)
     run = train_under(outcome, FEDERATION, trainer)
-    np.testing.assert_array_equal(run.agreement.members, [True, False, True])
+    np.testing.assert_array_equal(run.deal.members, [0, 2])
     np.testing.assert_array_equal(run.contributions[[2, 0]], outcome.contributions)
     np.testing.assert_allclose(run.payoffs[[2, 0]], outcome.payoffs, rtol=1e-12)
     np.testing.assert_allclose(run.utilities[[2, 0]], outcome.utilities, rtol=1e-12)
@@ -157,13 +158,14 @@ def test_a_negotiated_deal_is_trained_like_the_solved_one(trainer: Experiment, r
     found = train_under(deal, FEDERATION, trainer)
     np.testing.assert_array_equal(found.together.accuracies, run.together.accuracies)
     np.testing.assert_allclose(found.payments, run.payments, atol=1e-6)
-    assert found.agreement.mechanism == "externality"
+    assert found.deal.mechanism == "externality"
 
 
 def test_whom_a_negotiation_went_on_without_trains_alone(trainer: Experiment) -> None:
     deal = replace(fp.negotiate(FEDERATION), excluded={"South": "it did not answer"})
-    made = agreement_of(deal, FEDERATION)
-    np.testing.assert_array_equal(made.members, [True, False, True])
+    made = deal_for_everybody(deal, FEDERATION)
+    np.testing.assert_array_equal(made.members, [0, 2])
+    assert made.excluded == {"South": "it did not answer"}
     assert made.contributions[1] == fp.Standalone().solve(FEDERATION).contributions[1]
     assert made.payments[1] == 0.0
 
@@ -261,17 +263,10 @@ def test_a_run_says_what_it_is(run: Run) -> None:
 # Samples
 
 
-@pytest.mark.parametrize(
-    ("agreed_to", "used"), [(12.0, 12), (11.9999999, 12), (11.99, 11), (0.0, 0), (0.3, 0), (1e300, 10**15)]
-)
-def test_contributions_are_whole_samples(agreed_to: float, used: int) -> None:
-    assert whole_samples(np.array([agreed_to])).tolist() == [used]
-
-
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.25, 0.5, 0.9])
 def test_the_advice_is_the_fewest_images(share: float) -> None:
     for samples in (1, 2, 3, 7, 33, 100, 401, 10_000):
-        enough = _images_for(samples, share)
+        enough = images_for(samples, share)
         assert enough - round(share * enough) >= samples
         fewer = enough - 1
         assert fewer - round(share * fewer) < samples
@@ -319,7 +314,7 @@ def test_agents_must_be_those_of_the_federation(trainer: Experiment, images: Ima
     with pytest.raises(fp.InvalidInput, match=r"in their order \(North, South, West\), got West, South, North"):
         train_under(solved, FEDERATION, turned)
     others = fp.Federation(FEDERATION.weights, costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
-    with pytest.raises(fp.InvalidInput, match=r"between agents of the federation \(agent 0.*got 'North'"):
+    with pytest.raises(fp.InvalidInput, match=r"between agents of the scenario \(agent 0.*got 'North'"):
         train_under(solved, others, Experiment(images, samples=30, training=TRAINING))
 
 
@@ -340,14 +335,17 @@ def test_bad_options(trainer: Experiment, solved, options, message: str) -> None
 
 
 def test_a_deal_must_be_one(trainer: Experiment) -> None:
-    with pytest.raises(fp.InvalidInput, match="deal must be an Outcome or a negotiated Deal, got 'externality'"):
+    with pytest.raises(fp.InvalidInput, match="deal must be a Deal or an Outcome, got 'externality'"):
         train_under("externality", FEDERATION, trainer)
-    with pytest.raises(fp.InvalidInput, match="one entry per agent: 3 agents, 2 given"):
-        train_under(
-            Agreement(mechanism="x", contributions=np.ones(2), payments=np.zeros(2), members=np.ones(2, dtype=bool)),
-            FEDERATION,
-            trainer,
-        )
+
+
+def test_a_deal_of_another_federation_is_refused_with_the_difference(trainer: Experiment, solved) -> None:
+    stranger = fp.Deal(mechanism="x", agents=("North", "East"), contributions=np.ones(2), payments=np.zeros(2))
+    with pytest.raises(fp.InvalidInput, match=r"between agents of the scenario \(North, South, West\), got 'East'"):
+        train_under(stranger, FEDERATION, trainer)
+    dearer = FEDERATION.replace(costs=2.0 * RATES)
+    with pytest.raises(fp.InvalidInput, match="made for another scenario: its agents are the same, but weights, costs"):
+        train_under(solved, dearer, trainer)
 
 
 # Interrupted
@@ -405,7 +403,7 @@ def test_a_plan_survives_being_written_down(monkeypatch: pytest.MonkeyPatch, ima
         scenario = fp.Scenario(federation=wide, title="T", money=fp.Money("EUR", 2.0), uncertainty=doubts)
     plan = plans.Plan(
         scenario=scenario,
-        agreement=agreement_of(solved, FEDERATION),
+        deal=solved.deal,
         data="embedded",
         samples=np.array([40.0, 30.0, 35.0]),
         test_share=0.25,
@@ -424,8 +422,8 @@ def test_a_plan_survives_being_written_down(monkeypatch: pytest.MonkeyPatch, ima
     again = plans.plan_of(record)
     assert again.record() == plan.record()
     assert again.experiment.fingerprint == plan.experiment.fingerprint == record["fingerprint"]
-    np.testing.assert_array_equal(again.agreement.contributions, solved.contributions)
-    np.testing.assert_array_equal(again.agreement.payments, solved.payments)
+    np.testing.assert_array_equal(again.deal.contributions, solved.contributions)
+    np.testing.assert_array_equal(again.deal.payments, solved.payments)
     assert np.isinf(again.scenario.federation.caps[1])
     assert again.scenario.money == fp.Money("EUR", 2.0)
     for key in record:

@@ -99,7 +99,7 @@ def _name_lines(figure: Any, panel: Any, run: Run) -> None:
 
 
 def _headline(run: Run) -> str:
-    name = run.agreement.mechanism
+    name = run.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else _label(name)
     agents = f"{len(run.agents)} agent{'' if len(run.agents) == 1 else 's'}"
     return f"Training under {title}: {agents}, {run.rounds} round{'' if run.rounds == 1 else 's'}"
