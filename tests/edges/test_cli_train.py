@@ -29,7 +29,7 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     result = train()
     assert result.code == 0, result.err
     assert result.out.startswith("Five hospitals trained under Externality, 50 rounds\n")
-    assert "University 59.2 59 0." in result.words
+    assert "University 59.20 59 0." in result.words
     assert "Welfare 3.20294 predicted, " in result.words
     assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
     assert "Written: run/settings.json, run/rounds.csv" in result.words

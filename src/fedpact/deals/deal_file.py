@@ -16,12 +16,12 @@ import numpy as np
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
 from fedpact.deals.transcript import is_transcript, read_transcript
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
 from fedpact.utils.jsonl import jsonable
 
 REQUIRED = ("mechanism", "agents", "contributions", "payments")
-NUMBERS = ("contributions", "payments", "side_payments")
 MAX_NUMBER = 1e300
 NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
 
@@ -91,13 +91,13 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
     agents = checked_agents(record["agents"])
     size = len(agents)
-    given = {key: _numbers(key, record[key], size) for key in NUMBERS if record.get(key) is not None}
+    side = record.get("side_payments")
     return Deal(
         mechanism=record["mechanism"],
         agents=agents,
-        contributions=given["contributions"],
-        payments=given["payments"],
-        side_payments=given.get("side_payments"),
+        contributions=_numbers("contributions", record["contributions"], size),
+        payments=_numbers("payments", record["payments"], size),
+        side_payments=None if side is None else _numbers("side_payments", side, size),
         prices=_prices(record.get("prices"), size),
         excluded=_excluded(record.get("excluded")),
         scenario=_text("scenario", record.get("scenario")),
@@ -166,13 +166,13 @@ def _provenance(record: Mapping[str, Any]) -> Provenance:
     )
 
 
-def _numbers(key: str, given: Any, count: int) -> list[float]:
+def _numbers(key: str, given: Any, count: int) -> FloatArray:
     if not isinstance(given, list | tuple) or len(given) != count:
         raise InvalidInput(f"{key} must be a list of {count} numbers, got {short_repr(given)}")
     for index, entry in enumerate(given):
         if isinstance(entry, bool) or not isinstance(entry, int | float) or not abs(entry) <= MAX_NUMBER:
             raise InvalidInput(f"{key}[{index}] must be a finite number, got {short_repr(entry)}")
-    return [float(entry) for entry in given]
+    return np.array(given, dtype=np.float64)
 
 
 def _prices(given: Any, count: int) -> Any:
@@ -201,8 +201,9 @@ def _float(given: Any) -> float:
 
 def stated_numbers(record: Mapping[str, Any], count: int) -> tuple[list[float], list[float]]:
     """The contributions and payments a deal states, checked."""
-    return _numbers("contributions", record.get("contributions"), count), _numbers(
-        "payments", record.get("payments"), count
+    return (
+        _numbers("contributions", record.get("contributions"), count).tolist(),
+        _numbers("payments", record.get("payments"), count).tolist(),
     )
 
 
