@@ -30,7 +30,7 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     assert result.code == 0, result.err
     assert result.out.startswith("Five hospitals trained under Externality, 50 rounds\n")
     assert "University 59.20 59 0." in result.words
-    assert "Welfare 3.20294 predicted, " in result.words
+    assert "Welfare EUR 3,202,942 predicted, " in result.words
     assert "an untrained model is right one time in ten already: compare signs and shapes, not levels" in result.words
     assert "Written: run/settings.json, run/rounds.csv" in result.words
     assert max(map(len, result.out.splitlines()[:-1])) <= 80

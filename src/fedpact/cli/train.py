@@ -30,7 +30,6 @@ from fedpact.cli.transcripts import recomputed
 from fedpact.deals import Deal, is_ledger, load_deal
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.data import SOURCES
