@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,11 +36,13 @@ def _found() -> str | None:
 
 
 @contextmanager
-def explorer(folder: Path, *arguments: str) -> Iterator[str]:
+def explorer(
+    folder: Path, *arguments: str, python: str | Path = sys.executable, environment: Mapping[str, str] = os.environ
+) -> Iterator[str]:
     """The address of `fedpact explore`, which ends with the block, by its process number."""
-    command = [sys.executable, "-m", "fedpact", "explore", *arguments, "--no-browser", "--json"]
+    command = [str(python), "-m", "fedpact", "explore", *arguments, "--no-browser", "--json"]
     with (folder / "explorer.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder, env=environment)
         try:
             assert process.stdout is not None
             said = ""
