@@ -22,7 +22,8 @@ from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import check_writable, for_suffix
 
 DEFAULT_EXAMPLE = "hospitals"
 MAX_ROWS = 20
@@ -64,9 +65,13 @@ def choose_mechanism(name: str) -> Mechanism:
     return resolve_mechanism(name)
 
 
-def refuse_overwriting(path: Path, *, force: bool) -> None:
-    """Raise `InvalidInput` if a file is there that nobody allowed to replace; called before any work is done."""
-    if path.exists() and not force:
+def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> None:
+    """Refuse, before any work is done, a file that cannot be written or is there and must not be replaced."""
+    with error_context(str(path)):
+        if suffixes:
+            for_suffix(path, dict.fromkeys(suffixes))
+        check_writable(path)
+    if os.path.exists(path) and not force:
         raise InvalidInput(f"{path} exists already; choose another name or say --force")
 
 

@@ -17,6 +17,7 @@ from fedpact.cli.common import (
     AsJson,
     Force,
     ScenarioArgument,
+    check_output,
     choose_mechanism,
     console,
     gain_texts,
@@ -24,7 +25,6 @@ from fedpact.cli.common import (
     print_json,
     progress,
     read_scenario,
-    refuse_overwriting,
     table,
     terminal_text,
 )
@@ -65,7 +65,7 @@ def compare(
     Where the scenario says how sure its numbers are, also how sure the deal is.
     """
     if html is not None:
-        refuse_overwriting(html, force=force)
+        check_output(html, force=force)
     chosen = read_scenario(scenario)
     compared = _compared(chosen, [choose_mechanism(name) for name in mechanisms or MECHANISMS], draws, seed)
     if html is not None:

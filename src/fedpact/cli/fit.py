@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from fedpact.cli.common import AsJson, Force, console, print_json, progress, read_scenario, refuse_overwriting, table
+from fedpact.cli.common import AsJson, Force, check_output, console, print_json, progress, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
@@ -22,8 +22,7 @@ from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import for_suffix
+from fedpact.utils.errors import InvalidInput
 
 __all__ = ["fit"]
 
@@ -91,7 +90,7 @@ def fit(
     if plot is not None:
         check_picture(plot)
     if output is not None:
-        _check_output(output, force=force)
+        check_output(output, force=force, suffixes=(".toml", ".json"))
     observations = Observations.from_csv(runs)
     terms = _terms(observations, cost, cap, like)
     with progress(STEPS_SHOWN) as begin:
@@ -194,14 +193,6 @@ def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: F
 def _shared(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     return () if words == ("none",) else words
-
-
-def _check_output(path: Path, *, force: bool) -> None:
-    refuse_overwriting(path, force=force)
-    with error_context(str(path)):
-        for_suffix(path, {".toml": None, ".json": None})
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
 
 
 def _save(found: Fit, terms: _Terms, path: Path, runs: Path) -> None:

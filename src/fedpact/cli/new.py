@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli.common import AsJson, Force, print_json, refuse_overwriting
+from fedpact.cli.common import AsJson, Force, check_output, print_json
 from fedpact.scenario import load_scenario, save_scenario, schema, template
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.errors import InvalidInput
@@ -35,7 +35,7 @@ def new(
     if print_schema:
         typer.echo(json.dumps(schema(), indent=2))
         return
-    refuse_overwriting(path, force=force)
+    check_output(path, force=force)
     if source is not None:
         save_scenario(example(source), path)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
-from fedpact.utils.files import replace_files
+from fedpact.utils.files import check_writable, replace_files
 
 __all__ = ["can_draw", "check_picture", "write_picture"]
 
@@ -20,10 +20,7 @@ def check_picture(path: Path) -> None:
     with error_context(str(path)):
         if path.suffix.lower() not in PICTURES:
             raise InvalidInput(f"a picture's name must end in {', '.join(PICTURES)}")
-        if path.is_dir():
-            raise InvalidInput("this is a folder; name a file in it")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
+        check_writable(path)
     from fedpact.report.plots import new_figure  # noqa: PLC0415 - optional dependency
 
     new_figure(1.0, 1.0)

@@ -14,11 +14,11 @@ from fedpact.cli.common import (
     Force,
     MechanismOption,
     ScenarioArgument,
+    check_output,
     choose_mechanism,
     console,
     print_json,
     read_scenario,
-    refuse_overwriting,
     table,
 )
 from fedpact.deals import Settlement
@@ -50,7 +50,7 @@ def settle(
 ) -> None:
     """Turn a mechanism's payments into transfers of money between the agents."""
     if ledger is not None:
-        refuse_overwriting(ledger, force=force)
+        check_output(ledger, force=force)
     chosen = read_scenario(scenario)
     names = chosen.federation.names
     if deal is None:

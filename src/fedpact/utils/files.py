@@ -56,24 +56,31 @@ def read_text(path: Path) -> str:
     return decoded
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a path that no file can be written to."""
+    if not path.name or os.path.isdir(path):  # unlike Path.is_dir, silent about names that are too long
+        raise InvalidInput("this is a folder; name a file in it")
+    if not os.path.isdir(path.absolute().parent):
+        raise InvalidInput("there is no such folder; make it first")
+
+
 def replace_files(contents: Mapping[Path, bytes]) -> None:
     """Write all of the files or, on failure, leave all of them as they were.
 
     Everything is on disk under temporary names before the first file takes its place, so what can fail fails before.
+    By hand, because libraries of atomic writes do one file at a time.
     """
+    for path in contents:
+        check_writable(path)
     drafts = {path.with_name(f".{uuid.uuid4().hex}.tmp"): path for path in contents}
     try:
         for draft, path in drafts.items():
-            if path.is_dir():
-                raise InvalidInput("this is a folder; name a file in it")
             with draft.open("xb") as file:
                 file.write(contents[path])
                 file.flush()
                 os.fsync(file.fileno())
         for draft, path in drafts.items():
             os.replace(draft, path)
-    except InvalidInput:
-        raise
     except (OSError, ValueError) as error:
         raise InvalidInput(f"the file cannot be written: {_reason(error)}") from error
     finally:
@@ -85,10 +92,6 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
 def replace_text(path: Path, content: str) -> None:
     """Write one UTF-8 file whole, or leave what was there; errors name the file."""
     with error_context(str(path)):
-        if not path.name:
-            raise InvalidInput("this is a folder; name a file in it")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
         replace_files({path: content.encode()})
 
 

@@ -8,10 +8,8 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
-from fedpact.utils.files import for_suffix, replace_files
-
-__all__ = ["check_table_name", "csv_text", "write_table"]
+from fedpact.utils.errors import MissingExtra, error_context
+from fedpact.utils.files import check_writable, for_suffix, replace_files
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -19,20 +17,14 @@ Columns = Mapping[str, Sequence[Any]]
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length, whole or not at all; the name's ending says in which format."""
     with error_context(str(path)):
-        encode = for_suffix(path, FORMATS)
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
-        replace_files({path: encode(columns)})
+        replace_files({path: for_suffix(path, FORMATS)(columns)})
 
 
 def check_table_name(path: Path) -> None:
     """Refuse before any work a name that could not be written later."""
     with error_context(str(path)):
         for_suffix(path, FORMATS)
-        if path.is_dir():
-            raise InvalidInput("this is a folder; name a file in it")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
+        check_writable(path)
         if path.suffix.lower() == ".parquet":
             _pyarrow()
 

@@ -55,8 +55,8 @@ def test_a_folder_is_not_replaced(tmp_path):
     [
         ("deal.yaml", "the file's name must end in .toml or .json, got 'deal.yaml'"),
         ("deal", "the file's name must end in .toml or .json, got 'deal'"),
-        ("nowhere/deal.toml", "the file cannot be written: No such file or directory"),
-        ("file/deal.toml", "the file cannot be written: Not a directory"),
+        ("nowhere/deal.toml", "there is no such folder; make it first"),
+        ("file/deal.toml", "there is no such folder; make it first"),
         ("nul\0.toml", "the file cannot be written: embedded null byte"),
     ],
 )
