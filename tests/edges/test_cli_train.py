@@ -321,6 +321,6 @@ def test_without_matplotlib_there_is_no_picture(train, tmp_path: Path, monkeypat
     def missing(*_: object) -> None:
         raise fp.MissingExtra("matplotlib", "plot")
 
-    monkeypatch.setattr("fedpact.report.plots.learning.new_figure", missing)
+    monkeypatch.setattr("fedpact.report.plots.training.new_figure", missing)
     assert train(*QUICK).code == 0
     assert held(tmp_path / "run") == [name for name in FILES if name != "learning.png"]

@@ -125,7 +125,12 @@ def gain_texts(gains: FloatArray, unit: Unit, *, leaves: Iterable[bool]) -> list
 def table(title: str, *columns: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
     made = Table(
-        title=escape(title), title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+        title=escape(title) or None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
     )
     for place, column in enumerate(columns):
         made.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
@@ -136,7 +141,8 @@ def print_agents(
     title: str, agents: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], *, sizes: FloatArray
 ) -> None:
     """A row per agent with its text of every column; of many agents those with the largest sizes."""
-    made = table(title, "agent", *(head for head, _ in columns))
+    console.print(f"[bold]{escape(title)}[/bold]")
+    made = table("", "agent", *(terminal_text(head) for head, _ in columns))
     shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
     for agent in shown:
         made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from fedpact.utils.files import check_writable, replace_files
 __all__ = ["can_draw", "check_picture", "write_picture"]
 
 PICTURES = (".png", ".svg", ".pdf")
-RESOLUTION, MOST_PIXELS = 200, 4000
 
 
 def check_picture(path: Path) -> None:
@@ -39,8 +37,7 @@ def can_draw(path: Path, *, wanted: bool) -> bool:
 
 def write_picture(figure: Any, path: Path) -> None:
     """Write a figure whole, or leave what was there."""
-    content = BytesIO()
-    dots = min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches()))
-    figure.savefig(content, format=path.suffix[1:].lower(), dpi=dots)
+    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
+
     with error_context(str(path)):
-        replace_files({path: content.getvalue()})
+        replace_files({path: figure_bytes(figure, path.suffix[1:].lower())})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,8 +19,6 @@ from fedpact.utils.files import DECODERS, for_suffix
 from fedpact.utils.tables import csv_text
 
 __all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]
-
-RESOLUTION, MOST_PIXELS = 200, 4000
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,9 @@ def table_of(found: Sweep) -> Content:
 
 def picture(figure: Any, kind: str) -> Content:
     """A matplotlib figure as a file."""
-    content = BytesIO()
-    figure.savefig(content, format=kind, dpi=min(RESOLUTION, MOST_PIXELS / max(figure.get_size_inches())))
-    return Content(content.getvalue(), {"png": "image/png", "svg": "image/svg+xml"}[kind])
+    from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
+
+    return Content(figure_bytes(figure, kind), {"png": "image/png", "svg": "image/svg+xml"}[kind])
 
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:

@@ -322,7 +322,7 @@ class Fit:
 
     def plot(self, *, figure: Any = None) -> Any:
         """Measured against fitted, and the curves with their bands, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots.fits import plot_fit  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency
 
         return plot_fit(self, figure=figure)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.report.plots import BAD, FAINT, GOOD, INK
+from fedpact.report.plots.style import BAD, FAINT, GOOD, INK, dress_axes
 
 __all__ = [
     "FAINT",
@@ -26,7 +26,6 @@ __all__ = [
     "two_curves",
 ]
 
-GRID = "#e6e6e6"
 NAMED_COSTS = (0.001, 0.003, 0.01, 0.02)
 MARKS: dict[str, dict[str, Any]] = {
     "externality": {"color": GOOD, "marker": "o", "linestyle": "-", "label": "Externality, M$^\\mathrm{E}$"},
@@ -67,10 +66,7 @@ def two_curves(panel: Any, places: ArrayLike, externality: ArrayLike, shapley: A
 def dress(panel: Any, title: str) -> None:
     """A title, a light grid, and no frame above or to the right."""
     panel.set_title(title)
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    panel.grid(color=GRID, linewidth=0.6)
-    panel.set_axisbelow(True)
+    dress_axes(panel, tick_size=None)
     panel.tick_params(length=3)
 
 

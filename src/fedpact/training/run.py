@@ -201,7 +201,7 @@ class Run:
 
     def plot(self, *, figure: Any = None) -> Any:
         """Learning curves as a picture, on `figure` or a new one; needs matplotlib."""
-        from fedpact.report.plots.learning import plot_run  # noqa: PLC0415 - optional dependency
+        from fedpact.report.plots import plot_run  # noqa: PLC0415 - optional dependency
 
         return plot_run(self, figure=figure)
 

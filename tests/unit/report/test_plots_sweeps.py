@@ -10,13 +10,13 @@ import pytest
 import fedpact as fp
 from fedpact.comparison import Axis
 from fedpact.mechanisms import MECHANISMS
-from fedpact.report.plots.scales import scale_of
 from fedpact.report.plots.sweeps import (
-    MOST_ROWS,
+    MAX_PANEL_ROWS,
     heat_map,
     mark_regions,
     plot_sweep,
     region_legend,
+    scale_of,
     signed_limits,
 )
 
@@ -290,7 +290,7 @@ class TestMaps:
     def test_a_picture_does_not_grow_without_end(self) -> None:
         metrics = {name: np.ones((2, 2, 2)) for name in ("costs", "payoffs", "payments", "utilities", "standalone")}
         figure = plot_sweep(made([0.0, 1.0], [0.0, 1.0], metrics=metrics, mechanisms=("externality", "shapley")))
-        assert figure.get_suptitle() == f"The first {MOST_ROWS} of 10 rows of maps; the table holds all"
+        assert figure.get_suptitle() == f"The first {MAX_PANEL_ROWS} of 10 rows of maps; the table holds all"
         assert figure.get_size_inches().max() < 25
 
     @pytest.mark.parametrize("count", [1, 5, 8, 9])

@@ -1,35 +1,12 @@
-"""Pictures, drawn with matplotlib when they are asked for."""
+"""Pictures, drawn with matplotlib when they are asked for; one style for all of them."""
 
-from fedpact.report.plots.fits import plot_fit
-from fedpact.report.plots.negotiations import plot_negotiation
-from fedpact.report.plots.pictures import (
-    AMOUNT,
-    BAD,
-    FAINT,
-    GOOD,
-    INK,
-    MOST_NAMED,
-    MOST_NAMED_COMPARED,
-    MOST_NAMED_WEIGHTS,
-    RESOLUTION,
-    new_figure,
-    plot_comparison,
-    plot_federation,
-    plot_outcome,
-)
-from fedpact.report.plots.studies import plot_misreports
+from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
+from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
+from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
+from fedpact.report.plots.training import plot_fit, plot_run
 
 __all__ = [
-    "AMOUNT",
-    "BAD",
-    "FAINT",
-    "GOOD",
-    "INK",
-    "MOST_NAMED",
-    "MOST_NAMED_COMPARED",
-    "MOST_NAMED_WEIGHTS",
-    "RESOLUTION",
     "new_figure",
     "plot_comparison",
     "plot_federation",
@@ -37,5 +14,6 @@ __all__ = [
     "plot_misreports",
     "plot_negotiation",
     "plot_outcome",
+    "plot_run",
     "plot_sweep",
 ]

@@ -15,32 +15,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.comparison.sweep_result import unit_of
-from fedpact.report.plots.pictures import BAD, FAINT, GOOD, INK, new_figure
-from fedpact.report.plots.scales import Scale, scale_of
+from fedpact.report.numbers import MINUS
+from fedpact.report.plots.style import (
+    FAINT,
+    INK,
+    MAX_LINES,
+    dress_axes,
+    legend_below,
+    legend_name,
+    line_style,
+    new_figure,
+)
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Sweep
+    from matplotlib.axes import Axes
 
-__all__ = ["heat_map", "mark_regions", "plot_sweep", "region_legend", "signed_limits"]
+    from fedpact.comparison import Sweep
 
 BELOW_TO_ABOVE = ("#a50f15", "#de2d26", "#fc9272", "#f7f7f7", "#9ecae1", "#4292c6", "#08519c")
 GREY = "#d9d9d9"
 HATCHING = "#00000060"
 BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
-LINES = (GOOD, BAD, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#b8a900")  # after Okabe and Ito
-DASHES = ("-", "--", "-.", ":")
-MOST_AGENTS = 8
-MOST_ROWS = 8  # of panels in a picture
-MOST_MARKED = 25  # points of a curve
-LONGEST_NAME, LONGEST_LABEL = 24, 34
+MAX_PANEL_ROWS = 8  # of panels in a picture
+MAX_MARKED = 25  # points of a curve
+MAX_LABEL_LENGTH = 34
 PANEL = 2.5  # inches
 CURVE = (3.1, 2.3)
-LETTERS = 16  # in an inch of a legend
 FAR = 0.5  # of the largest number: colours then begin at the smallest instead of zero
-NOTHING = 1e-9  # of the largest number of a map
-ROUNDING = 1e-12  # where there is no larger number, units of payoff
-FEWEST_CROSSED = 5  # values of both parameters, to draw a line between the signs
+MAP_NOISE = 1e-9  # of the largest number of a map
+FLAT = 1e-12  # where no number is larger, there is nothing to draw
+LOG_RANGE = 10.0  # the ratio of the largest value to the smallest from which an axis may be logarithmic
+MAX_WORDS = 6  # at an axis
+MIN_CROSSED = 5  # values of both parameters, to draw a line between the signs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,7 +73,7 @@ def _metrics(sweep: Sweep) -> list[str]:
 
 
 def _curves(sweep: Sweep, figure: Any) -> Any:
-    metrics, mechanisms = _metrics(sweep)[:MOST_ROWS], list(sweep.metrics)
+    metrics, mechanisms = _metrics(sweep)[:MAX_PANEL_ROWS], list(sweep.metrics)
     figure = figure or new_figure(1.2 + CURVE[0] * len(mechanisms), 0.6 + CURVE[1] * len(metrics))
     panels = figure.subplots(len(metrics), len(mechanisms), squeeze=False, sharex=True, sharey="row")
     scale = scale_of(sweep.axes[0].points)
@@ -75,13 +82,13 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
             panel = panels[row, column]
             _draw_curves(panel, scale, _series(sweep, mechanism, metric))
             _shade_unsolved(panel, scale, sweep.solved[mechanism])
-            _dress(panel)
+            dress_axes(panel, tick_size=None)
             if row == 0:
                 panel.set_title(sweep.title(mechanism), loc="left")
             if column == 0:
                 panel.set_ylabel(_with_unit(metric))
             if row == len(metrics) - 1:
-                panel.set_xlabel(_short(sweep.axes[0].label, LONGEST_LABEL))
+                panel.set_xlabel(legend_name(sweep.axes[0].label, MAX_LABEL_LENGTH))
     scale.dress(panels[0, 0].xaxis)
     figure.align_ylabels(panels[:, 0])
     _name_curves(figure, panels)
@@ -89,10 +96,10 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
     return figure
 
 
-def _draw_curves(panel: Any, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
+def _draw_curves(panel: Axes, scale: Scale, series: Sequence[tuple[str, FloatArray]]) -> None:
     numbers = np.concatenate([values for _, values in series])
     finite = numbers[np.isfinite(numbers)]
-    if np.abs(finite).max(initial=0.0) <= ROUNDING:
+    if np.abs(finite).max(initial=0.0) <= FLAT:
         panel.set_ylim(-1.0, 1.0)
     elif finite.min() < 0 < finite.max():
         panel.axhline(0.0, color=FAINT, linewidth=0.8)
@@ -102,14 +109,13 @@ def _draw_curves(panel: Any, scale: Scale, series: Sequence[tuple[str, FloatArra
             scale.places,
             np.where(np.isfinite(rising), rising, np.nan),
             label=label,
-            color=LINES[place % len(LINES)],
-            linestyle=DASHES[place % len(DASHES)],
-            marker="o" if rising.size <= MOST_MARKED else None,
+            **line_style(place),
+            marker="o" if rising.size <= MAX_MARKED else None,
             markersize=3,
         )
 
 
-def _shade_unsolved(panel: Any, scale: Scale, solved: np.ndarray) -> None:
+def _shade_unsolved(panel: Axes, scale: Scale, solved: np.ndarray) -> None:
     """A grey band where there is no equilibrium."""
     for start, stop in _runs(~solved[scale.order]):
         panel.axvspan(scale.edges[start], scale.edges[stop], facecolor=GREY, edgecolor="none", zorder=0)
@@ -131,14 +137,7 @@ def _name_curves(figure: Any, panels: np.ndarray) -> None:
         handles, labels = [], []
     if any(panel.patches for panel in panels.flat):
         handles, labels = [*handles, Patch(facecolor=GREY)], [*labels, "no equilibrium"]
-    _legend(figure, handles, labels)
-
-
-def _dress(panel: Any) -> None:
-    for side in ("top", "right"):
-        panel.spines[side].set_visible(False)
-    panel.grid(color="#e6e6e6", linewidth=0.6)
-    panel.set_axisbelow(True)
+    legend_below(figure, handles, labels)
 
 
 # Maps
@@ -146,7 +145,7 @@ def _dress(panel: Any) -> None:
 
 def _maps(sweep: Sweep, figure: Any) -> Any:
     rows = [row for metric in _metrics(sweep) for row in _rows(sweep, metric)]
-    shown = rows[:MOST_ROWS]
+    shown = rows[:MAX_PANEL_ROWS]
     width = max(len(row) for row in shown)
     figure = figure or new_figure(1.5 + PANEL * width, 0.7 + (PANEL + 0.15) * len(shown))
     panels = figure.subplots(len(shown), width, squeeze=False)
@@ -179,27 +178,27 @@ def _rows(sweep: Sweep, metric: str) -> list[list[_Map]]:
     return found if sweep.is_per_agent(metric) else [[row[0] for row in found]]
 
 
-def _name_axes(panel: Any, sweep: Sweep, *, left: bool, below: bool) -> None:
+def _name_axes(panel: Axes, sweep: Sweep, *, left: bool, below: bool) -> None:
     first, second = sweep.axes
     if left:
-        panel.set_ylabel(_short(first.label, LONGEST_LABEL))
+        panel.set_ylabel(legend_name(first.label, MAX_LABEL_LENGTH))
     if below:
-        panel.set_xlabel(_short(second.label, LONGEST_LABEL))
+        panel.set_xlabel(legend_name(second.label, MAX_LABEL_LENGTH))
 
 
 def signed_limits(maps: Sequence[FloatArray]) -> tuple[float, float]:
     """The range of colours: even around zero where there are negative numbers, else from zero if it is not far."""
     numbers = np.concatenate([values[np.isfinite(values)].ravel() for values in maps])
     low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
-    if not max(-low, high) > ROUNDING:
+    if not max(-low, high) > FLAT:
         return 0.0, 1.0
-    if low < -NOTHING * high:
+    if low < -MAP_NOISE * high:
         size = max(-low, high)
         return -size, size
     return (low if low > FAR * high else 0.0), high
 
 
-def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
+def heat_map(panel: Axes, sweep: Sweep, values: FloatArray, limits: tuple[float, float]) -> Any:
     """One map: the first axis upwards, the second to the right."""
     from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional dependency
 
@@ -211,8 +210,8 @@ def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, 
     shown = np.ma.masked_invalid(rising)
     drawn = panel.pcolormesh(second.edges, first.edges, shown, cmap=chart, vmin=low, vmax=high, rasterized=True)
     finite = np.where(np.isfinite(rising), rising, np.nan)
-    least = NOTHING * max(-low, high)
-    if low < 0 and min(rising.shape) >= FEWEST_CROSSED and (finite < -least).any() and (finite > least).any():
+    least = MAP_NOISE * max(-low, high)
+    if low < 0 and min(rising.shape) >= MIN_CROSSED and (finite < -least).any() and (finite > least).any():
         clear = np.where(np.abs(finite) <= least, 0.0, finite)  # no lines around rounding
         panel.contour(second.places, first.places, clear, levels=[0.0], colors=INK, linewidths=1.0)
     second.dress(panel.xaxis)
@@ -220,7 +219,7 @@ def heat_map(panel: Any, sweep: Sweep, values: FloatArray, limits: tuple[float, 
     return drawn
 
 
-def mark_regions(panel: Any, sweep: Sweep, mechanism: str) -> None:
+def mark_regions(panel: Axes, sweep: Sweep, mechanism: str) -> None:
     """Hatch where somebody contributes nothing or its cap, dots where a coalition leaves the domain."""
     first, second = (scale_of(axis.points) for axis in sweep.axes)
     for _, hatch, flags in _regions(sweep, mechanism):
@@ -260,7 +259,7 @@ def region_legend(figure: Any, sweep: Sweep) -> None:
             handles.append(Patch(facecolor=face, edgecolor=FAINT, linewidth=0.6, hatch=hatch, label=label))
     if _has_undefined(sweep):
         handles.append(Patch(facecolor=GREY, label="undefined or infinite"))
-    _legend(figure, handles, [str(handle.get_label()) for handle in handles])
+    legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
 
 
 def _has_undefined(sweep: Sweep) -> bool:
@@ -280,39 +279,92 @@ def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatA
     values = sweep.metrics[mechanism][metric]
     if not sweep.is_per_agent(metric):
         return [("", values)]
-    if len(sweep.agents) <= MOST_AGENTS:
-        return [(_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
+    if len(sweep.agents) <= MAX_LINES:
+        return [(legend_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
     with np.errstate(invalid="ignore"):
         mean = values.mean(axis=-1)
     low, high = values.min(axis=-1), values.max(axis=-1)
     return [("lowest of all agents", low), ("mean of all agents", mean), ("highest of all agents", high)]
 
 
-def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """Below the panels, in as many columns as fit."""
-    if handles:
-        widest = (max(len(label) for label in labels) + 6) / LETTERS
-        columns = max(1, min(len(labels), int(figure.get_size_inches()[0] / widest)))
-        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
-
-
 def _tell_left_out(figure: Any, count: int, what: str) -> None:
-    if count > MOST_ROWS:
-        figure.suptitle(f"The first {MOST_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
+    if count > MAX_PANEL_ROWS:
+        figure.suptitle(f"The first {MAX_PANEL_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
 
 
 def _with_unit(metric: str) -> str:
     return f"{metric}\n({unit_of(metric)})"
 
 
-def _name(name: str) -> str:
-    """An agent's name; legends leave out what begins with _."""
-    short = _short(name, LONGEST_NAME)
-    return f" {short}" if short.startswith("_") else short
+# Axes
 
 
-def _short(text: str, longest: int) -> str:
-    """A text on one line, with its middle left out if it is long; dollar signs are no mathematics."""
-    line = " ".join(text.split())
-    short = line if len(line) <= longest else f"{line[: longest // 2]}…{line[1 - longest // 2 :]}"
-    return short.replace("$", r"\$")
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scale:
+    """Where the values of a parameter stand on an axis: in rising order, evenly, or evenly in their logarithms.
+
+    A single value, and values of which one is infinite, stand side by side like words.
+
+    Attributes
+    ----------
+    order
+        The values' numbers in rising order.
+    places
+        Where they stand, in that order.
+    edges
+        The borders of the cells around them, one more than there are values.
+    logarithmic
+        Whether the axis is.
+    words
+        What is written at the places; empty where the axis is numbered.
+    """
+
+    order: np.ndarray
+    places: FloatArray
+    edges: FloatArray
+    logarithmic: bool = False
+    words: Sequence[str] = ()
+
+    def dress(self, axis: Any) -> None:
+        """Set up an axis of a panel, such as `panel.xaxis`."""
+        if self.logarithmic:
+            getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
+        if self.words:
+            step = -(-len(self.words) // MAX_WORDS)
+            axis.set_ticks(self.places[::step], list(self.words)[::step])
+
+    def doubled(self) -> FloatArray:
+        """Both edges of every cell in turn: the coordinates of an array each of whose entries stands twice."""
+        return np.repeat(self.edges, 2)[1:-1]
+
+
+def scale_of(points: FloatArray) -> Scale:
+    """The axis for the values a parameter takes."""
+    order = np.argsort(points, kind="stable")
+    rising = points[order]
+    if rising.size == 1 or not np.isfinite(rising).all():
+        places = np.arange(rising.size, dtype=np.float64)
+        return Scale(order=order, places=places, edges=_edges(places), words=[_word(value) for value in rising])
+    if _is_logarithmic(rising):
+        return Scale(order=order, places=rising, edges=np.exp(_edges(np.log(rising))), logarithmic=True)
+    return Scale(order=order, places=rising, edges=_edges(rising))
+
+
+def _edges(places: FloatArray) -> FloatArray:
+    """Halfway between neighbours, and as far beyond the ends."""
+    if places.size == 1:
+        return np.array([places[0] - 0.5, places[0] + 0.5])
+    middle = (places[1:] + places[:-1]) / 2.0
+    return np.concatenate([[2.0 * places[0] - middle[0]], middle, [2.0 * places[-1] - middle[-1]]])
+
+
+def _is_logarithmic(rising: FloatArray) -> bool:
+    """Whether values are spaced more evenly in their logarithms than as they are, over a wide range."""
+    if rising.size < 3 or rising[0] <= 0 or rising[-1] / rising[0] < LOG_RANGE:
+        return False
+    unevenness = [np.ptp(np.diff(numbers)) / np.diff(numbers).max() for numbers in (np.log(rising), rising)]
+    return bool(unevenness[0] < unevenness[1])
+
+
+def _word(value: float) -> str:
+    return f"{value:g}".replace("inf", "∞").replace("-", MINUS)

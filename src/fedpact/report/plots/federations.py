@@ -1,9 +1,7 @@
-"""Pictures of federations, outcomes and comparisons, drawn with matplotlib.
+"""Pictures of federations, outcomes and comparisons.
 
-Blue is good for the agent it belongs to and orange is bad; signs and positions say the same, so that no reader depends
-on the colours. Agents stand in their order from top to bottom, by name while names can be read and by number beyond.
-Figures are made without pyplot: nothing global changes and no display is needed. Every function returns the figure
-it drew on, which notebooks show and `figure.savefig` writes to a file.
+Agents stand in their order from top to bottom, by name while names can be read and by number beyond. Every function
+returns the figure it drew on, which notebooks show and `figure.savefig` writes to a file.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,37 +16,33 @@ import scipy.sparse as sp
 
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.report.display import who_would_leave
-from fedpact.report.numbers import number_texts
+from fedpact.report.numbers import number_text, number_texts
+from fedpact.report.plots.style import AMOUNT, BAD, FAINT, GOOD, GRID, INK, new_figure, short_name
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import MissingExtra
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from fedpact.comparison import Comparison
     from fedpact.deals import Outcome
     from fedpact.federation import Federation
 
-__all__ = ["new_figure", "plot_comparison", "plot_federation", "plot_outcome"]
-
-GOOD, BAD = "#0072b2", "#d55e00"  # blue and vermilion of the palette of Okabe and Ito
-AMOUNT, INK, FAINT = "#7f95a8", "#2b2b2b", "#8a8a8a"
 HARM_TO_HELP = ("#7a2f00", BAD, "#f3b48a", "#f7f7f7", "#94c4e0", GOOD, "#00395c")
 
-HEADS = ("Contribution", "Payment received", "Gain over standing alone", "Benefit")
+PANEL_HEADS = ("Contribution", "Payment received", "Gain over standing alone", "Benefit")
 
-MOST_NAMED = 60
-MOST_NAMED_COMPARED = 20
-MOST_NUMBERED = 30
-MOST_WRITTEN_WEIGHTS = 12
-MOST_NAMED_WEIGHTS = 40
-MOST_CELLS = 500
-LONGEST_NAME = 24
+MAX_NAMED = 60
+MAX_NAMED_COMPARED = 20
+MAX_NUMBERED = 30
+MAX_WRITTEN_WEIGHTS = 12
+MAX_NAMED_WEIGHTS = 40
+MAX_CELLS = 500
 # An axis of contributions reaches no further than this many times the largest: far caps would flatten the bars.
-FURTHEST_CAP = 2.5
+CAP_REACH = 2.5
 # A benefit short of the Shapley share by less than this part of the largest is not shown as short.
-SHORT = 1e-6
-NOTHING = (-1.0, 1.0)  # the range of an axis with nothing but zeros on it
+SHARE_TOLERANCE = 1e-6
+EMPTY_RANGE = (-1.0, 1.0)  # the range of an axis with nothing but zeros on it
 LUMINANCE = np.array([0.299, 0.587, 0.114])
-RESOLUTION = 110
 
 
 def plot_federation(federation: Federation, ax: Any = None) -> Any:
@@ -78,7 +71,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     size = min(8.5, 3.4 + 0.32 * n_agents)
     figure = new_figure(size + 1.0, size) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
-    block = -(-n_agents // MOST_CELLS)
+    block = -(-n_agents // MAX_CELLS)
     cells = federation.dense_weights() if block == 1 else _block_means(federation.weights, block)
     largest = float(np.abs(cells).max()) or 1.0
     edge = cells.shape[0] * block - 0.5
@@ -90,7 +83,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     ax.set_xlabel("gives", color=FAINT)
     ax.set_ylabel("receives", color=FAINT)
     _name_cells(ax, federation.names)
-    if n_agents <= MOST_WRITTEN_WEIGHTS:
+    if n_agents <= MAX_WRITTEN_WEIGHTS:
         _write_cells(ax, cells, image)
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=30, pad=0.03)
     bar.outline.set_visible(False)
@@ -124,17 +117,17 @@ def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
     """
     n_agents = len(outcome.agents)
     if figure is None:
-        per_agent = 0.34 if n_agents <= MOST_NUMBERED else 0.17
-        figure = new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MOST_NAMED else 7.0)
+        per_agent = 0.34 if n_agents <= MAX_NUMBERED else 0.17
+        figure = new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MAX_NAMED else 7.0)
     panels = figure.subplots(1, 3, sharey=True)
-    style = Style(n_agents=n_agents, named=n_agents <= MOST_NAMED, numbered=n_agents <= MOST_NUMBERED)
+    room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED, numbered=n_agents <= MAX_NUMBERED)
     payments, gains = _without_rounding(outcome, outcome.payments), _without_rounding(outcome, outcome.ir_gaps)
-    _draw_contributions(panels[0], outcome, _contributions_limit([outcome]), style)
-    _draw_signed(panels[1], payments, _signed_limits([payments]), style)
-    _draw_signed(panels[2], gains, _signed_limits([gains]), style)
-    for panel, head in zip(panels, HEADS, strict=False):
+    _draw_contributions(panels[0], outcome, _contributions_limit([outcome]), room)
+    _draw_signed(panels[1], payments, _signed_limits([payments]), room)
+    _draw_signed(panels[2], gains, _signed_limits([gains]), room)
+    for panel, head in zip(panels, PANEL_HEADS, strict=False):
         panel.set_title(head, loc="left", fontsize=10, color=INK)
-    _name_rows(panels, outcome.agents, style)
+    _name_rows(panels, outcome.agents, room)
     _caption_caps(panels[0], [outcome])
     figure.suptitle(_headline(outcome), x=0.01, ha="left", fontsize=12, color=INK, parse_math=False)
     return figure
@@ -164,23 +157,23 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
         If matplotlib is not installed.
     """
     outcomes, n_agents = comparison.outcomes, comparison.federation.n_agents
-    style = Style(n_agents=n_agents, named=n_agents <= MOST_NAMED_COMPARED, numbered=False)
+    room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED_COMPARED, numbered=False)
     if figure is None:
-        height = max(0.8, 0.175 * n_agents) if style.named else 2.0
+        height = max(0.8, 0.175 * n_agents) if room.named else 2.0
         figure = new_figure(13.0, 1.0 + (height + 0.5) * max(1, len(outcomes)))
     if not outcomes:
         figure.suptitle("No mechanism has an outcome", color=INK)
         return figure
     grid = figure.add_gridspec(len(outcomes), 5, width_ratios=(1.0, 1.0, 1.0, 1.0, 0.75))
     panels = [[figure.add_subplot(grid[row, column]) for column in range(4)] for row in range(len(outcomes))]
-    _draw_columns(panels, outcomes, style)
+    _draw_columns(panels, outcomes, room)
     for row, outcome in zip(panels, outcomes, strict=True):
         title = f"{comparison.title(outcome.mechanism)}: {who_would_leave(outcome)}"
         row[0].set_title(title, loc="left", fontsize=10, color=INK, parse_math=False)
-        _name_rows(row, outcome.agents, style)
+        _name_rows(row, outcome.agents, room)
     for panel in (panel for row in panels[:-1] for panel in row):
         panel.tick_params(labelbottom=False)
-    for panel, head in zip(panels[0], HEADS, strict=True):
+    for panel, head in zip(panels[0], PANEL_HEADS, strict=True):
         _head(panel, head)
     _caption_caps(panels[-1][0], outcomes)
     panels[-1][3].set_xlabel("payoff + payment;  | = Shapley share", fontsize=8, color=FAINT)
@@ -189,7 +182,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Style:
+class Room:
     """How much there is room for: names beside the bars, numbers at their ends."""
 
     n_agents: int
@@ -202,7 +195,7 @@ class Style:
         return 0.31 * min(1.0, self.n_agents / 3.0) if self.named else 0.5
 
 
-def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], style: Style) -> None:
+def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], room: Room) -> None:
     """Contributions, payments, gains and benefits of every outcome, each on the same scale for all."""
     furthest = _contributions_limit(outcomes)
     payments = [_without_rounding(outcome, outcome.payments) for outcome in outcomes]
@@ -211,10 +204,10 @@ def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], 
     payment_limits, gain_limits = _signed_limits(payments), _signed_limits(gains)
     share_limits = _signed_limits([*benefits, *(outcome.shapley_values for outcome in outcomes)])
     for row, outcome in enumerate(outcomes):
-        _draw_contributions(panels[row][0], outcome, furthest, style)
-        _draw_signed(panels[row][1], payments[row], payment_limits, style)
-        _draw_signed(panels[row][2], gains[row], gain_limits, style)
-        _draw_shares(panels[row][3], benefits[row], outcome.shapley_values, share_limits, style)
+        _draw_contributions(panels[row][0], outcome, furthest, room)
+        _draw_signed(panels[row][1], payments[row], payment_limits, room)
+        _draw_signed(panels[row][2], gains[row], gain_limits, room)
+        _draw_shares(panels[row][3], benefits[row], outcome.shapley_values, share_limits, room)
 
 
 def _without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
@@ -222,25 +215,25 @@ def _without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
     return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
 
 
-def _draw_contributions(ax: Any, outcome: Outcome, limit: float, style: Style) -> None:
+def _draw_contributions(ax: Axes, outcome: Outcome, limit: float, room: Room) -> None:
     """Bars from zero, and a stroke at every cap the axis reaches."""
-    _bars(ax, outcome.contributions, [AMOUNT] * style.n_agents, style)
+    _bars(ax, outcome.contributions, [AMOUNT] * room.n_agents, room)
     caps = outcome.federation.caps
     seen = np.flatnonzero(caps <= limit)
-    _strokes(ax, caps[seen], seen, style)
-    ax.set_xlim(0.0, limit * (1.18 if style.numbered else 1.03))
-    if style.numbered:
+    _strokes(ax, caps[seen], seen, room)
+    ax.set_xlim(0.0, limit * (1.18 if room.numbered else 1.03))
+    if room.numbered:
         _write_amounts(ax, outcome.contributions, number_texts(outcome.contributions))
 
 
 def _contributions_limit(outcomes: Sequence[Outcome]) -> float:
     largest = max(float(outcome.contributions.max()) for outcome in outcomes)
     caps = outcomes[0].federation.caps
-    near = caps[caps <= FURTHEST_CAP * largest]
+    near = caps[caps <= CAP_REACH * largest]
     return max(largest, float(near.max(initial=0.0))) or 1.0
 
 
-def _caption_caps(ax: Any, outcomes: Sequence[Outcome]) -> None:
+def _caption_caps(ax: Axes, outcomes: Sequence[Outcome]) -> None:
     """Say what the strokes are, and where the caps are that have none."""
     caps = outcomes[0].federation.caps
     far = caps[caps > _contributions_limit(outcomes)]
@@ -254,16 +247,16 @@ def _caption_caps(ax: Any, outcomes: Sequence[Outcome]) -> None:
     ax.set_xlabel(";  ".join(words), fontsize=8, color=FAINT)
 
 
-def _draw_signed(ax: Any, amounts: FloatArray, limits: tuple[float, float], style: Style) -> None:
+def _draw_signed(ax: Axes, amounts: FloatArray, limits: tuple[float, float], room: Room) -> None:
     """Bars to the right of zero in blue, to the left in orange."""
-    _bars(ax, amounts, [GOOD if amount >= 0 else BAD for amount in amounts], style)
+    _bars(ax, amounts, [GOOD if amount >= 0 else BAD for amount in amounts], room)
     ax.axvline(0.0, color=INK, linewidth=0.8)
     low, high = limits
-    room = (0.32 if style.numbered else 0.04) * (high - low)
-    ax.set_xlim(low - room if low < 0 or style.numbered else low, high + room)
-    if limits == NOTHING:
+    margin = (0.32 if room.numbered else 0.04) * (high - low)
+    ax.set_xlim(low - margin if low < 0 or room.numbered else low, high + margin)
+    if limits == EMPTY_RANGE:
         ax.set_xticks([0.0], ["0"])
-    if style.numbered:
+    if room.numbered:
         _write_amounts(ax, amounts, number_texts(amounts, signed=True))
 
 
@@ -271,32 +264,32 @@ def _signed_limits(columns: Sequence[FloatArray]) -> tuple[float, float]:
     """The range of several columns, with zero in it."""
     finite = np.concatenate([column[np.isfinite(column)] for column in columns])
     low, high = float(finite.min(initial=0.0)), float(finite.max(initial=0.0))
-    return (low, high) if high > low else NOTHING
+    return (low, high) if high > low else EMPTY_RANGE
 
 
-def _draw_shares(ax: Any, benefits: FloatArray, shares: FloatArray, limits: tuple[float, float], style: Style) -> None:
+def _draw_shares(ax: Axes, benefits: FloatArray, shares: FloatArray, limits: tuple[float, float], room: Room) -> None:
     """What each agent gets as a bar, orange if less than its Shapley share, which is a stroke."""
     defined = bool(np.isfinite(shares).all())
-    short = benefits < shares - SHORT * np.abs(benefits).max()
-    _bars(ax, benefits, [BAD if less else GOOD if defined else AMOUNT for less in short], style)
+    short = benefits < shares - SHARE_TOLERANCE * np.abs(benefits).max()
+    _bars(ax, benefits, [BAD if less else GOOD if defined else AMOUNT for less in short], room)
     ax.axvline(0.0, color=INK, linewidth=0.8)
     low, high = limits
-    room = 0.04 * (high - low)
-    ax.set_xlim(low - room if low < 0 else low - 0.25 * room, high + room)
+    margin = 0.04 * (high - low)
+    ax.set_xlim(low - margin if low < 0 else low - 0.25 * margin, high + margin)
     if defined:
-        _strokes(ax, shares, np.arange(shares.size), style)
+        _strokes(ax, shares, np.arange(shares.size), room)
     else:
         ax.set_title("Shapley shares undefined", loc="right", fontsize=8, color=FAINT)
 
 
-def _draw_welfare(ax: Any, comparison: Comparison) -> None:
+def _draw_welfare(ax: Axes, comparison: Comparison) -> None:
     welfare = np.array([outcome.welfare for outcome in comparison.outcomes])
     rows = np.arange(welfare.size)
     ax.hlines(rows, 0.0, welfare, color=AMOUNT, linewidth=16.0)
     ax.axvline(0.0, color=INK, linewidth=0.8)
     for outcome, row, text in zip(comparison.outcomes, rows, number_texts(welfare), strict=True):
         label = f"{comparison.title(outcome.mechanism)}  {text}"
-        place = {"xytext": (4, 12), "textcoords": "offset points", "parse_math": False}
+        place: dict[str, Any] = {"xytext": (4, 12), "textcoords": "offset points", "parse_math": False}
         ax.annotate(label, (0.0, row), fontsize=9, color=INK, **place)
     low, high = _signed_limits([welfare])
     ax.set(xlim=(low, high + 0.03 * (high - low)), ylim=(welfare.size - 0.5, -0.5), yticks=[])
@@ -304,10 +297,10 @@ def _draw_welfare(ax: Any, comparison: Comparison) -> None:
     _head(ax, "Welfare")
 
 
-def _bars(ax: Any, amounts: FloatArray, colours: Sequence[str], style: Style) -> None:
+def _bars(ax: Axes, amounts: FloatArray, colours: Sequence[str], room: Room) -> None:
     """Horizontal bars; without names filled steps, which stay smooth where thin bars would flicker."""
-    if style.named:
-        ax.barh(np.arange(amounts.size), amounts, height=2.0 * style.half_bar, color=colours)
+    if room.named:
+        ax.barh(np.arange(amounts.size), amounts, height=2.0 * room.half_bar, color=colours)
     else:
         for colour in dict.fromkeys(colours):
             _fill_steps(ax, np.where(np.array(colours) == colour, amounts, 0.0), colour)
@@ -315,7 +308,7 @@ def _bars(ax: Any, amounts: FloatArray, colours: Sequence[str], style: Style) ->
     ax.set_ylim(amounts.size - 0.5, -0.5)
 
 
-def _fill_steps(ax: Any, amounts: FloatArray, colour: str) -> None:
+def _fill_steps(ax: Axes, amounts: FloatArray, colour: str) -> None:
     """Steps from zero to each amount. `ax.stairs` would do the same, but takes a minute for 100 000 agents."""
     from matplotlib.patches import StepPatch  # noqa: PLC0415 - optional dependency
 
@@ -323,38 +316,38 @@ def _fill_steps(ax: Any, amounts: FloatArray, colour: str) -> None:
     ax.add_artist(StepPatch(amounts, edges, orientation="horizontal", fill=True, color=colour, linewidth=0.0))
 
 
-def _strokes(ax: Any, places: FloatArray, rows: Any, style: Style) -> None:
+def _strokes(ax: Axes, places: FloatArray, rows: Any, room: Room) -> None:
     """Short upright strokes a little longer than a bar is thick, for caps and shares."""
-    half = 1.35 * style.half_bar if style.named else style.half_bar
-    width = 1.6 if style.n_agents <= MOST_NUMBERED else 0.9
+    half = 1.35 * room.half_bar if room.named else room.half_bar
+    width = 1.6 if room.n_agents <= MAX_NUMBERED else 0.9
     ax.vlines(places, rows - half, rows + half, color=INK, linewidth=width)
 
 
-def _write_amounts(ax: Any, amounts: FloatArray, texts: Sequence[str]) -> None:
+def _write_amounts(ax: Axes, amounts: FloatArray, texts: Sequence[str]) -> None:
     """The number at the end of each bar, on the far side of zero."""
     for row, (amount, text) in enumerate(zip(amounts, texts, strict=True)):
         aside, align = (-3, "right") if amount < 0 else (3, "left")
-        place = {"xytext": (aside, 0), "textcoords": "offset points", "ha": align, "va": "center"}
+        place: dict[str, Any] = {"xytext": (aside, 0), "textcoords": "offset points", "ha": align, "va": "center"}
         ax.annotate(text, (amount, row), fontsize=8, color=INK, **place)
 
 
-def _plain_axes(ax: Any) -> None:
+def _plain_axes(ax: Axes) -> None:
     ax.set_facecolor("none")
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.spines["bottom"].set_color(FAINT)
     ax.tick_params(axis="x", labelsize=8, colors=INK, length=3)
     ax.locator_params(axis="x", nbins=4)
-    ax.grid(axis="x", color="#e6e6e6", linewidth=0.7)
+    ax.grid(axis="x", color=GRID, linewidth=0.7)
     ax.set_axisbelow(True)
 
 
-def _name_rows(panels: Sequence[Any], names: Sequence[str], style: Style) -> None:
+def _name_rows(panels: Sequence[Any], names: Sequence[str], room: Room) -> None:
     """Names, or numbers where there are too many, beside the first of a row of panels."""
     first = panels[0]
-    if style.named:
-        first.set_yticks(np.arange(len(names)), [_short(name) for name in names], parse_math=False)
-        first.tick_params(axis="y", labelsize=9 if len(names) <= MOST_NUMBERED else 7, colors=INK, length=0)
+    if room.named:
+        first.set_yticks(np.arange(len(names)), [short_name(name) for name in names], parse_math=False)
+        first.tick_params(axis="y", labelsize=9 if len(names) <= MAX_NUMBERED else 7, colors=INK, length=0)
     else:
         first.set_ylabel("agent, by number", fontsize=8, color=FAINT)
         first.tick_params(axis="y", labelsize=8, colors=INK, length=3)
@@ -362,27 +355,27 @@ def _name_rows(panels: Sequence[Any], names: Sequence[str], style: Style) -> Non
         panel.tick_params(axis="y", length=0, labelleft=False)
 
 
-def _name_cells(ax: Any, names: Sequence[str]) -> None:
+def _name_cells(ax: Axes, names: Sequence[str]) -> None:
     """Names along both sides of the heat map, slanted where they would run into each other."""
-    named = len(names) <= MOST_NAMED_WEIGHTS
+    named = len(names) <= MAX_NAMED_WEIGHTS
     ax.tick_params(length=0 if named else 2, labelsize=9, colors=INK)
     if not named:
         ax.locator_params(nbins=6, integer=True)
         return
-    short = [_short(name) for name in names]
-    flat = len(names) <= MOST_WRITTEN_WEIGHTS and max(map(len, short)) <= 10
-    slant = {} if flat else {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
-    size = 9 if len(names) <= MOST_WRITTEN_WEIGHTS else 7
+    short = [short_name(name) for name in names]
+    flat = len(names) <= MAX_WRITTEN_WEIGHTS and max(map(len, short)) <= 10
+    slant: dict[str, Any] = {} if flat else {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
+    size = 9 if len(names) <= MAX_WRITTEN_WEIGHTS else 7
     ax.set_yticks(np.arange(len(names)), short, fontsize=size, parse_math=False)
     ax.set_xticks(np.arange(len(names)), short, fontsize=size, parse_math=False, **slant)
 
 
-def _write_cells(ax: Any, cells: FloatArray, image: Any) -> None:
+def _write_cells(ax: Axes, cells: FloatArray, image: Any) -> None:
     """Every weight on its cell, in white where the cell is dark."""
     brightness = image.cmap(image.norm(cells))[..., :3] @ LUMINANCE
     for (row, column), weight in np.ndenumerate(cells):
         colour = "white" if brightness[row, column] < 0.5 else INK
-        ax.text(column, row, f"{weight:.3g}".replace("-", "−"), ha="center", va="center", fontsize=8, color=colour)
+        ax.text(column, row, number_text(float(weight), digits=3), ha="center", va="center", fontsize=8, color=colour)
 
 
 def _block_means(weights: Any, block: int) -> FloatArray:
@@ -400,16 +393,10 @@ def _headline(outcome: Outcome) -> str:
     return f"{outcome.mechanism.capitalize()}: welfare {number_texts([outcome.welfare])[0]}, {who_would_leave(outcome)}"
 
 
-def _head(ax: Any, text: str) -> None:
+def _head(ax: Axes, text: str) -> None:
     """A column's heading, above the titles of the rows."""
-    place = {"xycoords": "axes fraction", "xytext": (0, 26), "textcoords": "offset points"}
+    place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 26), "textcoords": "offset points"}
     ax.annotate(text, (0.0, 1.0), fontsize=10, fontweight="bold", color=INK, **place)
-
-
-def _short(name: str) -> str:
-    """The name, with its middle left out if it is long: endings tell similar names apart."""
-    line = " ".join(name.split())
-    return line if len(line) <= LONGEST_NAME else f"{line[: LONGEST_NAME // 2]}…{line[1 - LONGEST_NAME // 2 :]}"
 
 
 @cache
@@ -417,36 +404,3 @@ def _diverging() -> Any:
     from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - optional dependency
 
     return LinearSegmentedColormap.from_list("harm-to-help", HARM_TO_HELP)
-
-
-def new_figure(width: float, height: float) -> Any:
-    """A figure of that many inches; needs matplotlib."""
-    try:
-        import matplotlib.figure  # noqa: F401, PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plot") from error
-    figure = _picture_class()(figsize=(width, height), dpi=RESOLUTION, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08)
-    return figure
-
-
-@cache
-def _picture_class() -> Any:
-    """A figure that notebooks show without pyplot."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - optional dependency
-
-    class Picture(Figure):
-        def _repr_png_(self) -> bytes:
-            file = BytesIO()
-            self.savefig(file, format="png")
-            return file.getvalue()
-
-        def __reduce__(self) -> Any:
-            return _blank_picture, (), self.__getstate__()
-
-    return Picture
-
-
-def _blank_picture() -> Any:
-    """What unpickling fills: a class made in a function cannot be found by name."""
-    return _picture_class().__new__(_picture_class())

@@ -14,17 +14,9 @@ import pytest
 import scipy.sparse as sp
 
 from fedpact import Comparison, Federation, Log, MissingExtra, Outcome, PowerLaw, Standalone, compare
-from fedpact.report.plots import (
-    AMOUNT,
-    BAD,
-    GOOD,
-    MOST_NAMED,
-    MOST_NAMED_COMPARED,
-    MOST_NAMED_WEIGHTS,
-    plot_comparison,
-    plot_federation,
-    plot_outcome,
-)
+from fedpact.report.plots import plot_comparison, plot_federation, plot_outcome
+from fedpact.report.plots.federations import MAX_NAMED, MAX_NAMED_COMPARED, MAX_NAMED_WEIGHTS
+from fedpact.report.plots.style import AMOUNT, BAD, GOOD
 from fedpact.scenario.examples import example, hospitals
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -98,7 +90,7 @@ class TestFederation:
         assert harm[0] > harm[2] and helped[2] > helped[0]
         np.testing.assert_allclose(nothing[:3], 0.97, atol=0.01)
 
-    @pytest.mark.parametrize("n_agents", [1, 5, MOST_NAMED_WEIGHTS])
+    @pytest.mark.parametrize("n_agents", [1, 5, MAX_NAMED_WEIGHTS])
     def test_names_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
         figure = plot_federation(paid(n_agents, names=names).federation)
@@ -106,7 +98,7 @@ class TestFederation:
         assert len(set(y_texts(figure.axes[0]))) == n_agents
 
     def test_many_agents_go_by_number(self) -> None:
-        figure = plot_federation(paid(MOST_NAMED_WEIGHTS + 1).federation)
+        figure = plot_federation(paid(MAX_NAMED_WEIGHTS + 1).federation)
         figure.draw_without_rendering()
         assert "agent 0" not in y_texts(figure.axes[0])
 
@@ -179,13 +171,13 @@ class TestOutcome:
         figure.draw_without_rendering()
         assert bars(figure.axes[0]) == [0.0] * 3
 
-    @pytest.mark.parametrize("n_agents", [1, 2, 30, 31, MOST_NAMED])
+    @pytest.mark.parametrize("n_agents", [1, 2, 30, 31, MAX_NAMED])
     def test_names_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
         figure = plot_outcome(paid(n_agents, names=names))
         texts_apart(figure, figure.axes[0].get_yticklabels())
 
-    @pytest.mark.parametrize("n_agents", [MOST_NAMED + 1, 200])
+    @pytest.mark.parametrize("n_agents", [MAX_NAMED + 1, 200])
     def test_many_agents_go_by_number(self, n_agents: int) -> None:
         outcome = paid(n_agents)
         figure = plot_outcome(outcome)
@@ -241,7 +233,7 @@ class TestComparison:
         assert not strokes(panel)
         assert set(colours(panel)) == {AMOUNT}
 
-    @pytest.mark.parametrize("n_agents", [1, MOST_NAMED_COMPARED, MOST_NAMED_COMPARED + 1, 200])
+    @pytest.mark.parametrize("n_agents", [1, MAX_NAMED_COMPARED, MAX_NAMED_COMPARED + 1, 200])
     def test_names_and_headings_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
         outcome = paid(n_agents, names=names)

@@ -1,0 +1,186 @@
+"""Pictures of training: a fit to accuracies that were measured, and the learning curves of a run.
+
+A fit's curve runs over the data an agent reaches, counted in its own samples: a sample of somebody else's counts
+w_ij / w_ii. A run shows accuracy round by round, in the deal and alone, an agent a line and the mean in bold; beyond
+eight agents all are grey, and only the mean has a name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedpact.mechanisms import MECHANISMS
+from fedpact.report.plots.style import (
+    BAD,
+    FAINT,
+    GOOD,
+    INK,
+    MAX_LINES,
+    UNNAMED,
+    dress_axes,
+    legend_below,
+    legend_name,
+    line_style,
+    new_figure,
+    short_name,
+)
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import count_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fedpact.fitting import Fit
+    from fedpact.training.run import Run
+
+MAX_CURVES = 6
+CURVE_POINTS = 60
+MAX_DOTS = 3000
+BAND_LEVEL = 0.9
+FAR = 4.0  # standard deviations
+RUN_SIZE = (8.4, 3.9)  # inches
+MAX_MARKED = 2  # rounds, with a mark each
+ACCURACY_MARGIN = 0.02  # above right always, and below wrong always
+
+
+def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
+    """Measured against fitted, and the curves of up to six agents with 90 % bands.
+
+    Parameters
+    ----------
+    fit
+        What to show.
+    figure
+        The empty matplotlib figure or subfigure to draw on; a new one if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure drawn on; its first axes are measured against fitted.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is not installed.
+    """
+    shown = min(len(fit.names), MAX_CURVES)
+    columns = min(shown, 3)
+    rows = -(-shown // columns)
+    figure = figure or new_figure(4.2 + 2.6 * columns, max(3.8, 2.5 * rows))
+    left, right = figure.subfigures(1, 2, width_ratios=(4.0, 2.6 * columns))
+    _draw_agreement(left.add_subplot(), fit)
+    panels = right.subplots(rows, columns, squeeze=False).ravel()
+    for agent, panel in enumerate(panels):
+        if agent < shown:
+            _draw_curve(panel, fit, agent)
+        else:
+            panel.set_axis_off()
+    rest = f", the first {shown} of {len(fit.names)} agents" if shown < len(fit.names) else ""
+    right.supxlabel(f"data reached, in own samples{rest}", fontsize=9, color=INK)
+    return figure
+
+
+def _draw_agreement(ax: Axes, fit: Fit) -> None:
+    """Each accuracy against what the fit expects; those far off are marked."""
+    seen = fit.observations
+    measured = seen.accuracies[seen.measured]
+    fitted = measured - fit.residuals[seen.measured]
+    far = np.abs(fit.scaled_residuals[seen.measured]) > FAR
+    step = -(-measured.size // MAX_DOTS)
+    ends = (min(measured.min(), fitted.min()), max(measured.max(), fitted.max()))
+    ax.plot(ends, ends, color=FAINT, linewidth=0.9)
+    ax.plot(fitted[~far][::step], measured[~far][::step], "o", color=GOOD, markersize=3, alpha=0.6, markeredgewidth=0)
+    if far.any():
+        ax.plot(fitted[far], measured[far], "x", color=BAD, markersize=5, label="more than 4 standard deviations off")
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+    ax.set_xlabel("fitted accuracy", fontsize=9, color=INK)
+    ax.set_ylabel("measured accuracy", fontsize=9, color=INK)
+    ax.set_title(f"rms {fit.quality.rms:.3f}", loc="left", fontsize=10, color=INK)
+    dress_axes(ax)
+
+
+def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
+    seen = fit.observations
+    used = seen.measured[:, agent]
+    own = float(fit.weights[agent, agent])
+    reached = seen.contributions[used] @ fit.weights[agent] / own
+    places = np.linspace(0.0, max(float(reached.max()), 1.0), CURVE_POINTS)
+    middle, errors = fit.spread.curve_bands(agent, places * own)
+    reach = fit.quantile(0.5 + BAND_LEVEL / 2.0) * errors
+    low, high = np.clip(middle - reach, 0.0, 1.0), np.clip(middle + reach, 0.0, 1.0)
+    ax.fill_between(places, low, high, color=GOOD, alpha=0.25, linewidth=0)
+    ax.plot(places, middle, color=GOOD, linewidth=1.2)
+    step = -(-int(used.sum()) // MAX_DOTS)
+    ax.plot(reached[::step], seen.accuracies[used, agent][::step], "o", color=INK, markersize=2.5, alpha=0.6)
+    ax.set_title(short_name(fit.names[agent]), loc="left", fontsize=9, color=INK, parse_math=False)
+    dress_axes(ax)
+
+
+def plot_run(run: Run, *, figure: Any = None) -> Any:
+    """Two panels with the same axes: accuracies in the deal, and of everybody alone.
+
+    Parameters
+    ----------
+    run
+        What came of training under a deal.
+    figure
+        The empty matplotlib figure or subfigure to draw on, best one with `layout="constrained"`; a new one if not
+        given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure drawn on; its `axes` are the deal and alone.
+
+    Raises
+    ------
+    MissingExtra
+        If matplotlib is not installed.
+    """
+    figure = figure or new_figure(*RUN_SIZE)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for panel, what, accuracies in (
+        (panels[0], "in the deal", run.together.accuracies),
+        (panels[1], "alone", run.alone.accuracies),
+    ):
+        _draw_accuracies(panel, run, accuracies)
+        panel.set_title(f"{what}: {accuracies[-1].mean():.3f} on average", loc="left", fontsize=9, color=INK)
+        panel.set_xlabel("round", fontsize=9, color=INK)
+        dress_axes(panel)
+    panels[0].set_ylabel("accuracy on own test set", fontsize=9, color=INK)
+    panels[0].set_ylim(-ACCURACY_MARGIN, 1.0 + ACCURACY_MARGIN)
+    panels[0].xaxis.get_major_locator().set_params(integer=True)
+    figure.suptitle(_run_headline(run), x=0.01, ha="left", fontsize=11, color=INK, parse_math=False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    if len(run.agents) > MAX_LINES:
+        labels = [f"mean of {len(run.agents)} agents, which are grey"]
+    legend_below(figure, handles, labels)
+    return figure
+
+
+def _draw_accuracies(panel: Axes, run: Run, accuracies: FloatArray) -> None:
+    rounds = np.arange(1, run.rounds + 1)
+    marker = "o" if run.rounds <= MAX_MARKED else None
+    named = len(run.agents) <= MAX_LINES
+    for agent, name in enumerate(run.agents):
+        panel.plot(
+            rounds,
+            accuracies[:, agent],
+            **(line_style(agent) if named else {"color": UNNAMED}),
+            linewidth=1.3 if named else 0.6,
+            marker=marker,
+            markersize=4,
+            label=legend_name(name) if named else "_",
+        )
+    if len(run.agents) > 1:
+        mean = accuracies.mean(axis=1)
+        panel.plot(rounds, mean, color=INK, linewidth=2.8, marker=marker, label="mean", zorder=3)
+
+
+def _run_headline(run: Run) -> str:
+    name = run.deal.mechanism
+    title = MECHANISMS[name].title if name in MECHANISMS else legend_name(name)
+    agents, rounds = count_text(len(run.agents), "agent"), count_text(run.rounds, "round")
+    return f"Training under {title}: {agents}, {rounds}"
