@@ -21,7 +21,7 @@ def deal() -> Deal:
 
 
 def told(deal: Deal, *events: dict[str, Any]) -> Deal:
-    return replace(deal, trace=events)
+    return replace(deal, provenance=replace(deal.provenance, trace=events))
 
 
 def round_of(number: int, residual: float | None, welfare: float | None) -> dict[str, Any]:
