@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,7 @@ MOST_AGENTS = 30
 UNLIMITED = "unlimited"
 COLUMNS = ("names", "costs", "quadratic", "caps", "values")
 WORDS = ("title", "description", "family", "money.currency", "money.per_payoff")
-PARAMETERS: Mapping[str, Sequence[str]] = {
-    name: [field.name for field in fields(family)]  # type: ignore[arg-type]
-    for name, family in FAMILIES.items()
-}
+PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 STARTS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
 LONGEST = 10_000  # characters of a field

@@ -109,10 +109,15 @@ class Payoff:
         """How many times finer than usual the nodes have to be."""
         return int(np.ceil(np.sqrt(1.0 + np.max(self.concentration))))
 
+    @classmethod
+    def parameter_names(cls) -> tuple[str, ...]:
+        """What the parameters of the family are called."""
+        return tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
+
     @property
     def parameters(self) -> Mapping[str, FloatArray]:
         """The parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in self.parameter_names()}
 
     def per_agent(self, names: Sequence[str]) -> Self:
         """The same family, its per-agent parameters checked against the agents' names."""

@@ -1,8 +1,7 @@
 """Scenario files: a federation as a coordinator writes it down, in TOML or JSON."""
 
-from fedpact.scenario.reading import load_scenario, parse_scenario
+from fedpact.scenario.reading import load_scenario, parse_scenario, schema
 from fedpact.scenario.scenario import Money, Scenario
-from fedpact.scenario.schema import schema
 from fedpact.scenario.template import template
 from fedpact.scenario.uncertainty import FederationDraws, Uncertainty
 from fedpact.scenario.writing import save_scenario, scenario_to_dict

@@ -10,8 +10,6 @@ from fedpact.federation import Federation, PowerLaw, Quadratic
 from fedpact.scenario import Money, Scenario
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["EXAMPLES", "example", "hospitals"]
-
 PAPER_WEIGHTS = {
     "paper-w1": ("Table 1, W1: equal agents", [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]),
     "paper-w2": ("Table 1, W2: unequal weights", [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]),

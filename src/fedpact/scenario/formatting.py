@@ -1,7 +1,8 @@
 """Plain data as TOML or JSON text that people can read: one line per key, one line per row of a matrix.
 
 The writers know the structure of scenario files and no more: texts, floats, lists of them, one matrix, and tables one
-level deep. Floats are written by `repr`, so they come back bit for bit.
+level deep. Floats are written by `repr`, so they come back bit for bit. By hand, because libraries put every number of
+a matrix on a line of its own.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-__all__ = ["json_text", "matrix_lines", "toml_string", "toml_text", "toml_value"]
 
 WIDTH = 100
 

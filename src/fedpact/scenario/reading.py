@@ -6,22 +6,27 @@ the one place that lists them. TOML and JSON differ only in how a text becomes p
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from fedpact.federation import Federation, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, rows, table, text
+from fedpact.scenario.matrix_files import read_factor, read_weights
 from fedpact.scenario.scenario import Money, Scenario
-from fedpact.scenario.uncertainty_file import uncertainty_of, uncertainty_parts
-from fedpact.scenario.weights_file import read_weights
+from fedpact.scenario.uncertainty import Uncertainty
+from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, for_suffix, read_text
 
 AGREE = "must agree with the weights file"
+OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
+UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
@@ -72,8 +77,23 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         doubts = parts.pop("uncertainty", None)
         parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
         federation = Federation(**parts)
-        uncertainty = None if doubts is None else uncertainty_of(doubts, federation, folder)
+        uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that scenario files satisfy, TOML files once read into plain data.
+
+    It states all rules but those that tie parts together: that the matrix is square, that lists have one entry per
+    agent, that names agree with a weights file.
+
+    Examples
+    --------
+    >>> schema()["required"]
+    ['weights', 'costs', 'payoff']
+    """
+    document: dict[str, Any] = json.loads(files("fedpact.scenario").joinpath("schema.json").read_text("utf-8"))
+    return document
 
 
 def _rows_or_file(field: str, given: Any) -> list[list[float]] | str:
@@ -123,17 +143,16 @@ def _costs(field: str, given: Any) -> float | list[float] | Quadratic:
 
 
 def _payoff(field: str, given: Any) -> Payoff:
-    owners = {key: name for name, family in FAMILIES.items() for key in _parameters(family)}
-    given = table(field, given, ["family", *owners], required=["family"])
+    given = table(field, given, ["family", *OWNERS], required=["family"])
     name = text(f"{field}.family", given["family"])
     if name not in FAMILIES:
         one_of = f"must be one of {', '.join(FAMILIES)}"
         raise InvalidInput(field=f"{field}.family", rule=one_of, value=name)
-    wanted = _parameters(FAMILIES[name])
+    wanted = FAMILIES[name].parameter_names()
     takes = ", ".join(wanted) or "no parameter"
     for key in given:
         if key != "family" and key not in wanted:
-            wrong = f'belongs to the family "{owners[key]}"'
+            wrong = f'belongs to the family "{OWNERS[key]}"'
             raise InvalidInput(field=f"{field}.{key}", rule=wrong, value=given[key], given=f'; "{name}" takes {takes}')
     for key in wanted:
         if key not in given:
@@ -142,8 +161,41 @@ def _payoff(field: str, given: Any) -> Payoff:
     return FAMILIES[name](**{key: numbers(f"{field}.{key}", given[key]) for key in wanted})
 
 
-def _parameters(family: type[Payoff]) -> list[str]:
-    return [field.name for field in fields(family)]  # type: ignore[arg-type]
+def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
+    """The table with its types checked; what it says about a federation is the business of `_uncertainty`."""
+    given = table(field, given, UNCERTAIN, required=["weights"])
+    parts: dict[str, Any] = {}
+    for key, entry in given.items():
+        place = f"{field}.{key}"
+        if key == "signs" or (key == "correlations" and isinstance(entry, str)):
+            parts[key] = text(place, entry)
+        elif key in ("weights", "correlations"):
+            parts[key] = rows(place, entry, files=".npz")
+            for index, row in enumerate(parts[key]):
+                if len(row) != len(parts[key]):
+                    counts = f": {len(parts[key])} rows, {len(row)} numbers given"
+                    rule = "must have as many numbers as there are rows"
+                    raise InvalidInput(field=place, index=index, rule=rule, value=row, given=counts)
+        else:
+            parts[key] = numbers(place, entry)
+    return parts
+
+
+def _uncertainty(parts: Mapping[str, Any], federation: Federation, folder: Path) -> Uncertainty:
+    """The uncertainty a table states about a federation."""
+    family, given = federation.payoff.family, dict(parts)
+    wanted = federation.payoff.parameter_names()
+    for key in [key for key in OWNERS if key in given and key not in wanted]:
+        takes = f'; the family "{family}" takes {", ".join(wanted) or "no parameter"}'
+        raise InvalidInput(field=f"uncertainty.{key}", rule="must belong to the payoff", value=given[key], given=takes)
+    errors = [  # families have one parameter at most
+        checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=federation.names)
+        for key in wanted
+        if key in given
+    ]
+    if isinstance(given.get("correlations"), str):
+        given["factor"] = read_factor(folder / given.pop("correlations"))
+    return Uncertainty(parameter=errors[0] if errors else 0.0, **given)
 
 
 def _money(field: str, given: Any) -> Money:
@@ -165,7 +217,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "values": numbers,
     "payoff": _payoff,
     "money": _money,
-    "uncertainty": uncertainty_parts,
+    "uncertainty": _uncertainty_table,
 }
 
 REQUIRED: Mapping[str, str] = {

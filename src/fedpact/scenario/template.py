@@ -11,8 +11,6 @@ from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["template"]
-
 TEMPLATE = """\
 # A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
 # Lines that start with # are comments. Change the numbers, keep the keys.

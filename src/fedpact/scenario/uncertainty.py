@@ -17,16 +17,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
+from fedpact.utils.arrays import MAX_ERRORS, NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["FederationDraws", "Uncertainty"]
-
 SIGNS = ("positive", "any")
-FARTHEST = 12.0  # from the median, in logarithms: further draws have no meaning
-ROUNDING = 1e-6  # in correlations, which people may have rounded
+MAX_LOG_DEVIATION = 12.0  # of a draw from the median: further ones have no meaning
+CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as much
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +40,7 @@ class FederationDraws:
         return int(self.weights.shape[0])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Uncertainty:
     """Standard errors of a federation's numbers and their correlations.
 
@@ -59,35 +58,42 @@ class Uncertainty:
         "positive" if weights below zero are out of the question, else "any".
     """
 
-    weights: Any
-    values: Any = 0.0
-    parameter: Any = 0.0
-    correlations: Any = None
-    factor: Any = None
-    signs: str = "positive"
+    weights: FloatArray
+    values: FloatArray
+    parameter: FloatArray
+    correlations: FloatArray | None
+    factor: FloatArray | None
+    signs: str
 
-    def __post_init__(self) -> None:
-        if self.signs not in SIGNS:
-            raise InvalidInput(f"uncertainty.signs must be one of {', '.join(SIGNS)}, got {self.signs!r:.40}")
-        weights = _matrix("uncertainty.weights", self.weights)
-        if weights.shape[0] != weights.shape[1]:
-            raise InvalidInput(f"uncertainty.weights must be square like weights, got shape {weights.shape}")
-        for row, column in np.argwhere(~non_negative(weights))[:1]:
-            raise InvalidInput(
-                f"uncertainty.weights[{row}, {column}] must be {NON_NEGATIVE}, got {weights[row, column]:g}"
-            )
-        checked = {"weights": weights}
-        for label in ("values", "parameter"):
-            numbers = checked_numbers(f"uncertainty.{label}", getattr(self, label), non_negative, NON_NEGATIVE)
-            if numbers.ndim and numbers.size != weights.shape[0]:
-                raise InvalidInput(
-                    f"uncertainty.{label} must be a number or one per agent: {weights.shape[0]} agents, "
-                    f"{numbers.size} numbers given"
-                )
-            checked[label] = numbers
-        for field, numbers in checked.items():
-            object.__setattr__(self, field, numbers)
-        self._check_correlations()
+    def __init__(
+        self,
+        *,
+        weights: ArrayLike,
+        values: ArrayLike = 0.0,
+        parameter: ArrayLike = 0.0,
+        correlations: ArrayLike | None = None,
+        factor: ArrayLike | None = None,
+        signs: str = "positive",
+    ) -> None:
+        if signs not in SIGNS:
+            rule = f"must be one of {', '.join(SIGNS)}"
+            raise InvalidInput(field="uncertainty.signs", rule=rule, value=signs)
+        checked: dict[str, Any] = {"weights": _checked_errors(weights), "signs": signs}
+        n_agents = checked["weights"].shape[0]
+        for name, given in (("values", values), ("parameter", parameter)):
+            field = f"uncertainty.{name}"
+            numbers = checked_numbers(field, given, non_negative, NON_NEGATIVE)
+            if numbers.ndim and numbers.size != n_agents:
+                counts = f": {n_agents} agents, {numbers.size} numbers given"
+                raise InvalidInput(field=field, rule="must be a number or one per agent", value=given, given=counts)
+            checked[name] = numbers
+        if correlations is not None and factor is not None:
+            raise InvalidInput("uncertainty takes correlations or a factor, not both")
+        n_numbers = checked["parameter"].size + checked["values"].size + checked["weights"].size
+        checked["correlations"] = None if correlations is None else _checked_correlations(correlations, n_numbers)
+        checked["factor"] = None if factor is None else _checked_factor(factor, n_numbers)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def n_agents(self) -> int:
@@ -98,29 +104,6 @@ class Uncertainty:
     def n_numbers(self) -> int:
         """How many numbers are uncertain."""
         return int(self.parameter.size + self.values.size + self.weights.size)
-
-    def _check_correlations(self) -> None:
-        if self.correlations is not None and self.factor is not None:
-            raise InvalidInput("uncertainty takes correlations or a factor, not both")
-        if self.correlations is not None:
-            matrix = _matrix("uncertainty.correlations", self.correlations)
-            if matrix.shape != (self.n_numbers, self.n_numbers):
-                raise InvalidInput(
-                    f"uncertainty.correlations must be {self.n_numbers} x {self.n_numbers}: one row for each of the "
-                    f"payoff's parameter, the values and the weights; got {matrix.shape[0]} x {matrix.shape[1]}"
-                )
-            _check_correlations(matrix)
-            object.__setattr__(self, "correlations", matrix)
-        if self.factor is not None:
-            factor = _matrix("uncertainty.factor", self.factor)
-            lengths = np.linalg.norm(factor, axis=1)
-            if factor.shape[0] != self.n_numbers or not np.isfinite(factor).all() or (lengths > 1 + ROUNDING).any():
-                raise InvalidInput(
-                    f"uncertainty.factor must have {self.n_numbers} rows of length at most one, one for each of the "
-                    f"payoff's parameter, the values and the weights; got shape {factor.shape}, "
-                    f"longest row {lengths.max():g}"
-                )
-            object.__setattr__(self, "factor", factor)
 
     @cached_property
     def root(self) -> FloatArray:
@@ -199,32 +182,70 @@ class Uncertainty:
 
 
 def _near(strayed: FloatArray) -> FloatArray:
-    return np.clip(strayed, -FARTHEST, FARTHEST)
+    return np.clip(strayed, -MAX_LOG_DEVIATION, MAX_LOG_DEVIATION)
 
 
-def _matrix(label: str, given: Any) -> FloatArray:
+def _matrix(field: str, given: ArrayLike) -> FloatArray:
+    rule = "must be a matrix of numbers"
     try:
         matrix = read_only_copy(given)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{label} must be a matrix of numbers, got {given!r:.80}") from error
+        raise InvalidInput(field=field, rule=rule, value=given) from error
     if matrix.ndim != 2 or not matrix.size:
-        raise InvalidInput(f"{label} must be a matrix of numbers, got shape {matrix.shape}")
+        raise InvalidInput(field=field, rule=rule, value=given, given=f", got shape {matrix.shape}")
     return matrix
 
 
-def _check_correlations(matrix: FloatArray) -> None:
-    label = "uncertainty.correlations"
-    for row, column in np.argwhere(~(np.abs(matrix) <= 1.0 + ROUNDING))[:1]:
-        raise InvalidInput(f"{label}[{row}, {column}] must lie between -1 and 1, got {matrix[row, column]:g}")
-    for row in np.flatnonzero(np.abs(matrix.diagonal() - 1.0) > ROUNDING)[:1]:
-        raise InvalidInput(f"{label}[{row}, {row}] must be 1, got {matrix[row, row]:g}")
-    for row, column in np.argwhere(np.abs(matrix - matrix.T) > ROUNDING)[:1]:
+def _checked_errors(given: ArrayLike) -> FloatArray:
+    field = "uncertainty.weights"
+    weights = _matrix(field, given)
+    if weights.shape[0] != weights.shape[1]:
+        shape = f", got shape {weights.shape}"
+        raise InvalidInput(field=field, rule="must be square like weights", value=given, given=shape)
+    _check_entries(field, weights, ~non_negative(weights), f"must be {NON_NEGATIVE}")
+    return weights
+
+
+def _checked_correlations(given: ArrayLike, count: int) -> FloatArray:
+    field = "uncertainty.correlations"
+    matrix = _matrix(field, given)
+    if matrix.shape != (count, count):
         raise InvalidInput(
-            f"{label} must be symmetric: [{row}, {column}] is {matrix[row, column]:g}, "
-            f"[{column}, {row}] is {matrix[column, row]:g}"
+            field=field,
+            rule=f"must be {count} x {count}",
+            value=given,
+            given=f": one row for each of the payoff's parameter, the values and the weights; "
+            f"got {matrix.shape[0]} x {matrix.shape[1]}",
         )
+    _check_entries(field, matrix, ~(np.abs(matrix) <= 1.0 + CORRELATION_TOL), "must lie between -1 and 1")
+    _check_entries(field, matrix, np.diag(np.abs(matrix.diagonal() - 1.0) > CORRELATION_TOL), "must be 1")
+    for row, column in np.argwhere(np.abs(matrix - matrix.T) > CORRELATION_TOL)[:1]:
+        both = f"[{row}, {column}] is {matrix[row, column]:g}, [{column}, {row}] is {matrix[column, row]:g}"
+        raise InvalidInput(field=field, rule="must be symmetric", value=given, given=f": {both}")
     lowest = float(np.linalg.eigvalsh(matrix)[0])
-    if lowest < -ROUNDING * matrix.shape[0]:
-        raise InvalidInput(
-            f"{label} must be correlations that can occur together (no negative eigenvalue), got {lowest:g}"
+    if lowest < -CORRELATION_TOL * count:
+        rule = "must be correlations that can occur together (no negative eigenvalue)"
+        raise InvalidInput(field=field, rule=rule, value=lowest)
+    return matrix
+
+
+def _check_entries(field: str, matrix: FloatArray, wrong: NDArray[np.bool_], rule: str) -> None:
+    places = [(int(row), int(column)) for row, column in np.argwhere(wrong)[:MAX_ERRORS]]
+    if places:
+        raise InvalidInput.first_of(
+            [InvalidInput(field=field, index=place, rule=rule, value=float(matrix[place])) for place in places]
         )
+
+
+def _checked_factor(given: ArrayLike, count: int) -> FloatArray:
+    factor = _matrix("uncertainty.factor", given)
+    lengths = np.linalg.norm(factor, axis=1)
+    if factor.shape[0] != count or not np.isfinite(factor).all() or (lengths > 1 + CORRELATION_TOL).any():
+        raise InvalidInput(
+            field="uncertainty.factor",
+            rule=f"must have {count} rows of length at most one",
+            value=given,
+            given=f", one for each of the payoff's parameter, the values and the weights; got shape {factor.shape}, "
+            f"longest row {lengths.max():g}",
+        )
+    return factor

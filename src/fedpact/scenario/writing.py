@@ -9,18 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedpact.federation import Cost, Linear, Payoff, Quadratic
+from fedpact.federation import Cost, Federation, Linear, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import INFINITY_TEXTS
 from fedpact.scenario.formatting import json_text, toml_text
+from fedpact.scenario.matrix_files import factor_bytes, weights_bytes
 from fedpact.scenario.scenario import Scenario
-from fedpact.scenario.uncertainty_file import factor_bytes, uncertainty_document
-from fedpact.scenario.weights_file import npz_bytes
+from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import for_suffix, replace_files
-
-__all__ = ["save_scenario", "scenario_to_dict"]
 
 
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
@@ -35,10 +33,10 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
         beside = path.with_name(f"{path.stem}.weights.npz")
         contents = {}
         if scenario.federation.is_sparse:
-            contents[beside] = npz_bytes(scenario.federation.weights)
+            contents[beside] = weights_bytes(scenario.federation.sparse_weights())
         together = path.with_name(f"{path.stem}.correlations.npz")
         if scenario.uncertainty is not None and scenario.uncertainty.factor is not None:
-            contents[together] = factor_bytes(scenario.uncertainty)
+            contents[together] = factor_bytes(scenario.uncertainty.factor)
         document = _document(scenario, weights_file=beside.name, correlations_file=together.name)
         contents[path] = _encoded(layout(document))
         replace_files(contents)
@@ -75,8 +73,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
         "values": _shared(federation.values),
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
-        "uncertainty": scenario.uncertainty
-        and uncertainty_document(scenario.uncertainty, federation, correlations_file=correlations_file),
+        "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation, correlations_file),
     }
     return {key: given for key, given in document.items() if given not in ("", None)}
 
@@ -101,6 +98,19 @@ def _payoff(payoff: Payoff) -> dict[str, Any]:
             f"payoff must be of the family {', '.join(FAMILIES)} to be written, got {short_repr(payoff)}"
         )
     return {"family": payoff.family} | {key: numbers.tolist() for key, numbers in payoff.parameters.items()}
+
+
+def _uncertainty(uncertainty: Uncertainty, federation: Federation, correlations_file: str | None) -> dict[str, Any]:
+    if uncertainty.factor is not None and correlations_file is None:
+        raise InvalidInput("many correlations need a file of their own; give correlations_file, or use save_scenario")
+    document: dict[str, Any] = {key: uncertainty.parameter.tolist() for key in federation.payoff.parameters}
+    document |= {"values": uncertainty.values.tolist(), "weights": uncertainty.weights.tolist()}
+    document["signs"] = uncertainty.signs
+    if uncertainty.correlations is not None:
+        document["correlations"] = uncertainty.correlations.tolist()
+    if uncertainty.factor is not None:
+        document["correlations"] = correlations_file
+    return document
 
 
 def _without_infinity(document: dict[str, Any]) -> dict[str, Any]:

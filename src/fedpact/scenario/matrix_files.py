@@ -1,13 +1,14 @@
-"""Weights kept in a file of their own, beside the scenario: a CSV table or a NumPy archive.
+"""Matrices kept in a file of their own, beside the scenario: weights, and the correlations of uncertain numbers.
 
-A CSV file is either the bare matrix, or the matrix with the agents' names along the top and down the side, in the same
-order; the row receives, the column gives:
+Weights are a CSV table or a NumPy archive. A CSV file is either the bare matrix, or the matrix with the agents' names
+along the top and down the side, in the same order; the row receives, the column gives:
 
     ,North,South
     North,1.0,0.2
     South,0.4,1.0
 
-An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`.
+An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`. Correlations are an NPZ
+file with an array "factor" (see `Uncertainty`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import for_suffix, read_bytes, read_text
-
-__all__ = ["npz_bytes", "read_weights"]
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
@@ -33,10 +33,31 @@ def read_weights(path: Path) -> tuple[Any, list[str] | None]:
         return for_suffix(path, {".csv": _read_csv, ".npz": _read_npz})(path)
 
 
-def npz_bytes(weights: Any) -> bytes:
-    """A sparse matrix as the content of an NPZ file."""
+def read_factor(path: Path) -> FloatArray:
+    """The factor of correlations in a file."""
+    with error_context(f"correlations file {path}"):
+        for_suffix(path, {".npz": None})
+        content = read_bytes(path)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                return np.asarray(archive["factor"], dtype=np.float64)
+        except Exception as error:  # a damaged archive raises whatever zipfile, zlib or NumPy stumble over
+            raise InvalidInput(
+                'the file is not a readable NPZ archive with an array "factor"; write the scenario again'
+            ) from error
+
+
+def weights_bytes(weights: sp.csr_array) -> bytes:
+    """Sparse weights as the content of an NPZ file."""
     buffer = io.BytesIO()
     sp.save_npz(buffer, weights)
+    return buffer.getvalue()
+
+
+def factor_bytes(factor: FloatArray) -> bytes:
+    """The factor of correlations as the content of an NPZ file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, factor=factor)
     return buffer.getvalue()
 
 
