@@ -17,11 +17,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import read_transcript
-from fedpact.negotiation import InProcess, agents_of
+from fedpact.negotiation import InProcess, agents_of, coordinate
 from fedpact.negotiation import misreport_study as study
-from fedpact.negotiation.recording import Recorder, negotiated, transcript_header
 from fedpact.scenario.examples import example
 
 DEAL_KEYS = {
@@ -36,6 +34,9 @@ DEAL_KEYS = {
     "welfare",
     "residual",
     "excluded",
+    "scenario",
+    "side_payments",
+    "source",
 }
 
 
@@ -114,18 +115,18 @@ def test_a_picture_of_convergence(run, tmp_path: Path) -> None:
 
 
 def test_too_few_for_the_game(run, tmp_path: Path) -> None:
+    """Two agents settle at personal prices, told so; --no-game asks for that beforehand."""
     scenario = pair(tmp_path / "pair.toml")
     result = run("negotiate", scenario, "-o", "said.jsonl")
-    assert result.code == 2
-    assert result.out == ""
-    assert "the message game needs three agents" in result.err
-    assert "--no-game" in result.err
-    assert not (tmp_path / "said.jsonl").exists()
-    result = run("negotiate", scenario, "--no-game", "-o", "said.jsonl")
     assert result.code == 0
+    assert "The message game does not apply: the message game needs three agents" in result.words
     assert "settled at the personal prices" in result.words
     assert run("check", scenario, "said.jsonl").code == 0
     assert run("check", "said.jsonl").code == 0
+    plain = run("negotiate", scenario, "--no-game")
+    assert plain.code == 0
+    assert "does not apply" not in plain.words
+    assert "settled at the personal prices" in plain.words
 
 
 @pytest.mark.parametrize(
@@ -440,9 +441,7 @@ def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch
 
 def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path: Path) -> None:
     federation = example("hospitals").federation
-    header = transcript_header(federation.names, protocol="price-discovery", game=True)
-    with Recorder.begin(with_silent(federation), tmp_path / "said.jsonl", header) as recorder:
-        recorder.finish(deal_record(negotiated(recorder, header)))
+    coordinate(with_silent(federation), transcript=tmp_path / "said.jsonl")
     alone = run("check", "said.jsonl")
     assert alone.code == 0
     assert "Children's is out: no answer in time." in alone.words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,22 +22,18 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
-from fedpact.cli.rounds import Overheard, Rounds, price_text, status_line
-from fedpact.cli.transcripts import recomputed
+from fedpact.cli.rounds import Rounds, price_text, status_line
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Header, Transcript, read_transcript
+from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
-from fedpact.negotiation import PROTOCOLS, Channel, InProcess
-from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
+from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.report.numbers import Unit, number_texts
-from fedpact.scenario import Scenario
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
-
-__all__ = ["negotiate"]
 
 INTERRUPTED = 130
 STUDIES = ("misreport",)
@@ -80,15 +76,29 @@ def negotiate(
         return
     if plot is not None:
         check_picture(plot)
-    header = _header(chosen, protocol, game=game)
-    before = _transcript(output, header, resume=resume)
-    if not as_json:
-        console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}")
-    deal = _deal(chosen, header, output, before, as_json=as_json)
+    if resume and output is None:
+        raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
+    heading = f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}"
+    with status_line(quiet=as_json) as status:
+        rounds = Rounds(heading, Unit.of(chosen.money), status, transcript=output, quiet=as_json)
+        try:
+            deal = negotiate_deal(
+                chosen.federation,
+                protocol=protocol,
+                game=game,
+                transcript=output,
+                resume=resume or None,
+                title=chosen.title,
+                listener=rounds,
+            )
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted; {_kept(output)}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        finally:
+            rounds.flush()
     if plot is not None:
         write_picture(deal.plot(), plot)
-    over = before is not None and before.deal is not None
-    files = [str(path) for path in (None if over else output, plot) if path is not None]
+    files = [str(path) for path in (None if rounds.was_over else output, plot) if path is not None]
     if as_json:
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
@@ -97,98 +107,12 @@ def negotiate(
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-def _header(scenario: Scenario, protocol: str, *, game: bool) -> Header:
-    """What is to be negotiated."""
-    federation = scenario.federation
-    return transcript_header(
-        federation.names, protocol=protocol, game=game, title=scenario.title, scenario=federation.fingerprint
-    )
-
-
-def _transcript(path: Path | None, header: Header, *, resume: bool) -> Transcript | None:
-    """The transcript to go on from, if there is one; refused if it is of something else."""
-    if path is None:
-        if resume:
-            raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
-        return None
-    with error_context(str(path)):
-        if path.suffix.lower() != TRANSCRIPT_SUFFIX:
-            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT_SUFFIX}")
-        if not path.absolute().parent.is_dir():
-            raise InvalidInput("there is no such folder; make it first")
-        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
-            if resume:
-                raise InvalidInput("there is no transcript to go on from; check the path, or leave --resume out")
-            return None
-    before = read_transcript(path)
-    if before.header != header:
-        same = " with other numbers" if before.header.description == header.description else ""
-        raise InvalidInput(
-            f"{path} holds {before.header.description}{same}, not {header.description}; "
-            f"name another file, or remove this one"
-        )
-    return before
-
-
-def _deal(scenario: Scenario, header: Header, path: Path | None, before: Transcript | None, *, as_json: bool) -> Deal:
-    """The deal, from the transcript as far as it goes, and on record from there."""
-    over = before is not None and before.deal is not None
-    if before is not None and not as_json:
-        what = "This negotiation is over, after" if over else "Going on after"
-        console.print(f"{what} {before.count} exchanges that are in {escape(str(before.path))}.")
-    if before is not None and over:
-        return _stated(before)
-    agents = InProcess.of(scenario.federation)
-    if path is not None:
-        return _on_record(agents, scenario, header, path, before, as_json=as_json)
-    try:
-        return _followed(agents, header, scenario, as_json=as_json)
-    except KeyboardInterrupt:
-        _interrupted("nothing is kept; --transcript FILE would keep what is said")
-
-
-def _stated(transcript: Transcript) -> Deal:
-    """The deal of a negotiation that is over, if its exchanges come to the one it states."""
-    found = recomputed(transcript)
-    if found.failed:
-        raise InvalidInput(
-            f"{transcript.path} states another deal than its exchanges come to; "
-            f"`fedpact check {transcript.path}` shows the difference"
-        )
-    return found.deal
-
-
-def _on_record(
-    agents: Channel, scenario: Scenario, header: Header, path: Path, before: Transcript | None, *, as_json: bool
-) -> Deal:
-    with Recorder.resume(agents, before) if before else Recorder.begin(agents, path, header) as recorder:
-        channel: Channel = Playback(before, live=recorder) if before else recorder
-        try:
-            deal = _followed(channel, header, scenario, as_json=as_json)
-            recorder.finish(deal_record(deal))
-        except KeyboardInterrupt:
-            kept = recorder.count + (before.count if before else 0)
-            _interrupted(f"{kept} exchanges are kept in {path}, the same command goes on from there")
-    return deal
-
-
-def _followed(channel: Channel, header: Header, scenario: Scenario, *, as_json: bool) -> Deal:
-    """A negotiation with its rounds on the terminal, unless the output is for a program."""
-    with status_line(quiet=as_json) as status:
-        if as_json:
-            return negotiated(channel, header)
-        overheard = Overheard(channel)
-        console.print()
-        rounds = Rounds(overheard, Unit.of(scenario.money), status)
-        try:
-            return negotiated(overheard, header, listener=rounds)
-        finally:
-            rounds.flush()
-
-
-def _interrupted(kept: str) -> NoReturn:
-    typer.echo(f"interrupted; {kept}", err=True)
-    raise typer.Exit(INTERRUPTED) from None
+def _kept(transcript: Path | None) -> str:
+    """What an interruption leaves, in words."""
+    if transcript is None or not transcript.exists():
+        return "nothing is kept; --transcript FILE would keep what is said"
+    kept = read_transcript(transcript).count
+    return f"{kept} exchanges are kept in {transcript}, the same command goes on from there"
 
 
 def _show(deal: Deal, unit: Unit) -> None:

@@ -1,93 +1,56 @@
-"""The rounds of a negotiation on the terminal, as they happen: residual, welfare, and the prices on the table."""
+"""The rounds of a negotiation on the terminal, as they happen: residual, welfare, and prices."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
 from fedpact.cli.common import console, terminal_text
 from fedpact.deals.deal import Event
-from fedpact.negotiation import Channel
 from fedpact.report.numbers import Unit, number_text
-from fedpact.utils.arrays import FloatArray
-
-__all__ = ["Overheard", "Rounds", "price_text", "status_line"]
 
 ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
 
-class Overheard:
-    """A channel that passes everything on, and keeps what the others would pay for one more sample of each agent's.
-
-    These are the marginal prices agents name in price discovery, and those the coordinator names in consensus.
-    """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._prices = np.zeros((len(channel.names), len(channel.names)))
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The agents' names."""
-        return self._channel.names
-
-    @property
-    def prices(self) -> FloatArray:
-        """By agent: what all the others together pay per sample."""
-        return self._prices.sum(axis=0) - np.diag(self._prices)
-
-    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        """What the channel brings back."""
-        answers = self._channel.ask(questions)
-        for place, question in questions.items():
-            said = {"prices": answers.get(place), "proximal": question}.get(question["kind"])
-            named = self._named(said)
-            if named is not None:
-                self._prices[place] = named
-        return answers
-
-    def forget(self, name: str) -> None:
-        """Somebody is out: nobody pays it, and it pays nobody."""
-        place = list(self.names).index(name)
-        self._prices[place, :] = self._prices[:, place] = 0.0
-
-    def _named(self, said: Any) -> FloatArray | None:
-        """The prices in an answer that may be broken."""
-        try:
-            named = np.asarray(said["prices"], dtype=np.float64)
-        except (KeyError, TypeError, ValueError):
-            return None
-        return named if named.shape == self._prices[0].shape and np.isfinite(named).all() else None
-
-
 class Rounds:
-    """What happens in a negotiation as lines on the terminal.
+    """A listener that shows a negotiation as lines on the terminal.
 
     Of many rounds some have a line; on a terminal the last line follows them all.
+
+    Attributes
+    ----------
+    was_over
+        Whether the transcript held a whole negotiation already.
     """
 
-    def __init__(self, overheard: Overheard, unit: Unit, status: Status | None) -> None:
-        self._overheard, self._unit, self._status = overheard, unit, status
+    def __init__(
+        self, heading: str, unit: Unit, status: Status | None, *, transcript: Path | None = None, quiet: bool = False
+    ) -> None:
+        self._heading, self._unit, self._status = heading, unit, status
+        self._transcript, self._quiet = transcript, quiet
         self._waiting: Event | None = None
         self._begun = False
+        self.was_over = False
 
     def __call__(self, event: Event) -> None:
-        """Tell what happened."""
-        match event["event"]:
-            case "round":
-                self._round(event)
-                return
-            case "excluded":
-                self._overheard.forget(event["agent"])
+        """Show what happened."""
+        self.was_over |= event["event"] == "resumed" and event["over"]
+        if self._quiet:
+            return
+        if self._heading:
+            console.print(self._heading)
+            self._heading = ""
+        if event["event"] == "round":
+            self._show_round(event)
+            return
         self.flush()
-        line = _told(event)
+        line = self._event_line(event)
         if line:
             console.print(line)
 
@@ -96,7 +59,7 @@ class Rounds:
         if self._waiting is not None:
             self._print(self._waiting)
 
-    def _round(self, event: Event) -> None:
+    def _show_round(self, event: Event) -> None:
         if _has_line(event["round"]):
             self._print(event)
             return
@@ -107,16 +70,35 @@ class Rounds:
     def _print(self, event: Event) -> None:
         if not self._begun:
             head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}  prices per sample ({self._unit.label})"
-            console.print(f"[bold]{escape(head)}[/bold]")
+            console.print(f"\n[bold]{escape(head)}[/bold]")
         self._begun, self._waiting = True, None
         console.print(self._line(event))
 
     def _line(self, event: Event) -> str:
         residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
         welfare = "undefined" if event["welfare"] is None else f"{event['welfare']:.8g}"
-        prices = self._overheard.prices
-        lowest, highest = (price_text(float(price), self._unit) for price in (prices.min(), prices.max()))
-        return f"{event['round']:>5}  {residual:>9}  {welfare:>12}  {lowest} to {highest}"
+        prices = "-" if event["prices"] is None else self._range(event["prices"])
+        return f"{event['round']:>5}  {residual:>9}  {welfare:>12}  {prices}"
+
+    def _range(self, prices: Sequence[float]) -> str:
+        return " to ".join(price_text(price, self._unit) for price in (min(prices), max(prices)))
+
+    def _event_line(self, event: Event) -> str | None:
+        """An event that is no round, in words."""
+        agent, reason = escape(str(event.get("agent"))), escape(str(event.get("reason")))
+        match event["event"]:
+            case "resumed":
+                what = "This negotiation is over, after" if event["over"] else "Going on after"
+                return f"{what} {event['exchanges']} exchanges that are in {escape(str(self._transcript))}."
+            case "asked again":
+                return f"{agent} is asked again: {reason}"
+            case "excluded":
+                return f"[red]{agent} is out[/red]: {reason}. The others go on."
+            case "own messages":
+                return f"{agent} sends final messages of its own"
+            case "no game":
+                return f"The message game does not apply: {reason}"
+        return None
 
 
 @contextmanager
@@ -138,14 +120,3 @@ def price_text(price: float, unit: Unit) -> str:
 def _has_line(number: int) -> bool:
     step = 1 if number <= ALL_UP_TO else 10 if number <= 100 else 100
     return number % step == 0
-
-
-def _told(event: Event) -> str | None:
-    """An event that is no round, in words."""
-    agent, reason = escape(str(event.get("agent"))), escape(str(event.get("reason")))
-    return {
-        "asked again": f"{agent} is asked again: {reason}",
-        "excluded": f"[red]{agent} is out[/red]: {reason}. The others go on.",
-        "own messages": f"{agent} sends final messages of its own",
-        "no game": f"The message game does not apply: {reason}",
-    }.get(event["event"])

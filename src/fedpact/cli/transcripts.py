@@ -12,7 +12,7 @@ from fedpact.cli.common import MAX_NAMES, console, print_agents, print_json
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record, stated_numbers
 from fedpact.deals.transcript import Transcript, read_transcript
-from fedpact.negotiation.recording import recompute
+from fedpact.negotiation import recompute
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context

@@ -32,7 +32,7 @@ class Header:
 
     Attributes
     ----------
-    protocol, game, tol, most_rounds
+    protocol, game, tol, max_rounds
         As `coordinate` takes them.
     agents
         Everybody's names, by place.
@@ -45,7 +45,7 @@ class Header:
     protocol: str
     game: bool
     tol: float
-    most_rounds: int
+    max_rounds: int
     agents: tuple[str, ...]
     title: str = ""
     scenario: str | None = None
@@ -139,6 +139,7 @@ def _header(entry: dict[str, Any]) -> Header:
             f"transcripts of version {TRANSCRIPT_VERSION} can be read, got {short_repr(entry['transcript'])}; "
             f"use the version of fedpact that wrote it"
         )
+    entry = {"max_rounds": entry.get("most_rounds"), **entry}  # what fedpact 0.1 wrote
     given = {field.name: entry.get(field.name) for field in fields(Header)}
     for key, (holds, rule) in HEADER_RULES.items():
         if not holds(given[key]):
@@ -154,7 +155,7 @@ HEADER_RULES: dict[str, tuple[Any, str]] = {
     "protocol": (lambda given: given in PROTOCOL_NAMES, f"one of {', '.join(PROTOCOL_NAMES)}"),
     "game": (lambda given: isinstance(given, bool), "true or false"),
     "tol": (lambda given: _is_number(given) and 0 < given < 1, "a number between 0 and 1"),
-    "most_rounds": (lambda given: isinstance(given, int) and _is_number(given) and given > 0, "a count of rounds"),
+    "max_rounds": (lambda given: isinstance(given, int) and _is_number(given) and given > 0, "a count of rounds"),
     "agents": (
         lambda given: isinstance(given, list) and bool(given) and all(isinstance(name, str) for name in given),
         "a list of names",

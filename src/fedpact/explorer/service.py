@@ -25,7 +25,7 @@ from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, mechanism_named
-from fedpact.negotiation import InProcess, coordinate
+from fedpact.negotiation import negotiate
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
@@ -201,38 +201,14 @@ class Desk:
             return found
 
 
-class _Overheard:
-    """A channel that notes the contributions last asked about."""
-
-    def __init__(self, inner: InProcess) -> None:
-        self._inner = inner
-        self.contributions = np.zeros(len(inner.names))
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The agents' names."""
-        return self._inner.names
-
-    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        """Pass on questions and answers."""
-        for question in questions.values():
-            if "contributions" in question:
-                self.contributions = np.array(question["contributions"], dtype=np.float64)
-        return self._inner.ask(questions)
-
-
 def _played(federation: Federation, protocol: str) -> Played:
-    channel = _Overheard(InProcess.of(federation))
-    rounds: list[Round] = []
-
-    def listener(event: Mapping[str, Any]) -> None:
-        if event["event"] == "round":
-            rounds.append(
-                Round(contributions=channel.contributions, welfare=event["welfare"], residual=event["residual"])
-            )
-
-    deal = coordinate(channel, protocol=protocol, listener=listener)
-    return Played(rounds=tuple(rounds), deal=deal)
+    deal = negotiate(federation, protocol=protocol)
+    rounds = tuple(
+        Round(contributions=np.array(event["contributions"]), welfare=event["welfare"], residual=event["residual"])
+        for event in deal.trace
+        if event["event"] == "round"
+    )
+    return Played(rounds=rounds, deal=deal)
 
 
 def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:

@@ -13,13 +13,14 @@ from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.transcript import Header, Transcript, read_transcript
+from fedpact.deals.transcript import read_transcript
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.settings import Settings
 from fedpact.flower.statement import CLAIMS, statement_digest
 from fedpact.flower.wire import exchange, question, said_in
-from fedpact.negotiation import Channel
-from fedpact.negotiation.recording import Playback, Recorder, negotiated, transcript_header
+from fedpact.negotiation import coordinate
+from fedpact.negotiation.coordinator import transcript_header
+from fedpact.negotiation.recording import find_transcript
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
@@ -31,21 +32,21 @@ NEAR = 1e-9  # of the largest contribution: what was said of contributions as ne
 
 def agreed_deal(grid: Grid, present: Present, settings: Settings, attempt: int) -> dict[str, Any]:
     """Negotiate with those who are there, from the transcript as far as it goes; what the ledger holds of it."""
-    header = transcript_header(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
     path = settings.folder / f"negotiation-{attempt}.jsonl"
-    live = FlowerChannel(grid, present, timeout=settings.timeout)
-    before = _transcript(path, header)
-    with Recorder.resume(live, before) if before else Recorder.begin(live, path, header) as recorder:
-        channel = _Listening(Playback(before, live=recorder) if before else recorder)
-        deal = negotiated(channel, header)
-        if before is None or before.deal is None:
-            recorder.finish(deal_record(deal))
+    deal = coordinate(
+        FlowerChannel(grid, present, timeout=settings.timeout),
+        protocol=settings.protocol,
+        game=settings.game,
+        title=settings.title,
+        transcript=path,
+        resume=_is_resumable(path, present, settings),
+    )
     with path.open("rb") as file:
         os.fsync(file.fileno())  # the ledger must not name what a power failure can take away
     final = read_transcript(path)
     return {
         "deal": deal_record(deal),
-        "utilities": channel.utilities(deal),
+        "utilities": _utilities(deal),
         "trace": [event for event in jsonable(deal.trace) if event.get("event") != "round"],
         "unseated": {str(node): reason for node, reason in present.unseated.items()},
         "transcript": {
@@ -114,45 +115,26 @@ def _signature(said: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[st
     return {"signed": True, "statement": said["statement"], "claims": claims}
 
 
-def _transcript(path: Path, header: Header) -> Transcript | None:
-    """The transcript to go on from: of the same agents, by the same rules."""
-    if not path.exists() or not path.stat().st_size:
-        return None
+def _is_resumable(path: Path, present: Present, settings: Settings) -> bool:
+    """Whether the transcript is of the same agents, by the same rules; nothing is built on anything else."""
+    header = transcript_header(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
     try:
-        found = read_transcript(path)
-    except InvalidInput:  # interrupted before its first line was whole, or not ours: nothing is built on it
-        return None
-    return found if found.header == header else None
+        return find_transcript(path, header) is not None
+    except InvalidInput:  # interrupted before its first line was whole, or not ours
+        return False
 
 
-class _Listening:
-    """A channel that keeps what agents say of their utilities."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._said: dict[int, tuple[np.ndarray, float]] = {}
-
-    @property
-    def names(self) -> Any:
-        return self._channel.names
-
-    def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
-        answers = self._channel.ask(questions)
-        for place, asked in questions.items():
-            answer = answers.get(place)
-            payoff, cost = (answer.get(key) for key in ("payoff", "cost")) if isinstance(answer, dict) else (None, None)
-            if "contributions" in asked and isinstance(payoff, float) and isinstance(cost, float):
-                self._said[place] = np.array(asked["contributions"]), payoff - cost
-        return answers
-
-    def utilities(self, deal: Deal) -> dict[str, float]:
-        """By name, of those who spoke of the deal's own contributions last."""
-        near = NEAR * float(deal.contributions.max(initial=0.0))
-        return {
-            deal.agents[place]: gain + float(deal.payments[place])
-            for place, (at, gain) in self._said.items()
-            if place in deal.members and np.abs(at - deal.contributions).max() <= near
-        }
+def _utilities(deal: Deal) -> dict[str, float]:
+    """By name, of those who spoke of the deal's own contributions: payoff less cost as they said, and the payment."""
+    near = NEAR * float(deal.contributions.max(initial=0.0))
+    for event in reversed(deal.trace):
+        if event["event"] == "round" and np.abs(event["contributions"] - deal.contributions).max() <= near:
+            return {
+                deal.agents[place]: event["utilities"][place] + float(deal.payments[place])
+                for place in deal.members
+                if event["utilities"][place] is not None
+            }
+    return {}
 
 
 def _balance(deal: Deal) -> dict[str, Any]:

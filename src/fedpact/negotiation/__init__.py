@@ -1,7 +1,13 @@
-"""Negotiation: the deal of the Externality mechanism, reached between agents that keep their numbers to themselves."""
+"""Negotiation: the deal of the Externality mechanism, reached between agents that keep their numbers to themselves.
+
+A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `admm`), over a channel (`channels`, `processes`),
+on record if wanted (`recording`); an `Agent` answers. `audit` checks what a ledger says of all that, `misreport_study`
+what lying would gain. May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms,
+stability, comparison.
+"""
 
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import Channel, InProcess
-from fedpact.negotiation.coordinator import PROTOCOLS, coordinate, negotiate
+from fedpact.negotiation.coordinator import PROTOCOLS, coordinate, negotiate, recompute
 
-__all__ = ["PROTOCOLS", "Agent", "Channel", "InProcess", "agents_of", "coordinate", "negotiate"]
+__all__ = ["PROTOCOLS", "Agent", "Channel", "InProcess", "agents_of", "coordinate", "negotiate", "recompute"]

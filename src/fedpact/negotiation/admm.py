@@ -1,24 +1,24 @@
 """Consensus by the alternating direction method of multipliers: first order, many rounds, no marginal prices revealed.
 
-Agent i is told the contributions on the table and prices y_i of its own, and answers with the profile it would ask for
-at these prices, near the one on the table. The table moves to the mean of what is asked for,
+Agent i is told contributions s and prices y_i of its own, and answers with the profile it would ask for at these
+prices, near s. Then s moves to the mean of what is asked for,
 
     s_j = mean over those j's data matters to of (x_ij + y_ij / rho), kept within [0, cap_j]
     y_ij += rho (x_ij - s_j)
 
-until requests and table agree. The prices it ends at are the personal prices, -y_i s the payment of agent i, balanced
+until requests and s agree. The prices it ends at are the personal prices, -y_i s the payment of agent i, balanced
 on the boundary as well. Both follow from one matrix, w = x + y / rho: a round is a map w -> T(w) of which the agreement
 is the fixed point. Three things make the rounds fewer. The first rho comes from how fast the first samples lose their
 worth, which agents say when they introduce themselves. Then it is moved until requests and prices settle equally fast
 (Boyd et al. 2011, section 3.4.1). From there on every step is extrapolated from the last few (Anderson acceleration,
-with the safeguard of Zhang, O'Donoghue and Boyd 2020: an extrapolation after which requests and table differ more is
+with the safeguard of Zhang, O'Donoghue and Boyd 2020: an extrapolation after which requests and s differ more is
 taken back).
 
 An answer says more than it seems to: y_i + rho (x_i - s) is what data is worth to the agent at the margin, where it
 asks to be.
 
-Stopping inequality: requests differ from the table by at most `tol` of its size, valued at the prices by at most `tol`
-of payoffs and costs, and there is more welfare than if nobody contributed.
+Stopping inequality: requests differ from s by at most `tol` of its size, valued at the prices by at most `tol` of
+payoffs and costs, and there is more welfare than if nobody contributed.
 """
 
 from __future__ import annotations
@@ -29,74 +29,81 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.negotiation.progress import Agreement
-from fedpact.negotiation.table import Excluded, Table
-from fedpact.negotiation.validation import BadAnswer, Standing, check_direction, standing
+from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
+from fedpact.negotiation.session import MemberExcluded, Session
+from fedpact.negotiation.validation import BadAnswer, ProposalAnswer, check_proportions, read_proposal
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-__all__ = ["reach_consensus"]
-
 FIRST_RHO = 0.1  # times the middle one of what agents say
 RELAXATION = 1.6
-TUNING = 20  # rounds in which rho is moved
-PATIENCE = 60  # rounds without halving the difference before rho is moved again
-AFRESH = 150  # rounds after which, if they have led nowhere, all is begun again, without extrapolation at first
-LONG_ENOUGH = 300  # rounds without extrapolation
-SETTLING = 1e-2  # of the table: requests that differ less lead somewhere
-MOST = 10.0  # times rho, at once
-IMBALANCE = 3.0
-STIFFEST = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
-MEMORY = 12
-WORSE = 2.0  # times the smallest difference remembered: an extrapolation is taken back
-FURTHEST = 1e3  # times the change: the longest extrapolation
-RIDGE = 1e-12
-HIDDEN = 1e-7  # of prices and requests: what data is worth by them is rounding
-PROPORTIONAL = 1e-6
-ROUNDING = 1e-14
+TUNING_ROUNDS = 20  # rounds in which rho is moved
+MAX_STALLED_ROUNDS = 60  # without halving the difference before rho is moved again
+RESTART_ROUND = 150  # if the rounds have led nowhere, all is begun again, without extrapolation at first
+MAX_PLAIN_ROUNDS = 300  # rounds without extrapolation
+SETTLING = 1e-2  # of the contributions: requests that differ less lead somewhere
+MAX_RHO_FACTOR = 10.0  # at once
+MAX_IMBALANCE = 3.0  # between how fast requests and prices settle
+MAX_STIFFNESS = 1e4  # times prices over contributions: with a larger rho requests would not tell prices apart
+MEMORY = 12  # rounds that a step is extrapolated from
+MAX_GROWTH = 2.0  # times the smallest difference remembered: an extrapolation is taken back
+MAX_EXTRAPOLATION = 1e3  # times the change
+EXTRAPOLATION_RIDGE = 1e-12
+WORTH_ROUNDING = 1e-7  # of prices and requests: what data is worth by them is rounding
+PROPORTION_TOLERANCE = 1e-6  # coarser than that of marginal prices: worth is a difference of large numbers
+REQUEST_ROUNDING = 1e-14
 
 
-def reach_consensus(table: Table, *, tol: float, most_rounds: int, start: FloatArray) -> Agreement:
-    """Contributions and prices at which everybody asks for what is on the table."""
-    state = _State.at(table, start)
+def reach_consensus(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
+    """Contributions and prices at which everybody asks for what is proposed."""
+    state = _State.at(session, start)
     residual, requests = np.inf, state.joint
-    for number in range(1, most_rounds + 1):
+    for number in range(1, max_rounds + 1):
+        contributions, prices = state.contributions, state.prices
         try:
-            answers = _asked(table, state)
-        except Excluded:
-            here = np.where(np.isin(np.arange(table.size), table.members), state.contributions, 0.0)
-            return Agreement(contributions=here, prices=None, rounds=number, residual=np.inf)
-        requests = np.zeros((table.size, table.size))
+            answers = _ask(session, state)
+        except MemberExcluded:
+            here = session.for_everybody(contributions[session.members])
+            return ProtocolResult(contributions=here, prices=None, rounds=number)
+        requests = np.zeros((session.size, session.size))
         for place, answer in answers.items():
             requests[place] = np.where(state.matters[place], answer.proposal, 0.0)
-        welfare = sum(answer.payoff - answer.cost for answer in answers.values())
+        utilities = {place: answer.payoff - answer.cost for place, answer in answers.items()}
+        welfare = sum(utilities.values())
         stake = sum(abs(answer.payoff) + answer.cost for answer in answers.values())
         residual = state.residual(requests, stake)
-        settled = bool(np.isfinite(welfare))
-        table.tell({"event": "round", "round": number, "welfare": welfare if settled else None, "residual": residual})
-        if residual <= tol and settled and welfare >= -tol * stake:
-            return Agreement(
-                contributions=state.contributions,
-                prices=_balanced(state.prices, state.matters),
+        is_inside = bool(np.isfinite(welfare))
+        session.notify_round(
+            number,
+            contributions=contributions,
+            residual=residual,
+            welfare=welfare if is_inside else None,
+            prices=prices,
+            utilities=utilities,
+        )
+        if residual <= tol and is_inside and welfare >= -tol * stake:
+            return ProtocolResult(
+                contributions=contributions,
+                prices=balanced_prices(np.where(state.matters, prices, 0.0)),
                 rounds=number,
                 residual=residual,
                 welfare=welfare,
             )
         state.move(requests)
-        if number == AFRESH and not state.is_settling:
-            state = replace(_State.at(table, np.zeros(table.size)), plain=True)
-        elif state.plain and (state.is_settling or state.moves > LONG_ENOUGH) and state.moves > TUNING:
+        if number == RESTART_ROUND and not state.is_settling:
+            state = replace(_State.at(session, np.zeros(session.size)), plain=True)
+        elif state.plain and (state.is_settling or state.moves > MAX_PLAIN_ROUNDS) and state.moves > TUNING_ROUNDS:
             state.plain, state.best, state.improved = False, np.inf, state.moves
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
-        f"no agreement within {most_rounds} rounds: requests and table still differ by {residual:.1e}, those of agent "
-        f'"{table.names[furthest]}" most'
+        f"no agreement within {max_rounds} rounds: requests and proposal still differ by {residual:.1e}, those of "
+        f'agent "{session.names[furthest]}" most'
     )
 
 
 @dataclass(kw_only=True, eq=False)
 class _State:
-    """The table, everybody's prices, and where the last rounds have led."""
+    """The contributions proposed, everybody's prices, and where the last rounds have led."""
 
     matters: np.ndarray
     caps: FloatArray
@@ -112,14 +119,14 @@ class _State:
     plain: bool = False  # without extrapolation: slow but sure
 
     @classmethod
-    def at(cls, table: Table, start: FloatArray) -> _State:
+    def at(cls, session: Session, start: FloatArray) -> _State:
         """At contributions, without prices."""
-        matters = np.zeros((table.size, table.size), dtype=bool)
-        for place in table.members:
-            matters[place] = table.uses(int(place))
-        said = [table.introductions[int(place)].stiffness for place in table.members]
+        matters = np.zeros((session.size, session.size), dtype=bool)
+        for place in session.members:
+            matters[place] = session.uses(int(place))
+        said = [session.introductions[int(place)].stiffness for place in session.members]
         rho = FIRST_RHO * (float(np.median([one for one in said if one > 0.0])) if any(said) else 1.0)
-        return cls(matters=matters, caps=table.caps, rho=rho, joint=np.where(matters, start, 0.0))
+        return cls(matters=matters, caps=session.caps, rho=rho, joint=np.where(matters, start, 0.0))
 
     @property
     def users(self) -> FloatArray:
@@ -136,7 +143,7 @@ class _State:
         return self.rho * np.where(self.matters, self.joint - self.contributions, 0.0)
 
     def residual(self, requests: FloatArray, stake: float) -> float:
-        """How far requests and table are apart: of the size of the table, and in money of what is at stake."""
+        """How far requests and contributions are apart: of the size of these, and in money of what is at stake."""
         apart, here = np.abs(self.apart(requests)), np.where(self.matters, self.contributions, 0.0)
         self.length = self.length or float(np.linalg.norm(requests))
         size = max(float(np.linalg.norm(here)), 1e-3 * self.length)
@@ -147,23 +154,23 @@ class _State:
 
     @property
     def is_settling(self) -> bool:
-        """Whether the last requests were near the table."""
+        """Whether the last requests were near the session."""
         return self.apart_by <= SETTLING
 
     def move(self, requests: FloatArray) -> None:
-        """The next table and prices."""
+        """The next contributions and prices."""
         self.moves += 1
         change = RELAXATION * self.apart(requests)
         size = float(np.linalg.norm(change))
         if size < 0.5 * self.best:
             self.best, self.improved = size, self.moves
-        tuning = self.moves <= TUNING or (self.moves - self.improved > PATIENCE and not self.plain)
+        tuning = self.moves <= TUNING_ROUNDS or (self.moves - self.improved > MAX_STALLED_ROUNDS and not self.plain)
         before = self.contributions
         step = tuning or self.plain
-        self.joint = self.joint + change if step else self.past.extrapolated(self.joint, change)
+        self.joint = self.joint + change if step else self.past.extrapolate(self.joint, change)
         if tuning and self.moves % 2 == 0:
             self._tune(requests, before)
-            self.improved, self.best = max(self.improved, self.moves - PATIENCE + TUNING), np.inf
+            self.improved, self.best = max(self.improved, self.moves - MAX_STALLED_ROUNDS + TUNING_ROUNDS), np.inf
 
     def apart(self, requests: FloatArray) -> FloatArray:
         """x - s."""
@@ -178,9 +185,9 @@ class _State:
         known = float(np.linalg.norm(prices))
         if size * known == 0.0 or apart + shift == 0.0:
             return
-        ratio = float(np.clip((apart / size) / max(shift / known, 1e-300), MOST**-2, MOST**2))
-        if ratio > IMBALANCE or ratio < 1.0 / IMBALANCE:
-            rho = float(np.clip(self.rho * np.sqrt(ratio), known / size / STIFFEST, known / size * STIFFEST))
+        ratio = float(np.clip((apart / size) / max(shift / known, 1e-300), MAX_RHO_FACTOR**-2, MAX_RHO_FACTOR**2))
+        if ratio > MAX_IMBALANCE or ratio < 1.0 / MAX_IMBALANCE:
+            rho = float(np.clip(self.rho * np.sqrt(ratio), known / size / MAX_STIFFNESS, known / size * MAX_STIFFNESS))
             self.joint = np.where(self.matters, here + prices / rho, 0.0)
             self.rho, self.past = rho, _Past()
 
@@ -192,10 +199,10 @@ class _Past:
     states: list[FloatArray] = field(default_factory=list)
     changes: list[FloatArray] = field(default_factory=list)
 
-    def extrapolated(self, state: FloatArray, change: FloatArray) -> FloatArray:
+    def extrapolate(self, state: FloatArray, change: FloatArray) -> FloatArray:
         """Where the changes, taken as linear in the state, would vanish; back to before if they have grown."""
         sizes = [float(np.linalg.norm(before)) for before in self.changes]
-        if sizes and np.linalg.norm(change) > WORSE * min(sizes):
+        if sizes and np.linalg.norm(change) > MAX_GROWTH * min(sizes):
             best = int(np.argmin(sizes))
             back = self.states[best] + self.changes[best]
             self.states, self.changes = [], []
@@ -206,15 +213,15 @@ class _Past:
             return state + change
         moves, turns = (np.diff(np.array(each), axis=0).reshape(-1, state.size) for each in (self.states, self.changes))
         products = turns @ turns.T
-        ridge = (RIDGE * float(np.trace(products)) + np.finfo(float).tiny) * np.eye(len(turns))
+        ridge = (EXTRAPOLATION_RIDGE * float(np.trace(products)) + np.finfo(float).tiny) * np.eye(len(turns))
         shares = np.linalg.solve(products + ridge, turns @ change.ravel())
         step = change - ((moves + turns).T @ shares).reshape(state.shape)
-        longest = FURTHEST * float(np.linalg.norm(change))
+        longest = MAX_EXTRAPOLATION * float(np.linalg.norm(change))
         return state + step * min(1.0, longest / max(float(np.linalg.norm(step)), np.finfo(float).tiny))
 
 
-def _asked(table: Table, state: _State) -> dict[int, Standing]:
-    contributions, absent, prices = state.contributions, table.absent, state.prices
+def _ask(session: Session, state: _State) -> dict[int, ProposalAnswer]:
+    contributions, absent, prices = state.contributions, session.absent, state.prices
 
     def content(place: int) -> dict[str, Any]:
         return {
@@ -224,13 +231,13 @@ def _asked(table: Table, state: _State) -> dict[int, Standing]:
             "absent": absent,
         }
 
-    def read(raw: dict[str, Any], place: int) -> Standing:
-        answer = standing(raw, table.introductions[place])
+    def read(raw: dict[str, Any], place: int) -> ProposalAnswer:
+        answer = read_proposal(raw, session.introductions[place])
         earlier = state.wishes.setdefault(place, [])
         earlier.append(_wish(state, place, answer.proposal, earlier))
         return answer
 
-    return table.ask("proximal", content, read)
+    return session.ask("proximal", content, read)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,7 +261,7 @@ def _wish(state: _State, place: int, request: FloatArray, earlier: Sequence[_Wis
     others = _of_others(now, place)
     known = next((wish.others for wish in reversed(earlier) if wish.others is not None), None)
     if others is not None and known is not None:
-        check_direction(known, others, tol=PROPORTIONAL)
+        check_proportions(known, others, tol=PROPORTION_TOLERANCE)
     return replace(now, others=others)
 
 
@@ -262,7 +269,7 @@ def _of_others(wish: _Wish, place: int) -> FloatArray | None:
     """What the data of others is worth, where that is more than rounding."""
     worth, size = wish.worth.copy(), wish.size.copy()
     worth[place] = size[place] = 0.0
-    return worth if np.abs(worth).sum() > HIDDEN * size.sum() else None
+    return worth if np.abs(worth).sum() > WORTH_ROUNDING * size.sum() else None
 
 
 def _check_concave(earlier: Sequence[_Wish], now: _Wish) -> None:
@@ -270,18 +277,10 @@ def _check_concave(earlier: Sequence[_Wish], now: _Wish) -> None:
     moves = now.request - np.array([wish.request for wish in earlier])
     turns = now.worth - np.array([wish.worth for wish in earlier])
     sizes = now.size + np.array([wish.size for wish in earlier])
-    unmoved = np.abs(moves).sum(axis=1) <= ROUNDING * np.abs(now.request).sum()
-    if (unmoved & (np.abs(turns).sum(axis=1) > HIDDEN * sizes.sum(axis=1))).any():
+    unmoved = np.abs(moves).sum(axis=1) <= REQUEST_ROUNDING * np.abs(now.request).sum()
+    if (unmoved & (np.abs(turns).sum(axis=1) > WORTH_ROUNDING * sizes.sum(axis=1))).any():
         raise BadAnswer("contradicts its earlier answer: asks for the same again where prices have changed")
     lengths = np.abs(now.request) + np.array([np.abs(wish.request) for wish in earlier])
-    rounding = (sizes * (HIDDEN * np.abs(moves) + ROUNDING * lengths)).sum(axis=1)
+    rounding = (sizes * (WORTH_ROUNDING * np.abs(moves) + REQUEST_ROUNDING * lengths)).sum(axis=1)
     if ((moves * turns).sum(axis=1) > rounding).any():
         raise BadAnswer("contradicts its earlier answer: asks for more where more is worth less to it by its requests")
-
-
-def _balanced(prices: FloatArray, matters: np.ndarray) -> FloatArray:
-    """Columns that sum to zero exactly: what each agent is paid per sample is what the others pay for it."""
-    personal = np.where(matters, prices, 0.0)
-    np.fill_diagonal(personal, 0.0)
-    np.fill_diagonal(personal, -personal.sum(axis=0))
-    return personal

@@ -17,8 +17,6 @@ from fedpact.federation import Cost, Federation, Payoff
 from fedpact.programs.root_finding import falling_root
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Agent", "agents_of"]
-
 Question = dict[str, Any]
 Answer = dict[str, Any]
 

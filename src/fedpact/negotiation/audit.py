@@ -18,7 +18,7 @@ from fedpact.deals.deal_file import stated_numbers
 from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, read_ledger
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.transcript import read_transcript
-from fedpact.negotiation.recording import recompute
+from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes
 

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from fedpact.federation import Federation
 from fedpact.negotiation.agent import Agent, agents_of
 
-__all__ = ["Channel", "InProcess"]
-
 
 class Channel(Protocol):
     """Agents at the other end, known by their places."""

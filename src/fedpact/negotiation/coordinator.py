@@ -1,38 +1,61 @@
-"""The coordinator: it brings agents to an agreement and settles it, and knows nothing but their answers.
+"""The coordinator: it brings agents to a deal and knows nothing but their answers.
 
-An agreement goes through the game form (`fedpact.mechanisms.message_game`): everybody sends final messages, and what
-these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on
-somebody's data the game form does not apply; the deal is then the agreement at its personal prices.
+What a protocol comes to goes through the game form (`fedpact.mechanisms.message_game`): everybody sends final messages,
+and what these say is the deal, balanced to the last digit whatever anybody says. Where fewer than three agents draw on
+somebody's data the game form does not apply; the deal is then at the personal prices, and the trace says so.
+
+On record (`transcript=...`) a negotiation goes on from what is on disk, and ends in the same deal as if it had never
+been interrupted: everything a coordinator knows it knows from answers, so the exchanges alone determine the deal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from fedpact.deals import Deal, Messages, Provenance, Source
+from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.price_discovery import discover_prices
-from fedpact.negotiation.progress import Agreement
-from fedpact.negotiation.table import Excluded, Listener, Table
-from fedpact.negotiation.validation import final_message
-from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.negotiation.protocol import Protocol, ProtocolResult
+from fedpact.negotiation.recording import Playback, Recorder, find_transcript
+from fedpact.negotiation.session import Listener, MemberExcluded, Session
+from fedpact.negotiation.validation import read_messages
+from fedpact.utils.errors import InvalidInput, error_context
 
-__all__ = ["PROTOCOLS", "coordinate", "negotiate"]
+DEAL_TOLERANCE = 1e-9  # of the largest contribution, and of the money that changes hands
 
-PROTOCOLS: dict[str, tuple[Callable[..., Agreement], float, int]] = {
-    "price-discovery": (discover_prices, 3e-15, 60),
-    "admm": (reach_consensus, 1e-9, 3000),
+
+class Rules(NamedTuple):
+    """A protocol with its usual tolerance and limit of rounds."""
+
+    protocol: Protocol
+    tol: float
+    max_rounds: int
+
+
+PROTOCOLS: dict[str, Rules] = {
+    "price-discovery": Rules(discover_prices, tol=3e-15, max_rounds=60),
+    "admm": Rules(reach_consensus, tol=1e-9, max_rounds=3000),
 }
 
 
 def negotiate(
-    federation: Federation, *, protocol: str = "price-discovery", game: bool = True, listener: Listener | None = None
+    federation: Federation,
+    *,
+    protocol: str = "price-discovery",
+    game: bool = True,
+    transcript: Path | str | None = None,
+    resume: bool | None = None,
+    title: str = "",
+    listener: Listener | None = None,
 ) -> Deal:
     """Let the agents of a federation negotiate: the deal of `ExternalityMechanism`, reached by questions and answers.
 
@@ -43,6 +66,8 @@ def negotiate(
     game
         Settle by the message game; where fewer than three agents draw on somebody's data, at personal prices, and
         the trace says so.
+    transcript, resume, title
+        As in `coordinate`.
     listener
         Called with everything that happens, as it happens.
 
@@ -55,7 +80,14 @@ def negotiate(
     [18.1238, 18.1238, 18.1238]
     """
     return coordinate(
-        InProcess.of(federation), protocol=protocol, game=game, listener=listener, scenario=federation.fingerprint
+        InProcess.of(federation),
+        protocol=protocol,
+        game=game,
+        transcript=transcript,
+        resume=resume,
+        title=title,
+        scenario=federation.fingerprint,
+        listener=listener,
     )
 
 
@@ -65,112 +97,199 @@ def coordinate(
     protocol: str = "price-discovery",
     game: bool = True,
     tol: float | None = None,
-    most_rounds: int | None = None,
-    listener: Listener | None = None,
+    max_rounds: int | None = None,
+    transcript: Path | str | None = None,
+    resume: bool | None = None,
+    title: str = "",
     scenario: str | None = None,
+    listener: Listener | None = None,
 ) -> Deal:
     """Negotiate with whoever is at the other end of a channel.
 
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
-    from where they are. Where that leaves fewer than three agents who draw on somebody's data, the deal is the
-    agreement at its personal prices, and the trace says so.
+    from where they are.
+
+    Parameters
+    ----------
+    protocol, game
+        As in `negotiate`.
+    tol, max_rounds
+        When a protocol stops, and when it gives up; its usual ones if not given.
+    transcript
+        The file to keep what is asked and answered in, .jsonl. What is there already is not asked again: the
+        negotiation goes on from it, and if it is over the deal is recomputed.
+    resume
+        True if there must be a transcript to go on from, False to begin anew in place of whatever is there; otherwise
+        a negotiation goes on if it can.
+    title, scenario
+        What the transcript and the deal say they are about: in words, and the fingerprint of the federation.
+    listener
+        Called with everything that happens, as it happens; first of all, where there is a transcript to go on from,
+        with the event "resumed".
 
     Raises
     ------
     NotConverged
-        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `most_rounds`
-        of those at the table.
+        If nobody is left, with everybody's name and what was wrong; or if there is no agreement within `max_rounds`
+        of the members.
+    InvalidInput
+        If the transcript is of another negotiation, cannot be written, or states another deal than it comes to.
     """
+    header = transcript_header(
+        channel.names, protocol=protocol, game=game, tol=tol, max_rounds=max_rounds, title=title, scenario=scenario
+    )
+    if transcript is None:
+        if resume:
+            raise InvalidInput("resume needs the transcript to go on from")
+        return _reach_deal(channel, header, listener)
+    path = Path(transcript)
+    before = find_transcript(path, header, resume=resume)
+    if before is not None and listener is not None:
+        listener({"event": "resumed", "exchanges": before.count, "over": before.deal is not None})
+    if before is not None and before.deal is not None:
+        return _stated_deal(before)
+    with Recorder.resume(channel, before) if before else Recorder.begin(channel, path, header) as recorder:
+        deal = _reach_deal(Playback(before, live=recorder) if before else recorder, header, listener)
+        recorder.finish(deal_record(deal))
+    return deal
+
+
+def recompute(transcript: Transcript | Path | str, *, listener: Listener | None = None) -> Deal:
+    """The deal that follows from a transcript's exchanges alone, whatever deal it states.
+
+    Raises
+    ------
+    InvalidInput
+        If the exchanges end before there is a deal, or are not those of a negotiation by the rules of its header.
+    """
+    found = transcript if isinstance(transcript, Transcript) else read_transcript(Path(transcript))
+    playback = Playback(found)
+    deal = _reach_deal(playback, found.header, listener)
+    playback.check_over()
+    return deal
+
+
+def transcript_header(
+    agents: Sequence[str],
+    *,
+    protocol: str,
+    game: bool,
+    tol: float | None = None,
+    max_rounds: int | None = None,
+    title: str = "",
+    scenario: str | None = None,
+) -> Header:
+    """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     if protocol not in PROTOCOLS:
         raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-    reach, usual_tol, usual_rounds = PROTOCOLS[protocol]
-    tol, most_rounds = usual_tol if tol is None else tol, usual_rounds if most_rounds is None else most_rounds
-    if not tol > 0.0 or not most_rounds >= 1:
-        raise InvalidInput(f"tol must be positive and most_rounds at least 1, got {tol!r} and {most_rounds!r}")
-    table = Table(channel, listener)
-    table.meet()
-    profile, rounds = np.zeros(table.size), 0
+    usual = PROTOCOLS[protocol]
+    tol, max_rounds = usual.tol if tol is None else tol, usual.max_rounds if max_rounds is None else max_rounds
+    if not tol > 0.0 or not max_rounds >= 1:
+        raise InvalidInput(f"tol must be positive and max_rounds at least 1, got {tol!r} and {max_rounds!r}")
+    return Header(
+        protocol=protocol,
+        game=game,
+        tol=tol,
+        max_rounds=max_rounds,
+        agents=tuple(agents),
+        title=title,
+        scenario=scenario,
+    )
+
+
+def _stated_deal(transcript: Transcript) -> Deal:
+    """The deal of a negotiation that is over, if its exchanges come to the one it states."""
+    deal = recompute(transcript)
+    assert transcript.deal is not None
+    with error_context(f"{transcript.path}: the deal"):
+        stated = deal_from_record(transcript.deal)
+    if stated.agents != deal.agents or stated.differences(deal, tol=DEAL_TOLERANCE):
+        raise InvalidInput(
+            f"{transcript.path} states another deal than its exchanges come to; "
+            f"`fedpact check {transcript.path}` shows the difference"
+        )
+    return deal
+
+
+def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> Deal:
+    """The deal of whoever is at the other end, by the rules of a header."""
+    session = Session(channel, listener)
+    session.introduce()
+    protocol = PROTOCOLS[header.protocol].protocol
+    start, rounds = np.zeros(session.size), 0
     while True:
-        agreement = reach(table, tol=tol, most_rounds=most_rounds, start=profile)
-        rounds += agreement.rounds
-        profile = agreement.contributions
-        if agreement.prices is None:
+        result = protocol(session, tol=header.tol, max_rounds=header.max_rounds, start=start)
+        rounds += result.rounds
+        start = result.contributions
+        if result.prices is None:
             continue
         try:
-            return _settle(table, agreement, game=game, protocol=protocol, rounds=rounds, scenario=scenario)
-        except Excluded:
-            profile = np.where(np.isin(np.arange(table.size), table.members), profile, 0.0)
+            return _settle(session, result, header, rounds)
+        except MemberExcluded:
+            start = session.for_everybody(start[session.members])
 
 
-def _settle(
-    table: Table, agreement: Agreement, *, game: bool, protocol: str, rounds: int, scenario: str | None
-) -> Deal:
-    """The deal of an agreement: through the game form where it applies, otherwise at its personal prices."""
-    assert agreement.prices is not None
-    form = _form(table) if game else None
-    contributions, prices, messages = agreement.contributions, agreement.prices, None
+def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
+    """The deal of what a protocol came to: through the game form where it applies, otherwise at personal prices."""
+    assert result.prices is not None
+    form = _game_form(session) if header.game else None
+    contributions, prices, messages = result.contributions, result.prices, None
     payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
     if form is not None:
-        members = table.members
-        among = np.ix_(members, members)
-        wanted = form.messages_for(agreement.contributions[members], agreement.prices[among])
-        messages = _final_messages(table, wanted)
-        settled = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
-        prices = np.zeros((table.size, table.size))
-        prices[among] = settled.prices
-        contributions, payments = _spread(table, settled.contributions), _spread(table, settled.payments)
+        among = np.ix_(session.members, session.members)
+        proposed = form.messages_for(contributions[session.members], prices[among])
+        messages = _final_messages(session, proposed)
+        outcome = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
+        prices = np.zeros((session.size, session.size))
+        prices[among] = outcome.prices
+        contributions, payments = map(session.for_everybody, (outcome.contributions, outcome.payments))
     settled_by = "personal prices" if form is None else "message game"
-    table.tell({"event": "settled", "by": settled_by})
+    session.notify({"event": "settled", "by": settled_by})
     return Deal(
         mechanism="externality",
-        agents=tuple(table.names),
+        agents=tuple(session.names),
         contributions=contributions,
         payments=payments,
         prices=prices,
-        excluded=dict(table.excluded),
-        scenario=scenario,
+        excluded=dict(session.excluded),
+        scenario=header.scenario,
         provenance=Provenance(
             source=Source.NEGOTIATED,
-            protocol=protocol,
+            protocol=header.protocol,
             rounds=rounds,
-            welfare=agreement.welfare,
-            residual=agreement.residual,
+            welfare=result.welfare,
+            residual=result.residual,
             settled_by=settled_by,
             messages=messages,
-            trace=tuple(table.trace),
+            trace=tuple(session.trace),
         ),
     )
 
 
-def _form(table: Table) -> GameForm | None:
-    members = table.members
-    matters = np.array([table.uses(int(place))[members] for place in members])
+def _game_form(session: Session) -> GameForm | None:
+    """The game between the members; None where fewer than three draw on somebody's data."""
+    members = session.members
+    matters = np.array([session.uses(int(place))[members] for place in members])
     try:
-        return GameForm(matters, table.caps[members], [table.names[place] for place in members])
+        return GameForm(matters, session.caps[members], [session.names[place] for place in members])
     except InvalidInput as error:
-        table.tell({"event": "no game", "reason": str(error)})
+        session.notify({"event": "no game", "reason": str(error)})
         return None
 
 
-def _final_messages(table: Table, wanted: Messages) -> Messages:
-    """Everybody's final messages; they need not be those that were worked out."""
-    members = table.members
-    proposals, prices = np.zeros((table.size, table.size)), np.zeros((table.size, table.size))
-    proposals[np.ix_(members, members)] = wanted.proposals
-    prices[np.ix_(members, members)] = wanted.prices
-    said = table.ask(
+def _final_messages(session: Session, proposed: Messages) -> Messages:
+    """Everybody's final messages; they need not be those that were proposed."""
+    members = session.members
+    proposals, prices = np.zeros((2, session.size, session.size))
+    proposals[np.ix_(members, members)] = proposed.proposals
+    prices[np.ix_(members, members)] = proposed.prices
+    answers = session.ask(
         "messages",
         lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},
-        lambda raw, place: final_message(raw, table.caps, table.uses(place)),
+        lambda raw, place: read_messages(raw, session.caps, session.uses(place)),
     )
-    for place, (own_proposals, own_prices) in said.items():
+    for place, (own_proposals, own_prices) in answers.items():
         if (own_proposals != proposals[place]).any() or (own_prices != prices[place]).any():
-            table.tell({"event": "own messages", "agent": table.names[place]})
+            session.notify({"event": "own messages", "agent": session.names[place]})
         proposals[place], prices[place] = own_proposals, own_prices
     return Messages(proposals=proposals, prices=prices)
-
-
-def _spread(table: Table, numbers: FloatArray) -> FloatArray:
-    everybody = np.zeros(table.size)
-    everybody[table.members] = numbers
-    return read_only_copy(everybody)

@@ -18,10 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.negotiation.validation import Said
+from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["Curves", "fitted"]
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 WIDEST = 1e6  # in decay lengths: wider ones are exponentials
@@ -34,7 +32,7 @@ HALVINGS = 40  # leaves 1e-11 of a width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Curves:
+class PayoffCurves:
     """One curve per agent at the table; agent i's t at contributions s is prices_i s - offset_i.
 
     `prices` is (agents, agents), of the place where the curve was taken; the others have an entry per agent.
@@ -93,21 +91,23 @@ def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> Float
     return -width / excess * np.expm1(-excess * np.log1p(steps / width))
 
 
-def fitted(histories: Sequence[Sequence[Said]], members: np.ndarray) -> Curves:
+def fit_curves(histories: Sequence[Sequence[MarginalAnswer]], members: np.ndarray) -> PayoffCurves:
     """The curve of every agent at the table, from all it has said; `members` are their places."""
-    taken = [_taken(history) for history in histories]
+    taken = [_base_answer(history) for history in histories]
     prices = np.array([place.worth for place in taken])
     offset = np.array([place.worth @ place.at for place in taken])
     decay = np.array([_decay(place) for place in taken])
     other = [_elsewhere(place, history, d) for place, history, d in zip(taken, histories, decay, strict=True)]
     steps, gains, slopes = np.array(other).T
     width = _widths(steps, gains, decay, offset)
-    curves = Curves(prices=prices[:, members], offset=offset, decay=decay, width=width)
+    curves = PayoffCurves(prices=prices[:, members], offset=offset, decay=decay, width=width)
     unsaid = np.array([not _bends(place) for place in taken])
     return _corrected(curves, steps, gains, slopes, unsaid)
 
 
-def _corrected(curves: Curves, steps: FloatArray, gains: FloatArray, slopes: FloatArray, unsaid: np.ndarray) -> Curves:
+def _corrected(
+    curves: PayoffCurves, steps: FloatArray, gains: FloatArray, slopes: FloatArray, unsaid: np.ndarray
+) -> PayoffCurves:
     """With the exponential through both payoffs where a curve is off by more than a factor at the other place.
 
     The same where no curvature was said.
@@ -119,7 +119,7 @@ def _corrected(curves: Curves, steps: FloatArray, gains: FloatArray, slopes: Flo
         return curves
     decay, width = curves.decay.copy(), curves.width.copy()
     decay[off], width[off] = _exponentials(steps[off], gains[off]), np.inf
-    return Curves(prices=curves.prices, offset=curves.offset, decay=decay, width=width)
+    return PayoffCurves(prices=curves.prices, offset=curves.offset, decay=decay, width=width)
 
 
 def _exponentials(steps: FloatArray, gains: FloatArray) -> FloatArray:
@@ -134,29 +134,29 @@ def _exponentials(steps: FloatArray, gains: FloatArray) -> FloatArray:
     return high
 
 
-def _taken(history: Sequence[Said]) -> Said:
+def _base_answer(history: Sequence[MarginalAnswer]) -> MarginalAnswer:
     """Where the curve is taken: the last place, or the last at which the agent had not enough."""
     inside = [place for place in history if not place.outside]
     wanting = [place for place in inside if place.worth.any()]
     return inside[-1] if not wanting or inside[-1].worth.any() else wanting[-1]
 
 
-def _decay(place: Said) -> float:
+def _decay(place: MarginalAnswer) -> float:
     """The curvature said; where it is none, one that makes itself felt over the contributions on the table."""
     return place.curvature if _bends(place) else 1.0 / (_stretch(place) or 1.0)
 
 
-def _bends(place: Said) -> bool:
+def _bends(place: MarginalAnswer) -> bool:
     """Whether the curvature said makes itself felt at all."""
     return place.curvature * _stretch(place) > STRAIGHT
 
 
-def _stretch(place: Said) -> float:
+def _stretch(place: MarginalAnswer) -> float:
     """What contributions like those on the table, and one more sample of each, are worth at the margin."""
     return float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max()))
 
 
-def _elsewhere(here: Said, history: Sequence[Said], decay: float) -> tuple[float, float, float]:
+def _elsewhere(here: MarginalAnswer, history: Sequence[MarginalAnswer], decay: float) -> tuple[float, float, float]:
     """t, the payoff above that here, and the slope at the place to fit to; t = 0 if there is none.
 
     The slope is NaN where it is not known.

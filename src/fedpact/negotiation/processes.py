@@ -29,8 +29,6 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
 
-__all__ = ["Processes", "load_agent", "save_agent", "serve"]
-
 GRACE = 2.0  # seconds to end
 CHUNK = 1 << 16  # bytes read at once
 LONGEST = 1 << 24  # bytes of a line

@@ -1,8 +1,7 @@
-"""Recording a negotiation, and playing it back.
+"""Channels that record a negotiation and play it back.
 
-Everything a coordinator knows it knows from answers, so the exchanges alone determine the deal. A line is on disk
-before its answers are used: an interruption loses the exchange under way and no other. The coordinator is given what
-was written, so that an answer played back cannot end in anything else than it did at first.
+A line is on disk before its answers are used: an interruption loses the exchange under way and no other. The
+coordinator is given what was written, so that an answer played back cannot end in anything else than it did at first.
 """
 
 from __future__ import annotations
@@ -17,61 +16,49 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from fedpact.deals.deal import Deal
-from fedpact.deals.transcript import TRANSCRIPT_VERSION, Header, Transcript
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, TRANSCRIPT_VERSION, Header, Transcript, read_transcript
 from fedpact.negotiation.channels import Channel
-from fedpact.negotiation.coordinator import PROTOCOLS, coordinate
-from fedpact.negotiation.table import Listener
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_text
 from fedpact.utils.jsonl import encode_line
 
-SAME = 1e-6  # of the largest number of a list: questions closer than this differ by the rounding of another machine
+QUESTION_ROUNDING = 1e-6  # of the largest number of a list: how far another machine may compute another one
 
 
-def transcript_header(
-    agents: Sequence[str], *, protocol: str, game: bool, title: str = "", scenario: str | None = None
-) -> Header:
-    """The header of a negotiation by a protocol's usual rules."""
-    if protocol not in PROTOCOLS:
-        raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-    _, tol, most_rounds = PROTOCOLS[protocol]
-    return Header(
-        protocol=protocol,
-        game=game,
-        tol=tol,
-        most_rounds=most_rounds,
-        agents=tuple(agents),
-        title=title,
-        scenario=scenario,
-    )
+def find_transcript(path: Path, header: Header, *, resume: bool | None = None) -> Transcript | None:
+    """The transcript to go on from, if there is one.
 
-
-def recompute(transcript: Transcript, *, listener: Listener | None = None) -> Deal:
-    """The deal that follows from a transcript's exchanges alone.
+    Parameters
+    ----------
+    path, header
+        Where it is, and which negotiation it must be of.
+    resume
+        True if there must be one, False if whatever is there does not count.
 
     Raises
     ------
     InvalidInput
-        If the exchanges end before there is a deal, or are not those of a negotiation by the rules of its header.
+        If there can be no transcript at the path, what is there is something else, or nothing is there and must be.
     """
-    playback = Playback(transcript)
-    deal = negotiated(playback, transcript.header, listener=listener)
-    playback.check_over()
-    return deal
-
-
-def negotiated(channel: Channel, header: Header, *, listener: Listener | None = None) -> Deal:
-    """The deal of whoever is at the other end, by the rules of a header."""
-    return coordinate(
-        channel,
-        protocol=header.protocol,
-        game=header.game,
-        tol=header.tol,
-        most_rounds=header.most_rounds,
-        listener=listener,
-        scenario=header.scenario,
-    )
+    with error_context(str(path)):
+        if path.suffix.lower() != TRANSCRIPT_SUFFIX:
+            raise InvalidInput(f"a transcript's name must end in {TRANSCRIPT_SUFFIX}")
+        if not path.absolute().parent.is_dir():
+            raise InvalidInput("there is no such folder; make it first")
+        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+            if resume:
+                raise InvalidInput("there is no transcript to go on from; check the path, or do not ask to resume")
+            return None
+    if resume is False:
+        return None
+    before = read_transcript(path)
+    if before.header != header:
+        same = " with other numbers" if before.header.description == header.description else ""
+        raise InvalidInput(
+            f"{path} holds {before.header.description}{same}, not {header.description}; "
+            f"name another file, or remove this one"
+        )
+    return before
 
 
 class Playback:
@@ -99,10 +86,10 @@ class Playback:
         """The recorded answers to these questions, or those of the agents."""
         exchange = next(self._exchanges, None)
         if exchange is None:
-            return self._asked_on(questions)
+            return self._ask_live(questions)
         self.played += 1
         asked = {str(place): question for place, question in questions.items()}
-        if not _same(asked, exchange["questions"]):
+        if not _is_same(asked, exchange["questions"]):
             self._fail("the questions are not those that follow from the answers before")
         return _by_place(exchange["answers"])
 
@@ -112,7 +99,7 @@ class Playback:
             self.played += 1
             self._fail("the negotiation was over before this exchange")
 
-    def _asked_on(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+    def _ask_live(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
         if self._live is None:
             raise InvalidInput(
                 f"{self._transcript.path}: the negotiation broke off after {self.played} exchanges; "
@@ -135,7 +122,6 @@ class Recorder:
 
     def __init__(self, live: Channel, path: Path, *, length: int) -> None:
         self._live, self._path = live, path
-        self.count = 0
         with self._writing():
             self._file = path.open("r+b")
             self._file.truncate(length)
@@ -163,11 +149,10 @@ class Recorder:
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
         """The answers as they were written down; a line is on disk before its answers are used."""
         answers = self._live.ask(questions)
-        heard = {str(place): answers[place] for place in questions if answers.get(place) is not None}
+        received = {str(place): answers[place] for place in questions if answers.get(place) is not None}
         asked = {str(place): question for place, question in questions.items()}
-        line = encode_line({"questions": asked, "answers": heard})
+        line = encode_line({"questions": asked, "answers": received})
         self._write(line + "\n")
-        self.count += 1
         return _by_place(json.loads(line)["answers"])
 
     def finish(self, record: Mapping[str, Any]) -> None:
@@ -199,19 +184,19 @@ def _by_place(answers: Mapping[str, Any]) -> dict[int, Any]:
     return {int(place): answer for place, answer in answers.items()}
 
 
-def _same(asked: Any, recorded: Any) -> bool:
+def _is_same(asked: Any, recorded: Any) -> bool:
     """Whether questions agree up to rounding."""
     if isinstance(asked, dict):
         known = isinstance(recorded, dict) and asked.keys() == recorded.keys()
-        return known and all(_same(entry, recorded[key]) for key, entry in asked.items())
+        return known and all(_is_same(entry, recorded[key]) for key, entry in asked.items())
     if isinstance(asked, list):
-        return isinstance(recorded, list) and len(asked) == len(recorded) and _near(asked, recorded)
+        return isinstance(recorded, list) and len(asked) == len(recorded) and _is_near(asked, recorded)
     if isinstance(asked, float):
-        return _near([asked], [recorded])
+        return _is_near([asked], [recorded])
     return bool(asked == recorded)
 
 
-def _near(asked: list[Any], recorded: list[Any]) -> bool:
+def _is_near(asked: list[Any], recorded: list[Any]) -> bool:
     """Whether numbers are the same up to a share of the largest."""
     if asked == recorded:
         return True
@@ -219,4 +204,4 @@ def _near(asked: list[Any], recorded: list[Any]) -> bool:
         return False
     numbers = np.array(asked, dtype=np.float64)
     apart = np.abs(numbers - np.array(recorded, dtype=np.float64))
-    return bool((apart <= SAME * np.abs(numbers).max()).all())
+    return bool((apart <= QUESTION_ROUNDING * np.abs(numbers).max()).all())

@@ -13,34 +13,21 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 
-__all__ = [
-    "BadAnswer",
-    "Introduction",
-    "Left",
-    "Said",
-    "Standing",
-    "check_direction",
-    "checked_answer",
-    "final_message",
-    "introduction",
-    "said",
-    "standing",
-]
-
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
-CONSISTENT = 1e-9
-PROPORTIONAL = 1e-9
-LARGEST = 1e50  # numbers beyond it are no payoffs, prices or samples
+CONTRADICTION_TOLERANCE = 1e-9
+PROPORTION_TOLERANCE = 1e-9
+MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
 class BadAnswer(Exception):
     """What is wrong with an answer."""
 
 
-class Left(BadAnswer):
+class Withdrawal(BadAnswer):
     """The agent says that it leaves."""
 
 
@@ -49,12 +36,12 @@ class Introduction:
     """The cap, whose data matters to the agent, and how fast it loses its worth to it; 0 where it does not say."""
 
     cap: float
-    uses: np.ndarray
+    uses: NDArray[np.bool_]
     stiffness: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Said:
+class MarginalAnswer:
     """What an agent said of one profile; `outside` if it lies beyond the domain of its payoff.
 
     Attributes
@@ -78,7 +65,7 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Standing:
+class ProposalAnswer:
     """A proposal near the table, and payoff and cost at the table; the payoff is minus infinity outside the domain."""
 
     proposal: FloatArray
@@ -86,28 +73,28 @@ class Standing:
     cost: float
 
 
-def checked_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
+def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
     """The answer as a dictionary that answers this question; raises `BadAnswer`."""
     if not isinstance(raw, dict):
         raise BadAnswer("no answer in time" if raw is None else f"not an answer but {type(raw).__name__}")
     if raw.get("leave") is True:
-        raise Left("it leaves")
+        raise Withdrawal("it leaves")
     number = raw.get("number")
     if type(number) is not int or number != question["number"]:
-        raise BadAnswer(f"answers question {_shown(number)} instead of {question['number']}")
+        raise BadAnswer(f"answers question {_describe(number)} instead of {question['number']}")
     if isinstance(raw.get("error"), str):
         raise BadAnswer(f"fails to answer: {raw['error']:.200}")
     return raw
 
 
-def introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
+def read_introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
     """Checked: a cap of at least zero, and known agents, itself among them."""
     given = raw.get("cap")
     endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
     cap = np.inf if endless else _number(raw, "cap", low=0.0)
     uses = raw.get("uses")
     if not isinstance(uses, list) or not all(type(j) is int and 0 <= j < size for j in uses):
-        raise BadAnswer(f"uses must list agents by number, from 0 to {size - 1}, got {_shown(uses)}")
+        raise BadAnswer(f"uses must list agents by number, from 0 to {size - 1}, got {_describe(uses)}")
     if len(set(uses)) != len(uses):
         raise BadAnswer("uses must list every agent once")
     if index not in uses:
@@ -116,12 +103,14 @@ def introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
     return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=stiffness)
 
 
-def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, earlier: Sequence[Said]) -> Said:
+def read_marginals(
+    raw: dict[str, Any], at: FloatArray, index: int, introduction: Introduction, earlier: Sequence[MarginalAnswer]
+) -> MarginalAnswer:
     """Checked: finite numbers of the right sign, about the data that matters, and consistent with all said before."""
     if raw.get("outside") is True:
         _check_outside(at, earlier)
-        return Said(at=at, outside=True, worth=np.zeros(at.size))
-    answer = Said(
+        return MarginalAnswer(at=at, outside=True, worth=np.zeros(at.size))
+    answer = MarginalAnswer(
         at=at,
         payoff=_number(raw, "payoff"),
         worth=_numbers(raw, "prices", at.size),
@@ -130,11 +119,11 @@ def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, ea
         marginal_cost=_number(raw, "marginal_cost", low=0.0),
         cost_curvature=_number(raw, "cost_curvature", low=0.0),
     )
-    if answer.worth[~mine.uses].any():
+    if answer.worth[~introduction.uses].any():
         raise BadAnswer("names a price for data that does not matter to it")
     if answer.worth[index] < 0.0:
         raise BadAnswer("says that its own data harms it")
-    if np.isinf(mine.cap) and answer.marginal_cost == 0.0 and answer.cost_curvature == 0.0:
+    if np.isinf(introduction.cap) and answer.marginal_cost == 0.0 and answer.cost_curvature == 0.0:
         raise BadAnswer("says that contributing without end costs nothing")
     _check_from_nothing(answer, index)
     for before in earlier:
@@ -142,27 +131,27 @@ def said(raw: dict[str, Any], at: FloatArray, index: int, mine: Introduction, ea
     return answer
 
 
-def standing(raw: dict[str, Any], mine: Introduction) -> Standing:
+def read_proposal(raw: dict[str, Any], introduction: Introduction) -> ProposalAnswer:
     """Checked: finite numbers, and a finite proposal about the data that matters."""
     outside = "payoff" in raw and raw["payoff"] is None
-    proposal = _numbers(raw, "proposal", mine.uses.size)
-    if proposal[~mine.uses].any():
+    proposal = _numbers(raw, "proposal", introduction.uses.size)
+    if proposal[~introduction.uses].any():
         raise BadAnswer("asks for data that does not matter to it")
-    return Standing(
+    return ProposalAnswer(
         proposal=proposal,
         payoff=-np.inf if outside else _number(raw, "payoff"),
         cost=_number(raw, "cost", low=0.0),
     )
 
 
-def check_direction(before: FloatArray, now: FloatArray, *, tol: float = PROPORTIONAL) -> None:
+def check_proportions(before: FloatArray, now: FloatArray, *, tol: float = PROPORTION_TOLERANCE) -> None:
     """What data is worth at the margin keeps its proportions: they are those of the weights."""
     sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
     if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > tol:
         raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
 
 
-def final_message(raw: dict[str, Any], caps: FloatArray, uses: np.ndarray) -> tuple[FloatArray, FloatArray]:
+def read_messages(raw: dict[str, Any], caps: FloatArray, uses: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Checked: proposals within the caps and prices of at least zero."""
     proposals, prices = _numbers(raw, "proposals", caps.size), _numbers(raw, "prices", caps.size)
     if (proposals[uses] < 0).any() or (proposals[uses] > caps[uses]).any():
@@ -172,31 +161,31 @@ def final_message(raw: dict[str, Any], caps: FloatArray, uses: np.ndarray) -> tu
     return proposals, prices
 
 
-def _check_from_nothing(now: Said, index: int) -> None:
+def _check_from_nothing(now: MarginalAnswer, index: int) -> None:
     """Nothing is worth nothing and costs nothing: a concave payoff is at least, a convex cost at most, its margin."""
     own = float(now.at[index])
-    if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONSISTENT):
+    if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONTRADICTION_TOLERANCE):
         raise BadAnswer(f"says that {own:g} samples cost it {now.cost:g}, at a marginal cost of {now.marginal_cost:g}")
     margin = now.worth * now.at
-    if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONSISTENT * (
+    if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONTRADICTION_TOLERANCE * (
         np.abs(margin).sum() + abs(now.payoff)
     ):
         raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
 
 
-def _check_outside(at: FloatArray, earlier: Sequence[Said]) -> None:
+def _check_outside(at: FloatArray, earlier: Sequence[MarginalAnswer]) -> None:
     """Where an agent reaches as much data as at a place inside its domain, it is inside as well."""
     if not at.any():
         raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
     for before in earlier:
         step = before.worth * (at - before.at)
-        if not before.outside and before.worth.any() and step.sum() >= CONSISTENT * np.abs(step).sum():
+        if not before.outside and before.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
             raise BadAnswer(
                 "contradicts its earlier answer: outside its domain, with more data than when it was inside"
             )
 
 
-def _check_consistent(before: Said, now: Said, index: int) -> None:
+def _check_consistent(before: MarginalAnswer, now: MarginalAnswer, index: int) -> None:
     """Tangents lie above a concave payoff and below a convex cost, and the prices keep their direction."""
     step = now.at - before.at
     _check_outside_before(before, now)
@@ -204,12 +193,12 @@ def _check_consistent(before: Said, now: Said, index: int) -> None:
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * step, now.worth * step)
         before_cost, now_cost = before.marginal_cost * step[index], now.marginal_cost * step[index]
         _check_tangents("cost", -before.cost, -now.cost, -before_cost, -now_cost)
-        check_direction(before.worth, now.worth)
+        check_proportions(before.worth, now.worth)
 
 
-def _check_outside_before(before: Said, now: Said) -> None:
+def _check_outside_before(before: MarginalAnswer, now: MarginalAnswer) -> None:
     step = now.worth * (before.at - now.at)
-    if before.outside and now.worth.any() and step.sum() >= CONSISTENT * np.abs(step).sum():
+    if before.outside and now.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
         raise BadAnswer("contradicts its earlier answer: inside its domain, with less data than when it was outside")
 
 
@@ -218,9 +207,9 @@ def _check_tangents(
 ) -> None:
     """From `before` to `now` no concave function rises more than its slope before says, nor less than that after."""
     rise = now - before
-    rounding = CONSISTENT * (abs(before) + abs(now))
-    most = np.sum(by_before) + rounding + CONSISTENT * np.sum(np.abs(by_before))
-    least = np.sum(by_now) - rounding - CONSISTENT * np.sum(np.abs(by_now))
+    rounding = CONTRADICTION_TOLERANCE * (abs(before) + abs(now))
+    most = np.sum(by_before) + rounding + CONTRADICTION_TOLERANCE * np.sum(np.abs(by_before))
+    least = np.sum(by_now) - rounding - CONTRADICTION_TOLERANCE * np.sum(np.abs(by_now))
     if not least <= rise <= most:
         raise BadAnswer(
             f"contradicts its earlier answer: its {what} cannot go from {abs(before):g} to {abs(now):g} "
@@ -228,12 +217,12 @@ def _check_tangents(
         )
 
 
-def _number(raw: dict[str, Any], key: str, *, low: float = -LARGEST) -> float:
+def _number(raw: dict[str, Any], key: str, *, low: float = -MAX_STATED) -> float:
     number = _finite(raw.get(key))
     if number is None:
-        raise BadAnswer(f"{key} must be a number, got {_shown(raw.get(key))}")
-    if not low <= number <= LARGEST:
-        raise BadAnswer(f"{key} must lie between {low:g} and {LARGEST:g}, got {number:g}")
+        raise BadAnswer(f"{key} must be a number, got {_describe(raw.get(key))}")
+    if not low <= number <= MAX_STATED:
+        raise BadAnswer(f"{key} must lie between {low:g} and {MAX_STATED:g}, got {number:g}")
     return number
 
 
@@ -244,8 +233,8 @@ def _numbers(raw: dict[str, Any], key: str, size: int) -> FloatArray:
         raise BadAnswer(f"{key} must list {size} numbers, got {length}")
     numbers = [_finite(entry) for entry in given]
     for place, number in enumerate(numbers):
-        if number is None or abs(number) > LARGEST:
-            raise BadAnswer(f"{key}[{place}] must be a finite number, got {_shown(given[place])}")
+        if number is None or abs(number) > MAX_STATED:
+            raise BadAnswer(f"{key}[{place}] must be a finite number, got {_describe(given[place])}")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -260,7 +249,7 @@ def _finite(given: Any) -> float | None:
     return number if isfinite(number) else None
 
 
-def _shown(given: Any) -> str:
+def _describe(given: Any) -> str:
     try:
         return f"{given!r:.40}"
     except Exception:  # what an agent sends need not even be printable

@@ -15,15 +15,13 @@ from functools import cached_property
 import numba
 import numpy as np
 
-from fedpact.negotiation.payoff_curves import FAR_ENOUGH, USELESS, Curves, fitted
-from fedpact.negotiation.validation import Said
+from fedpact.negotiation.payoff_curves import FAR_ENOUGH, USELESS, PayoffCurves, fit_curves
+from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import room
 from fedpact.programs.kernels import climb_all
 from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["Model"]
 
 FARTHER = 64.0
 MOST_STRETCHES = 12
@@ -33,7 +31,7 @@ MAXIMAL = 1e-11  # a linearised gain, of the scale, that makes a point the model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Model:
+class WelfareModel:
     """Welfare around a profile, as the agents at the table have described it.
 
     Arrays run over the agents at the table; `worth` is (agents, agents), what they have said of the profile itself.
@@ -46,10 +44,10 @@ class Model:
     marginal_costs: FloatArray
     cost_curvatures: FloatArray
     caps: FloatArray
-    curves: Curves = field(repr=False)
+    curves: PayoffCurves = field(repr=False)
 
     @classmethod
-    def of(cls, histories: Sequence[Sequence[Said]], caps: FloatArray, members: np.ndarray) -> Model:
+    def of(cls, histories: Sequence[Sequence[MarginalAnswer]], caps: FloatArray, members: np.ndarray) -> WelfareModel:
         """The model of agents from all each has said, lastly about the same profile; `members` are their places."""
         answers = [history[-1] for history in histories]
         return cls(
@@ -60,7 +58,7 @@ class Model:
             marginal_costs=np.array([answer.marginal_cost for answer in answers]),
             cost_curvatures=np.array([_cost_curvature(*each) for each in zip(histories, members, strict=True)]),
             caps=caps[members],
-            curves=fitted(histories, members),
+            curves=fit_curves(histories, members),
         )
 
     @property
@@ -159,7 +157,7 @@ class Model:
         return found[0], float(gains[0])
 
 
-def _cost_curvature(history: Sequence[Said], place: int) -> float:
+def _cost_curvature(history: Sequence[MarginalAnswer], place: int) -> float:
     """As said; as the marginal costs say, where they have risen at quite another rate since the last other place."""
     now = history[-1]
     for before in reversed(history):
@@ -186,7 +184,7 @@ def _one_thread() -> Iterator[None]:
 class _Program:
     """The model as a program for the interior point."""
 
-    def __init__(self, model: Model, upper: FloatArray) -> None:
+    def __init__(self, model: WelfareModel, upper: FloatArray) -> None:
         self.model, self.curves = model, model.curves
         self.upper, self.scale = upper, model.scale
 

@@ -152,18 +152,18 @@ def test_all_fail_and_all_are_named(protocol: str) -> None:
         coordinate(InProcess(agents), protocol=protocol)
 
 
-@pytest.mark.parametrize("options", [{"tol": 0.0}, {"tol": float("nan")}, {"most_rounds": 0}])
+@pytest.mark.parametrize("options", [{"tol": 0.0}, {"tol": float("nan")}, {"max_rounds": 0}])
 def test_options_are_checked(options: dict[str, Any]) -> None:
-    with pytest.raises(fp.InvalidInput, match="tol must be positive and most_rounds at least 1"):
+    with pytest.raises(fp.InvalidInput, match="tol must be positive and max_rounds at least 1"):
         coordinate(InProcess.of(federation()), **options)
 
 
 def test_too_few_rounds_are_an_error_with_the_best_so_far() -> None:
     with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
-        coordinate(InProcess.of(federation()), most_rounds=1)
+        coordinate(InProcess.of(federation()), max_rounds=1)
     assert caught.value.result is not None
     with pytest.raises(fp.NotConverged, match=r'no agreement within 3 rounds: .* those of agent "agent .*" most'):
-        coordinate(InProcess.of(federation()), protocol="admm", most_rounds=3)
+        coordinate(InProcess.of(federation()), protocol="admm", max_rounds=3)
 
 
 def test_unknown_protocols_are_refused() -> None:

@@ -19,11 +19,12 @@ import fedpact as fp
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import Header, read_transcript
-from fedpact.negotiation import InProcess, agents_of
-from fedpact.negotiation.recording import Playback, Recorder, negotiated, recompute, transcript_header
+from fedpact.negotiation import InProcess, agents_of, coordinate, recompute
+from fedpact.negotiation.coordinator import transcript_header
+from fedpact.negotiation.recording import Playback, Recorder
 from fedpact.scenario.examples import example
 
-ROUGHLY = 1e-3  # of the size of the table: few rounds are enough where the end does not matter
+ROUGHLY = 1e-3  # of the contributions: few rounds are enough where the end does not matter
 
 
 def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> Header:
@@ -33,20 +34,22 @@ def header_of(federation: fp.Federation, protocol: str = "price-discovery") -> H
 
 
 def record(path: Path, channel: Any, header: Header) -> Deal:
-    """Negotiate on record, from the beginning to the deal."""
-    with Recorder.begin(channel, path, header) as recorder:
-        deal = negotiated(recorder, header)
-        recorder.finish(deal_record(deal))
-    return deal
+    """Negotiate on record: from the beginning, or from whatever is there."""
+    return coordinate(
+        channel,
+        protocol=header.protocol,
+        game=header.game,
+        tol=header.tol,
+        title=header.title,
+        scenario=header.scenario,
+        transcript=path,
+    )
 
 
 def resume(path: Path, channel: Any) -> Deal:
-    """Go on from whatever is there."""
-    before = read_transcript(path)
-    with Recorder.resume(channel, before) as recorder:
-        deal = negotiated(Playback(before, live=recorder), before.header)
-        recorder.finish(deal_record(deal))
-    return deal
+    """Go on from what must be there."""
+    header = read_transcript(path).header
+    return coordinate(channel, title=header.title, scenario=header.scenario, transcript=path, resume=True)
 
 
 def assert_same(one: Deal, other: Deal) -> None:
@@ -107,7 +110,7 @@ def test_without_caps(path: Path) -> None:
     answers = strict(path.read_text().splitlines()[1])["answers"]
     assert [answer["cap"] for answer in answers.values()] == ["inf"] * 3
     assert deal.excluded == {}
-    assert_same(deal, recompute(read_transcript(path)))
+    assert_same(deal, recompute(path))
 
 
 class Echo:
@@ -211,7 +214,7 @@ def test_who_is_excluded_is_excluded_again(hospitals: fp.Federation, path: Path,
     agents[4] = Falters(agents[4], 3, otherwise)
     deal = record(path, InProcess(agents), replace(header_of(hospitals, "admm"), tol=ROUGHLY))
     assert list(deal.excluded) == ["Clinic"]
-    assert_same(deal, recompute(read_transcript(path)))
+    assert_same(deal, recompute(path))
 
 
 # Interrupted and gone on
@@ -249,7 +252,7 @@ def test_a_line_is_on_disk_before_its_answers_are_used(hospitals: fp.Federation,
     with Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals)) as recorder:
         for number in range(1, 4):
             recorder.ask({0: {"number": number, "kind": "introduce"}})
-            assert read_transcript(path).count == recorder.count == number
+            assert read_transcript(path).count == number
 
 
 def test_only_what_is_new_is_asked(hospitals: fp.Federation, path: Path) -> None:
@@ -264,6 +267,48 @@ def test_only_what_is_new_is_asked(hospitals: fp.Federation, path: Path) -> None
 
     resume(path, SimpleNamespace(names=live.names, ask=ask))
     assert asked[0] == 4
+
+
+def test_a_listener_hears_that_a_negotiation_goes_on(hospitals: fp.Federation, path: Path) -> None:
+    events: list[Any] = []
+    deal = fp.negotiate(hospitals, transcript=path, listener=events.append)
+    assert events == list(deal.trace)
+    exchanges = len(lines_of(path)) - 2
+    for kept, over in ((exchanges - 1, False), (exchanges, True)):
+        path.write_bytes(b"".join(lines_of(path)[: 1 + kept + over]))
+        events.clear()
+        assert_same(deal, fp.negotiate(hospitals, transcript=path, listener=events.append))
+        assert events[0] == {"event": "resumed", "exchanges": kept, "over": over}
+        assert events[1:] == ([] if over else list(deal.trace))
+
+
+def test_begun_anew_in_place_of_what_is_there(hospitals: fp.Federation, path: Path) -> None:
+    path.write_text("my notes\n")
+    with pytest.raises(fp.InvalidInput, match="line 1: must be valid JSON"):
+        fp.negotiate(hospitals, transcript=path)
+    assert path.read_text() == "my notes\n"
+    assert_same(fp.negotiate(hospitals, transcript=path, resume=False), recompute(path))
+
+
+def test_nothing_to_resume(hospitals: fp.Federation, path: Path) -> None:
+    with pytest.raises(fp.InvalidInput, match="there is no transcript to go on from"):
+        fp.negotiate(hospitals, transcript=path, resume=True)
+    with pytest.raises(fp.InvalidInput, match="resume needs the transcript to go on from"):
+        fp.negotiate(hospitals, resume=True)
+    assert not path.exists()
+
+
+def test_a_stated_deal_that_does_not_follow_is_refused(hospitals: fp.Federation, path: Path) -> None:
+    fp.negotiate(hospitals, transcript=path)
+    changed(path, len(lines_of(path)), lambda entry: entry["deal"]["payments"].__setitem__(0, 0.5))
+    with pytest.raises(fp.InvalidInput, match="states another deal than its exchanges come to"):
+        fp.negotiate(hospitals, transcript=path)
+
+
+def test_transcripts_of_version_0_1_are_read(hospitals: fp.Federation, path: Path) -> None:
+    deal = fp.negotiate(hospitals, transcript=path)
+    changed(path, 1, lambda entry: entry.update(most_rounds=entry.pop("max_rounds")))
+    assert_same(deal, fp.negotiate(hospitals, transcript=path))
 
 
 # Questions of another machine, and of another negotiation
@@ -286,7 +331,7 @@ def scaled(by: float) -> Callable[[dict[str, Any]], None]:
 def test_rounding_of_another_machine_is_no_other_question(hospitals: fp.Federation, path: Path) -> None:
     deal = record(path, InProcess.of(hospitals), header_of(hospitals))
     changed(path, 4, scaled(1.0 + 1e-13))
-    assert_same(deal, recompute(read_transcript(path)))
+    assert_same(deal, recompute(path))
 
 
 @pytest.mark.parametrize(
@@ -306,21 +351,21 @@ def test_another_question_is_an_error(hospitals: fp.Federation, path: Path, chan
     record(path, InProcess.of(hospitals), header_of(hospitals))
     changed(path, 4, change)
     with pytest.raises(fp.InvalidInput, match=r"said\.jsonl: line 4: the questions are not those that follow"):
-        recompute(read_transcript(path))
+        recompute(path)
 
 
 def test_a_changed_answer_changes_what_follows(hospitals: fp.Federation, path: Path) -> None:
     record(path, InProcess.of(hospitals), header_of(hospitals))
     changed(path, 3, lambda entry: entry["answers"]["1"].update(marginal_cost=0.02))
     with pytest.raises(fp.InvalidInput, match="line 4: the questions are not those that follow"):
-        recompute(read_transcript(path))
+        recompute(path)
 
 
 def test_a_transcript_that_ends_early(hospitals: fp.Federation, path: Path) -> None:
     record(path, InProcess.of(hospitals), header_of(hospitals))
     path.write_bytes(b"".join(lines_of(path)[:3]))
     with pytest.raises(fp.InvalidInput, match="broke off after 2 exchanges"):
-        recompute(read_transcript(path))
+        recompute(path)
 
 
 def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None:
@@ -328,13 +373,13 @@ def test_a_transcript_that_goes_on(hospitals: fp.Federation, path: Path) -> None
     lines = lines_of(path)
     path.write_bytes(b"".join([*lines[:-1], lines[-2]]))
     with pytest.raises(fp.InvalidInput, match=f"line {len(lines)}: the negotiation was over before this exchange"):
-        recompute(read_transcript(path))
+        recompute(path)
 
 
 # Files that are no transcripts
 
 
-FIRST = json.dumps({"transcript": 1, "protocol": "admm", "game": True, "tol": 1e-9, "most_rounds": 9, "agents": ["A"],
+FIRST = json.dumps({"transcript": 1, "protocol": "admm", "game": True, "tol": 1e-9, "max_rounds": 9, "agents": ["A"],
                     "title": "", "scenario": None})  # fmt: skip
 EXCHANGE = '{"questions": {"0": {"number": 1}}, "answers": {"0": 1}}'
 
@@ -358,7 +403,7 @@ def first(**other: Any) -> str:
         (first(protocol=["admm"]) + "\n", "line 1: protocol must be one of"),
         (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
         (first(tol="inf") + "\n", "line 1: tol must be a number between 0 and 1"),
-        (first(most_rounds=True) + "\n", "line 1: most_rounds must be a count of rounds"),
+        (first(max_rounds=True) + "\n", "line 1: max_rounds must be a count of rounds"),
         (first(agents=[]) + "\n", "line 1: agents must be a list of names"),
         (first(agents=[1]) + "\n", "line 1: agents must be a list of names"),
         (first(title=None) + "\n", "line 1: title must be a text"),

@@ -10,13 +10,13 @@ import pytest
 from fedpact.negotiation.validation import (
     BadAnswer,
     Introduction,
-    Left,
-    Said,
-    checked_answer,
-    final_message,
-    introduction,
-    said,
-    standing,
+    MarginalAnswer,
+    Withdrawal,
+    check_answer,
+    read_introduction,
+    read_marginals,
+    read_messages,
+    read_proposal,
 )
 
 QUESTION = {"number": 7, "kind": "prices"}
@@ -35,8 +35,8 @@ HONEST: dict[str, Any] = {
 AT_NOTHING = HONEST | {"payoff": 0.0, "prices": [1.0, 2.0, 0.0], "cost": 0.0}
 
 
-def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[Said, ...] = ()) -> Said:
-    return said(answer, at, 0, MINE, earlier)
+def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[MarginalAnswer, ...] = ()) -> MarginalAnswer:
+    return read_marginals(answer, at, 0, MINE, earlier)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def read(answer: dict[str, Any], at: np.ndarray = AT, earlier: tuple[Said, ...] 
 )
 def test_what_answers_no_question(raw: Any, message: str) -> None:
     with pytest.raises(BadAnswer, match=message):
-        checked_answer(raw, QUESTION)
+        check_answer(raw, QUESTION)
 
 
 def test_leaving_needs_no_number() -> None:
-    with pytest.raises(Left):
-        checked_answer({"leave": True}, QUESTION)
-    assert checked_answer(HONEST | {"leave": False}, QUESTION)
+    with pytest.raises(Withdrawal):
+        check_answer({"leave": True}, QUESTION)
+    assert check_answer(HONEST | {"leave": False}, QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -148,24 +148,24 @@ def test_domains_reach_upwards() -> None:
 )
 def test_introductions(change: dict[str, Any], message: str) -> None:
     raw = {"cap": "inf", "uses": [0, 2]}
-    met = introduction(raw, 0, 3)
+    met = read_introduction(raw, 0, 3)
     assert met.cap == np.inf and met.uses.tolist() == [True, False, True] and met.stiffness == 0.0
-    assert introduction(raw | {"cap": float("inf")}, 0, 3).cap == np.inf
+    assert read_introduction(raw | {"cap": float("inf")}, 0, 3).cap == np.inf
     with pytest.raises(BadAnswer, match=message):
-        introduction(raw | change, 0, 3)
+        read_introduction(raw | change, 0, 3)
 
 
 def test_standing_and_final_messages() -> None:
-    mine = introduction({"cap": 4.0, "uses": [0, 1]}, 0, 3)
-    assert standing({"proposal": [1.0, -2.0, 0], "payoff": None, "cost": 0}, mine).payoff == -np.inf
+    mine = read_introduction({"cap": 4.0, "uses": [0, 1]}, 0, 3)
+    assert read_proposal({"proposal": [1.0, -2.0, 0], "payoff": None, "cost": 0}, mine).payoff == -np.inf
     with pytest.raises(BadAnswer, match="payoff must be a number"):
-        standing({"proposal": [1.0, -2.0, 0], "cost": 0}, mine)
+        read_proposal({"proposal": [1.0, -2.0, 0], "cost": 0}, mine)
     with pytest.raises(BadAnswer, match="asks for data that does not matter to it"):
-        standing({"proposal": [1.0, -2.0, 3.0], "payoff": None, "cost": 0}, mine)
+        read_proposal({"proposal": [1.0, -2.0, 3.0], "payoff": None, "cost": 0}, mine)
     caps, uses = np.array([1.0, 2.0, 3.0]), np.array([True, True, False])
-    proposals, prices = final_message({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
+    proposals, prices = read_messages({"proposals": [1.0, 2.0, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
     assert proposals.tolist() == [1.0, 2.0, 9.0] and prices.tolist() == [0.0, 5.0, -1.0]
     with pytest.raises(BadAnswer, match="between zero and the caps"):
-        final_message({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
+        read_messages({"proposals": [1.0, 2.1, 9.0], "prices": [0.0, 5.0, -1.0]}, caps, uses)
     with pytest.raises(BadAnswer, match="at least zero"):
-        final_message({"proposals": [1.0, 2.0, 9.0], "prices": [-1.0, 5.0, -1.0]}, caps, uses)
+        read_messages({"proposals": [1.0, 2.0, 9.0], "prices": [-1.0, 5.0, -1.0]}, caps, uses)

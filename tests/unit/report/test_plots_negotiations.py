@@ -20,7 +20,7 @@ def deal() -> Deal:
     return fp.negotiate(example("hospitals").federation)
 
 
-def told(deal: Deal, *events: dict[str, Any]) -> Deal:
+def with_trace(deal: Deal, *events: dict[str, Any]) -> Deal:
     return replace(deal, provenance=replace(deal.provenance, trace=events))
 
 
@@ -43,7 +43,8 @@ def test_every_round_is_drawn(deal: Deal) -> None:
 def test_rounds_count_on_where_somebody_had_to_go(deal: Deal) -> None:
     out = {"event": "excluded", "agent": "A $name$ " * 9, "reason": "silence"}
     figure = plot_negotiation(
-        told(deal, round_of(1, 1.0, 0.0), round_of(2, 0.1, 1.0), out, round_of(1, 1e-9, 0.8)), figure=new_figure(5, 4)
+        with_trace(deal, round_of(1, 1.0, 0.0), round_of(2, 0.1, 1.0), out, round_of(1, 1e-9, 0.8)),
+        figure=new_figure(5, 4),
     )
     upper, lower = figure.axes
     np.testing.assert_array_equal(upper.lines[0].get_xdata(), [1, 2, 3])
@@ -54,12 +55,12 @@ def test_rounds_count_on_where_somebody_had_to_go(deal: Deal) -> None:
 
 
 def test_steps_back_and_residuals_below_rounding_are_marked(deal: Deal) -> None:
-    figure = plot_negotiation(told(deal, round_of(1, None, None), round_of(2, 0.1, 1.0), round_of(3, 0.0, 1.0)))
+    figure = plot_negotiation(with_trace(deal, round_of(1, None, None), round_of(2, 0.1, 1.0), round_of(3, 0.0, 1.0)))
     labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert labels == ["below rounding", "went too far: step back"]
     figure.savefig(BytesIO())
 
 
 def test_a_negotiation_without_a_single_good_round(deal: Deal) -> None:
-    plot_negotiation(told(deal, round_of(1, None, None))).savefig(BytesIO())
-    plot_negotiation(told(deal)).savefig(BytesIO())
+    plot_negotiation(with_trace(deal, round_of(1, None, None))).savefig(BytesIO())
+    plot_negotiation(with_trace(deal)).savefig(BytesIO())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fedpact as fp
-from fedpact.negotiation.table import Excluded, Table
+from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import BadAnswer
 
 LEAVE = {"leave": True}
@@ -32,8 +32,8 @@ class Script:
         return {"number": number, "word": answer} if isinstance(answer, str) else answer
 
 
-def asked(script: Script) -> tuple[Table, dict[int, str]]:
-    table = Table(script)
+def asked(script: Script) -> tuple[Session, dict[int, str]]:
+    session = Session(script)
 
     def read(raw: dict[str, Any], place: int) -> str:
         if raw["word"] == BAD:
@@ -41,18 +41,18 @@ def asked(script: Script) -> tuple[Table, dict[int, str]]:
         return str(raw["word"])
 
     try:
-        return table, table.ask("word", lambda place: {}, read)
-    except Excluded:
-        return table, {}
+        return session, session.ask("word", lambda place: {}, read)
+    except MemberExcluded:
+        return session, {}
 
 
 def test_an_answer_that_is_mended_is_used() -> None:
     script = Script(a=[GOOD], b=[BAD, GOOD], c=[None, GOOD])
-    table, answers = asked(script)
+    session, answers = asked(script)
     assert answers == {0: GOOD, 1: GOOD, 2: GOOD}
     assert script.asked == [{0, 1, 2}, {1, 2}]
-    assert table.excluded == {}
-    assert table.trace == [
+    assert session.excluded == {}
+    assert session.trace == [
         {"event": "asked again", "agent": "b", "reason": "a bad word"},
         {"event": "asked again", "agent": "c", "reason": "no answer in time"},
     ]
@@ -61,32 +61,32 @@ def test_an_answer_that_is_mended_is_used() -> None:
 def test_who_leaves_and_who_fails_at_once_are_out_at_once() -> None:
     """Leaving is not asked about again; failing is, and for the last reason."""
     script = Script(a=[LEAVE], b=[BAD, None], c=[BAD, GOOD], d=[GOOD])
-    table, answers = asked(script)
+    session, answers = asked(script)
     assert answers == {}
     assert script.asked == [{0, 1, 2, 3}, {1, 2}]
-    assert table.excluded == {"a": "it leaves", "b": "no answer in time"}
-    assert [event["agent"] for event in table.trace if event["event"] == "asked again"] == ["b", "c"]
-    assert table.members.tolist() == [2, 3] and table.absent == [0, 1]
+    assert session.excluded == {"a": "it leaves", "b": "no answer in time"}
+    assert [event["agent"] for event in session.trace if event["event"] == "asked again"] == ["b", "c"]
+    assert session.members.tolist() == [2, 3] and session.absent == [0, 1]
 
 
 def test_who_leaves_when_asked_again_is_out() -> None:
-    table, _ = asked(Script(a=[BAD, LEAVE], b=[GOOD]))
-    assert table.excluded == {"a": "it leaves"}
+    session, _ = asked(Script(a=[BAD, LEAVE], b=[GOOD]))
+    assert session.excluded == {"a": "it leaves"}
 
 
 def test_nobody_left_is_an_error_that_names_everybody() -> None:
-    table, _ = asked(Script(a=[LEAVE], b=[BAD]))
-    with pytest.raises(fp.NotConverged, match="nobody is left at the table: a: it leaves; b: a bad word"):
-        table.ask("word", lambda place: {}, lambda raw, place: raw)
+    session, _ = asked(Script(a=[LEAVE], b=[BAD]))
+    with pytest.raises(fp.NotConverged, match="nobody is left to negotiate with: a: it leaves; b: a bad word"):
+        session.ask("word", lambda place: {}, lambda raw, place: raw)
 
 
 def test_a_table_without_agents() -> None:
     with pytest.raises(fp.NotConverged, match="there were no agents"):
-        Table(Script()).meet()
+        Session(Script()).meet()
 
 
 def test_names_must_differ() -> None:
     script = Script(a=[GOOD], b=[GOOD])
     script.names = ["x", "x"]
     with pytest.raises(fp.InvalidInput, match="different names"):
-        Table(script)
+        Session(script)

@@ -1,0 +1,50 @@
+"""What a protocol is: a way of asking that leads to contributions and prices, or says how far it got."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+import numpy as np
+
+from fedpact.negotiation.session import Session
+from fedpact.utils.arrays import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProtocolResult:
+    """What a protocol comes to.
+
+    Attributes
+    ----------
+    contributions
+        Everybody's.
+    prices
+        Personal prices, (n, n), every column summing to zero; None where somebody had to go: the contributions are
+        then where to go on from.
+    rounds
+        How often everybody was asked.
+    residual, welfare
+        The gain still promised as a share of what is at stake, and the welfare by what the agents say.
+    """
+
+    contributions: FloatArray
+    prices: FloatArray | None
+    rounds: int
+    residual: float = np.inf
+    welfare: float = np.nan
+
+
+class Protocol(Interface):
+    """A function that negotiates with the members of a session, from contributions to begin with."""
+
+    def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
+        """The result; raises `NotConverged` if there is none within so many rounds."""
+
+
+def balanced_prices(worth: FloatArray) -> FloatArray:
+    """Personal prices from what data is worth at the margin: who is paid receives what the others pay."""
+    prices = np.array(worth)
+    np.fill_diagonal(prices, 0.0)
+    np.fill_diagonal(prices, -prices.sum(axis=0))
+    return prices
