@@ -391,7 +391,7 @@ def test_an_unfinished_transcript_is_no_deal(run, tmp_path: Path) -> None:
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     result = run("settle", "hospitals", "said.jsonl")
     assert result.code == 2
-    assert "the negotiation is not over" in result.err
+    assert "there is no deal in it yet" in result.err
     checked = run("check", "said.jsonl")
     assert checked.code == 0
     assert "No deal is stated; this is the one that 5 exchanges come to." in checked.words

@@ -80,9 +80,9 @@ def test_nobody_left_is_an_error_that_names_everybody() -> None:
         session.ask("word", lambda place: {}, lambda raw, place: raw)
 
 
-def test_a_table_without_agents() -> None:
+def test_a_session_without_agents() -> None:
     with pytest.raises(fp.NotConverged, match="there were no agents"):
-        Session(Script()).meet()
+        Session(Script()).introduce()
 
 
 def test_names_must_differ() -> None:
