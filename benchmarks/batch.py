@@ -55,7 +55,7 @@ def _ours(base, weights, mechanism):
     """Seconds per federation, certificates included, and the outcome."""
 
     def solve():
-        outcome = fp.solve_batch(fp.Batch.varied(base, weights=weights), mechanism)
+        outcome = fp.solve_batch(fp.Batch.vary(base, weights=weights), mechanism)
         return outcome, outcome.certificates
 
     seconds, (outcome, _) = best_of(solve)

@@ -86,7 +86,7 @@ def test_more_agents_than_compiled_code_takes(mechanism: fp.Mechanism) -> None:
 def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
     """Equal agents: every split of the same total is an optimum. Only the equal one is reciprocal."""
     base = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
-    batch = fp.Batch.varied(base, costs=np.array([[0.001], [0.002], [0.003]]))
+    batch = fp.Batch.vary(base, costs=np.array([[0.001], [0.002], [0.003]]))
     outcome = fp.solve_batch(batch, fp.ExternalityMechanism())
     assert outcome.several == (0, 1, 2)
     for place in range(3):
@@ -102,6 +102,6 @@ def test_the_papers_grid_has_the_same_answers_everywhere() -> None:
     weights[:, 0, 1], weights[:, 1, 0] = np.repeat(axis, 7), np.tile(axis, 7)
     base = fp.Federation(np.eye(3), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
     for mechanism in MECHANISMS[:2]:
-        outcome = fp.solve_batch(fp.Batch.varied(base, weights=weights), mechanism)
+        outcome = fp.solve_batch(fp.Batch.vary(base, weights=weights), mechanism)
         for place in range(0, 49, 3):
             assert_same(outcome, place, mechanism.solve(outcome.batch[place]))

@@ -20,7 +20,7 @@ POINTS = ["paper-w2", "paper-w3", "capped", "single"]  # the optimum is unique
 
 
 def gaps_by_hand(outcome: fp.Outcome) -> np.ndarray:
-    federation = outcome.federation if outcome.federated else outcome.federation.isolated()
+    federation = outcome.federation if outcome.federated else outcome.federation.without_sharing()
     profile = outcome.contributions
     if (np.minimum(federation.weights, 0.0) @ profile <= -1.0).any():  # some coalition leaves the domain
         return np.full(federation.n_agents, np.nan)

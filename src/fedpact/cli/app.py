@@ -33,7 +33,7 @@ from fedpact.cli import (
 )
 from fedpact.cli.compilation import announce_compilation
 from fedpact.utils.errors import FedpactError, NotConverged
-from fedpact.utils.threads import checked_setting
+from fedpact.utils.threads import thread_setting
 
 __all__ = ["app", "main"]
 
@@ -94,7 +94,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        checked_setting()
+        thread_setting()
         app()
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)

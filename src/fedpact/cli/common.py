@@ -23,7 +23,7 @@ from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import check_writable, for_suffix
+from fedpact.utils.files import check_writable, choose_format
 
 DEFAULT_EXAMPLE = "hospitals"
 MAX_ROWS = 20
@@ -69,7 +69,7 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> No
     """Refuse, before any work is done, a file that cannot be written or is there and must not be replaced."""
     with error_context(str(path)):
         if suffixes:
-            for_suffix(path, dict.fromkeys(suffixes))
+            choose_format(path, dict.fromkeys(suffixes))
         check_writable(path)
     if os.path.exists(path) and not force:
         raise InvalidInput(f"{path} exists already; choose another name or say --force")

@@ -109,7 +109,7 @@ def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Floa
     given: dict[str, Any] = {
         name: arrays.pop(name, None) for name in ("weights", "costs", "quadratic", "caps", "values")
     }
-    return Batch.varied(federation, **given, parameters=arrays)
+    return Batch.vary(federation, **given, parameters=arrays)
 
 
 def _starts(federation: Federation) -> Mapping[str, FloatArray]:

@@ -86,7 +86,7 @@ class BatchOutcome:
     @cached_property
     def played(self) -> Federation:
         """The joined federation, or its agents on their own where nobody federates."""
-        return self.batch.joined if self.mechanism.federated else self.batch.joined.isolated()
+        return self.batch.joined if self.mechanism.federated else self.batch.joined.without_sharing()
 
     @cached_property
     def payoffs(self) -> FloatArray:
@@ -225,7 +225,7 @@ def solve_batch(
     >>> import numpy as np
     >>> from fedpact import Federation, PowerLaw
     >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
-    >>> outcome = solve_batch(Batch.varied(base, costs=np.array([[0.001], [0.002]])), "externality")
+    >>> outcome = solve_batch(Batch.vary(base, costs=np.array([[0.001], [0.002]])), "externality")
     >>> outcome.contributions[0].round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """

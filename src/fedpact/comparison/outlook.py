@@ -142,7 +142,7 @@ def outlooks(
 
 def batch_of(federation: Federation, drawn: FederationDraws, *, most: int | None = None) -> Batch:
     """The drawn federations side by side, at most the first `most`."""
-    return Batch.varied(
+    return Batch.vary(
         federation,
         weights=drawn.weights[:most],
         values=drawn.values[:most],

@@ -251,7 +251,7 @@ class Outcome:
 
     @property
     def _played(self) -> Federation:
-        return self.federation if self.federated else self.federation.isolated()
+        return self.federation if self.federated else self.federation.without_sharing()
 
     def _shares_at(self, contributions: FloatArray) -> ShapleyValues:
         try:

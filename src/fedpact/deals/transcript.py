@@ -18,7 +18,7 @@ from typing import Any
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes
-from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines
+from fedpact.utils.jsonl import decode_line, numbered_lines, whole_lines_length
 
 TRANSCRIPT_VERSION = 1
 TRANSCRIPT_SUFFIX = ".jsonl"
@@ -97,7 +97,7 @@ def read_transcript(path: Path) -> Transcript:
     """
     with error_context(str(path)):
         content = read_bytes(path)
-        length = whole_lines(content)
+        length = whole_lines_length(content)
         if not content[:length].strip():
             raise InvalidInput("the file holds no transcript; `fedpact negotiate --transcript` writes one")
     header, deal, count = None, None, 0

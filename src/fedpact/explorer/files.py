@@ -15,7 +15,7 @@ from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import DECODERS, for_suffix
+from fedpact.utils.files import DECODERS, choose_format
 from fedpact.utils.tables import csv_text
 
 __all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]
@@ -34,7 +34,7 @@ def read_upload(name: str, text: str) -> Scenario:
     with error_context(name):
         if not text.strip():
             raise InvalidInput("the file is empty")
-        document = for_suffix(Path(name), DECODERS)(text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
+        document = choose_format(Path(name), DECODERS)(text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
         if isinstance(document, Mapping) and isinstance(document.get("weights"), str):
             raise InvalidInput(
                 f"the weights are in another file, {document['weights']!r}, which a browser does not hand over; "

@@ -1,4 +1,8 @@
-"""The instance: who takes part, how useful data is to whom, what it costs and what accuracy is worth."""
+"""The instance: who takes part, how useful data is to whom, what it costs and what accuracy is worth.
+
+One `Federation`, a `Batch` of many alike, or a `Population` of agents of few kinds; payoff families, costs, the rules
+their numbers obey, and bounds on what anybody would contribute. It uses `utils` alone.
+"""
 
 from fedpact.federation.batch import Batch
 from fedpact.federation.costs import Cost, Linear, Quadratic

@@ -26,7 +26,7 @@ from fedpact.utils.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
-    """Federations of the same agents: read-only; made by `Batch.of` or `Batch.varied`.
+    """Federations of the same agents: read-only; made by `Batch.of` or `Batch.vary`.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Batch:
         )
 
     @classmethod
-    def varied(
+    def vary(
         cls,
         base: Federation,
         *,
@@ -107,7 +107,7 @@ class Batch:
         >>> import numpy as np
         >>> from fedpact import Federation, PowerLaw
         >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
-        >>> batch = Batch.varied(base, costs=np.array([[0.001], [0.002]]))
+        >>> batch = Batch.vary(base, costs=np.array([[0.001], [0.002]]))
         >>> batch[1].costs.linear.tolist()
         [0.002, 0.002, 0.002]
         """

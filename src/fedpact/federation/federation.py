@@ -197,7 +197,7 @@ class Federation:
             values=self.values[chosen],
         )
 
-    def isolated(self) -> Federation:
+    def without_sharing(self) -> Federation:
         """The same agents, each with its own data only."""
         own = self.own_weights
         return self.replace(weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))

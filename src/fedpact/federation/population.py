@@ -81,7 +81,7 @@ class Population:
         """The payoff of an agent of each type."""
         return self.types.values * self.types.payoff.value(self.data(contributions))
 
-    def expanded(self) -> Federation:
+    def to_federation(self) -> Federation:
         """The federation with every agent in it; for few agents, to compare with."""
         kind = np.repeat(np.arange(len(self.counts)), self.counts.astype(int))
         weights = self.types.dense_weights()[np.ix_(kind, kind)]

@@ -14,7 +14,7 @@ from fedpact.deals.transcript import read_transcript
 from fedpact.flower.statement import samples_of
 from fedpact.negotiation.audit import audit
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import DECODERS, for_suffix, read_text
+from fedpact.utils.files import DECODERS, choose_format, read_text
 
 __all__ = ["Terms"]
 
@@ -101,7 +101,7 @@ def _from_file(path: Path) -> Mapping[str, Any]:
         if found is None:
             raise InvalidInput("there is no deal in it yet")
         return found
-    record = for_suffix(path, {".json": DECODERS[".json"]})(read_text(path))
+    record = choose_format(path, {".json": DECODERS[".json"]})(read_text(path))
     if not isinstance(record, dict):
         raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
     return record

@@ -1,4 +1,8 @@
-"""Scenario files: a federation as a coordinator writes it down, in TOML or JSON."""
+"""Scenario files: a federation as a coordinator writes it down, in TOML or JSON.
+
+Reading with errors that name the place, writing that reads back bit for bit, the JSON Schema, a template to fill in,
+built-in examples, and how sure the numbers are. It uses `federation` and `utils`.
+"""
 
 from fedpact.scenario.reading import load_scenario, parse_scenario, schema
 from fedpact.scenario.scenario import Money, Scenario

@@ -24,19 +24,19 @@ import scipy.sparse as sp
 
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import for_suffix, read_bytes, read_text
+from fedpact.utils.files import choose_format, read_bytes, read_text
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
     """The matrix in a file, and the agents' names if the file has them."""
     with error_context(f"weights file {path}"):
-        return for_suffix(path, {".csv": _read_csv, ".npz": _read_npz})(path)
+        return choose_format(path, {".csv": _read_csv, ".npz": _read_npz})(path)
 
 
 def read_factor(path: Path) -> FloatArray:
     """The factor of correlations in a file."""
     with error_context(f"correlations file {path}"):
-        for_suffix(path, {".npz": None})
+        choose_format(path, {".npz": None})
         content = read_bytes(path)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:

@@ -22,7 +22,7 @@ from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import DECODERS, for_suffix, read_text
+from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
@@ -39,7 +39,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """
     path = Path(path)
     with error_context(str(path)):
-        document = for_suffix(path, DECODERS)(read_text(path))
+        document = choose_format(path, DECODERS)(read_text(path))
     return parse_scenario(document, where=str(path), folder=path.parent)
 
 

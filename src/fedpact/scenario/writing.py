@@ -18,7 +18,7 @@ from fedpact.scenario.scenario import Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import for_suffix, replace_files
+from fedpact.utils.files import choose_format, replace_files
 
 
 def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
@@ -29,7 +29,7 @@ def save_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     with error_context(str(path)):
-        layout = for_suffix(path, LAYOUTS)
+        layout = choose_format(path, LAYOUTS)
         beside = path.with_name(f"{path.stem}.weights.npz")
         contents = {}
         if scenario.federation.is_sparse:

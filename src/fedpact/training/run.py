@@ -109,7 +109,7 @@ class Run:
     @cached_property
     def payoffs(self) -> FloatArray:
         """Predicted, a_i(s): among the members of the deal, alone for the others."""
-        predicted = self.federation.isolated().payoffs(self.contributions)
+        predicted = self.federation.without_sharing().payoffs(self.contributions)
         places = self.deal.members
         if places.size:
             predicted[places] = self.federation.take(places).payoffs(self.contributions[places])

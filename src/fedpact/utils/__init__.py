@@ -1,1 +1,4 @@
-"""What every other package may use: errors, numbers, files, lines of JSON, threads. It knows nothing of federations."""
+"""What every other package may use: errors, arrays, files, tables, lines of JSON, checkpoints, words, threads.
+
+It knows nothing of federations, and uses no other package of fedpact.
+"""

@@ -18,8 +18,6 @@ import numpy as np
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
-__all__ = ["Checkpoint", "remove_pieces"]
-
 PIECE = re.compile(r"[0-9a-f]{32}-[a-z0-9-]+-\d+-\d+\.npz|\.[0-9a-f]{32}\.tmp")  # the latter is a piece half written
 
 

@@ -20,7 +20,7 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 T = TypeVar("T")
 
 
-def for_suffix(path: Path, formats: Mapping[str, T]) -> T:
+def choose_format(path: Path, formats: Mapping[str, T]) -> T:
     """The entry for the kind of file that `path` is."""
     suffix = path.suffix.lower()
     if suffix not in formats:

@@ -1,4 +1,4 @@
-"""Lines of JSON: written strictly, read with clear errors.
+"""Lines of JSON, written strictly and read with clear errors; values made plain for JSON.
 
 JSON has no infinity and no NaN; they are written "inf", "-inf" and "nan". What JSON cannot hold at all is written as
 the name of its type, which no check of an answer lets pass.
@@ -17,10 +17,8 @@ import numpy as np
 
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = ["decode_line", "encode_line", "jsonable", "numbered_lines", "whole_lines"]
-
-DEEPEST = 8  # levels of what is not plain JSON already: exchanges have five
-LONGEST = 1024  # bits of an integer: more than any float is worth
+MAX_LEVELS = 8  # of what is not plain JSON already: exchanges have five
+MAX_INTEGER_BITS = 1024  # more than any float is worth
 
 
 def encode_line(entry: Mapping[str, Any]) -> str:
@@ -28,7 +26,7 @@ def encode_line(entry: Mapping[str, Any]) -> str:
     try:
         return json.dumps(entry, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(_plain(entry, DEEPEST), allow_nan=False)
+        return json.dumps(_plain(entry, MAX_LEVELS), allow_nan=False)
 
 
 def _plain(value: Any, levels: int) -> Any:
@@ -41,7 +39,7 @@ def _plain(value: Any, levels: int) -> Any:
         return [_plain(entry, levels - 1) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(float(value))
-    if isinstance(value, int) and value.bit_length() > LONGEST:
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         return short_repr(value)
     return value if value is None or isinstance(value, str | bool | int | float) else f"<{type(value).__name__}>"
 
@@ -64,7 +62,7 @@ def jsonable(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def whole_lines(content: bytes) -> int:
+def whole_lines_length(content: bytes) -> int:
     """The bytes up to the last whole line. Lines are JSON objects: no part of one is JSON."""
     end = content.rfind(b"\n") + 1
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.utils.errors import MissingExtra, error_context
-from fedpact.utils.files import check_writable, for_suffix, replace_files
+from fedpact.utils.files import check_writable, choose_format, replace_files
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -17,13 +17,13 @@ Columns = Mapping[str, Sequence[Any]]
 def write_table(path: Path, columns: Columns) -> None:
     """Write columns of equal length, whole or not at all; the name's ending says in which format."""
     with error_context(str(path)):
-        replace_files({path: for_suffix(path, FORMATS)(columns)})
+        replace_files({path: choose_format(path, FORMATS)(columns)})
 
 
 def check_table_name(path: Path) -> None:
     """Refuse before any work a name that could not be written later."""
     with error_context(str(path)):
-        for_suffix(path, FORMATS)
+        choose_format(path, FORMATS)
         check_writable(path)
         if path.suffix.lower() == ".parquet":
             _pyarrow()

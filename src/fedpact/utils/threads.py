@@ -13,8 +13,6 @@ import warnings
 
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["VARIABLE", "checked_setting", "set_threads", "thread_count"]
-
 VARIABLE = "FEDPACT_THREADS"
 LIBRARIES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -43,7 +41,7 @@ def set_threads(count: int) -> None:
     numba.set_num_threads(count)
 
 
-def checked_setting() -> str | None:
+def thread_setting() -> str | None:
     """What FEDPACT_THREADS says; raises `InvalidInput` if it is no count."""
     given = os.environ.get(VARIABLE)
     if given is not None and (not given.isdecimal() or int(given) < 1):
@@ -54,7 +52,7 @@ def checked_setting() -> str | None:
 def _tell_libraries() -> None:
     """Hand the setting to libraries that have not been imported yet; what the user said to them directly wins."""
     try:
-        given = checked_setting()
+        given = thread_setting()
     except InvalidInput as error:  # an import does not fail for it; the command line does
         warnings.warn(f"{error}; it is ignored", stacklevel=2)
         return

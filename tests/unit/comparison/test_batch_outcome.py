@@ -14,7 +14,7 @@ from fedpact.programs import batch_solver
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
 )
-BATCH = fp.Batch.varied(BASE, caps=np.array([[400.0], [10.0], [0.0]]))
+BATCH = fp.Batch.vary(BASE, caps=np.array([[400.0], [10.0], [0.0]]))
 
 
 def test_boundaries_are_marked() -> None:
@@ -64,7 +64,7 @@ def test_a_federation_that_cannot_be_solved_is_told_and_the_others_are_kept() ->
     with pytest.raises(
         fp.NotConverged, match="1 of 3 federations could not be solved, the first is number 1"
     ) as caught:
-        fp.solve_batch(fp.Batch.varied(base, weights=weights), fp.Voluntary())
+        fp.solve_batch(fp.Batch.vary(base, weights=weights), fp.Voluntary())
     kept = caught.value.result
     np.testing.assert_array_equal(kept.solved, [True, False, True])
     assert np.isnan(kept.utilities[1]).all()
@@ -80,7 +80,7 @@ def test_progress_is_told_to_the_end() -> None:
 def test_shapley_values_are_undefined_where_a_coalition_leaves_the_domain() -> None:
     weights = np.tile(np.array([[1.0, -3.0, 2.0], [2.0, 1.0, 0.5], [1.0, 3.0, 1.0]]), (1, 1, 1))
     base = fp.Federation(np.eye(3), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
-    outcome = fp.solve_batch(fp.Batch.varied(base, weights=weights), fp.ExternalityMechanism())
+    outcome = fp.solve_batch(fp.Batch.vary(base, weights=weights), fp.ExternalityMechanism())
     alone = fp.ExternalityMechanism().solve(outcome.batch[0])
     np.testing.assert_array_equal(np.isnan(outcome.shapley_values[0]), np.isnan(alone.shapley_values))
     assert outcome.certificates["reciprocity"].verdicts[0] == alone.certificates["reciprocity"].verdict

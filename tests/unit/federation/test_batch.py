@@ -27,14 +27,14 @@ def test_a_batch_gives_its_federations_back() -> None:
 
 
 def test_a_varied_batch_changes_only_what_is_given() -> None:
-    batch = fp.Batch.varied(BASE, costs=np.array([[0.1], [0.2]]))
+    batch = fp.Batch.vary(BASE, costs=np.array([[0.1], [0.2]]))
     assert batch[1] == fp.Federation(
         BASE.weights, costs=0.2, caps=BASE.caps, payoff=BASE.payoff, names=BASE.names, values=BASE.values
     )
 
 
 def test_parameters_of_the_payoff_and_quadratic_costs_vary() -> None:
-    batch = fp.Batch.varied(BASE, parameters={"beta": [[0.5], [0.6]]}, quadratic=[[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
+    batch = fp.Batch.vary(BASE, parameters={"beta": [[0.5], [0.6]]}, quadratic=[[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
     np.testing.assert_array_equal(batch[1].payoff.parameters["beta"], 0.6)
     np.testing.assert_array_equal(batch[1].costs.quadratic, [0.0, 0.0, 2.0])
 
@@ -47,7 +47,7 @@ def test_its_weights_cannot_be_written_to() -> None:
 
 def test_what_is_given_is_not_kept() -> None:
     weights = np.tile(np.eye(3), (2, 1, 1))
-    batch = fp.Batch.varied(BASE, weights=weights)
+    batch = fp.Batch.vary(BASE, weights=weights)
     weights[:] = 7.0
     np.testing.assert_array_equal(batch[0].weights, np.eye(3))
 
@@ -58,12 +58,12 @@ def test_what_is_given_is_not_kept() -> None:
         (lambda: fp.Batch.of([]), "at least one federation"),
         (lambda: fp.Batch.of([BASE, BASE.take([0, 1])]), "same size"),
         (lambda: fp.Batch.of([BASE, fp.Federation(np.eye(3), costs=1.0, payoff=fp.Log())]), "number 1 has 3 and log"),
-        (lambda: fp.Batch.varied(BASE, parameters={"rate": [[1.0]]}), "no parameter 'rate'; it has beta"),
-        (lambda: fp.Batch.varied(BASE, costs=[[1.0]], caps=[[1.0], [2.0]]), r"got lengths \[1, 2\]"),
-        (lambda: fp.Batch.varied(BASE, costs=[[1.0, 2.0]]), r"costs must have shape \(1, 3\) or \(1, 1\)"),
-        (lambda: fp.Batch.varied(BASE, weights=[[[1.0]]]), r"weights must have shape \(1, 3, 3\)"),
-        (lambda: fp.Batch.varied(BASE), "what varies must have one entry per federation"),
-        (lambda: fp.Batch.varied(BASE, costs=[[-1.0]]), "must be positive"),
+        (lambda: fp.Batch.vary(BASE, parameters={"rate": [[1.0]]}), "no parameter 'rate'; it has beta"),
+        (lambda: fp.Batch.vary(BASE, costs=[[1.0]], caps=[[1.0], [2.0]]), r"got lengths \[1, 2\]"),
+        (lambda: fp.Batch.vary(BASE, costs=[[1.0, 2.0]]), r"costs must have shape \(1, 3\) or \(1, 1\)"),
+        (lambda: fp.Batch.vary(BASE, weights=[[[1.0]]]), r"weights must have shape \(1, 3, 3\)"),
+        (lambda: fp.Batch.vary(BASE), "what varies must have one entry per federation"),
+        (lambda: fp.Batch.vary(BASE, costs=[[-1.0]]), "must be positive"),
     ],
 )
 def test_what_makes_no_batch_is_refused(make, message: str) -> None:

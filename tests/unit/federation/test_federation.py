@@ -301,12 +301,12 @@ class TestWeights:
 
 class TestIsolated:
     def test_keeps_only_own_data(self):
-        alone = federation(weights=[[2.0, 1.0, 0.0], [0.5, 1.0, 3.0], [-0.1, 0.8, 0.5]]).isolated()
+        alone = federation(weights=[[2.0, 1.0, 0.0], [0.5, 1.0, 3.0], [-0.1, 0.8, 0.5]]).without_sharing()
         np.testing.assert_array_equal(alone.weights, np.diag([2.0, 1.0, 0.5]))
         assert alone.names == tuple(NAMES)
 
     def test_sparse_stays_sparse(self):
-        alone = federation(weights=sp.csr_array(W2)).isolated()
+        alone = federation(weights=sp.csr_array(W2)).without_sharing()
         assert alone.is_sparse
         np.testing.assert_array_equal(alone.dense_weights(), np.eye(3))
 

@@ -18,7 +18,7 @@ def population(counts, payoff, *, own_weights=None):
 def test_a_type_has_the_value_of_each_of_its_agents(payoff, counts, own):
     crowd = population(counts, payoff, own_weights=own)
     contributions = np.linspace(1.0, 4.0, len(counts))
-    everybody = crowd.expanded()
+    everybody = crowd.to_federation()
     single = fp.shapley_values(everybody, np.repeat(contributions, counts), method="enumeration")
     first = np.concatenate([[0], np.cumsum(counts)[:-1]])
     grouped = fp.shapley_values(crowd, contributions)

@@ -12,7 +12,7 @@ from fedpact.mechanisms import MECHANISMS
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
 )
-BATCH = fp.Batch.varied(BASE, costs=np.array([[0.001], [0.002], [0.004]]))
+BATCH = fp.Batch.vary(BASE, costs=np.array([[0.001], [0.002], [0.004]]))
 
 
 def assert_as_alone(mechanism: fp.Mechanism) -> fp.BatchOutcome:

@@ -178,7 +178,7 @@ class TestEquilibria:
 
     def test_decoupled_agents_do_as_alone_without_payments(self):
         for fed in random_federations(67, 15):
-            alone = fed.isolated()
+            alone = fed.without_sharing()
             outcome, standalone = fp.ExternalityMechanism().solve(alone), fp.Standalone().solve(alone)
             size = standalone.contributions.max() + 1e-300
             np.testing.assert_allclose(outcome.contributions, standalone.contributions, rtol=0, atol=SOLVED * size)

@@ -50,7 +50,7 @@ def test_marginal_shares_meet_marginal_costs():
 
 def test_decoupled_agents_do_as_alone_without_payments():
     for fed in random_federations(73, 15):
-        alone = fed.isolated()
+        alone = fed.without_sharing()
         outcome, standalone = fp.ShapleyMechanism().solve(alone), fp.Standalone().solve(alone)
         size = standalone.contributions.max() + 1e-300
         np.testing.assert_allclose(outcome.contributions, standalone.contributions, rtol=0, atol=SOLVED * size)

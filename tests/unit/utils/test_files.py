@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import DECODERS, for_suffix, read_bytes, read_text, replace_files, replace_text
+from fedpact.utils.files import DECODERS, choose_format, read_bytes, read_text, replace_files, replace_text
 
 
 def test_located_puts_the_place_in_front() -> None:
@@ -46,9 +46,9 @@ def test_shown_is_short_and_on_one_line(given: object, text: str | None) -> None
 
 def test_suffix_chooses_without_regard_to_case() -> None:
     formats = {".toml": 1, ".json": 2}
-    assert for_suffix(Path("A.TOML"), formats) == 1
+    assert choose_format(Path("A.TOML"), formats) == 1
     with pytest.raises(InvalidInput, match=r"must end in \.toml or \.json, got 'a\.yaml'"):
-        for_suffix(Path("a.yaml"), formats)
+        choose_format(Path("a.yaml"), formats)
 
 
 def test_reading_says_why_it_cannot(tmp_path: Path) -> None:
