@@ -44,7 +44,7 @@ def show_findings(found: Audit) -> None:
         colour, verdict = {True: ("blue", "holds"), False: ("red", "is violated"), None: ("dim", "is open")}[
             finding.holds
         ]
-        console.print(f"[{colour}]{claim} {verdict}[/{colour}]: {escape(finding.told)}.", soft_wrap=True)
+        console.print(f"[{colour}]{claim} {verdict}[/{colour}]: {escape(finding.reason)}.", soft_wrap=True)
 
 
 def ledger_with_deal(path: Path) -> Audit:
@@ -64,7 +64,7 @@ def _record(found: Audit) -> dict[str, Any]:
         "head": found.chain.head,
         "deal": found.deal,
         "findings": {
-            claim: {"holds": finding.holds, "told": finding.told} for claim, finding in found.findings.items()
+            claim: {"holds": finding.holds, "reason": finding.reason} for claim, finding in found.findings.items()
         },
         "checked": [claim for claim, finding in found.findings.items() if finding.holds is not None],
         "failed": found.failed,

@@ -9,28 +9,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedpact.deals.deal_file import stated_numbers
+from fedpact.deals.deal import Deal
+from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, read_ledger
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.transcript import read_transcript
-from fedpact.negotiation.coordinator import recompute
+from fedpact.negotiation.coordinator import DEAL_TOLERANCE, recompute
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes
 
-ROUNDING = 1e-9  # of the largest contribution, and of the money that changes hands
-
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class AuditFinding:
     """Whether a claim holds (None: it is left open), and why."""
 
     holds: bool | None
-    told: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class Audit:
 
     chain: Chain
     deal: Mapping[str, Any] | None
-    findings: Mapping[str, Finding]
+    findings: Mapping[str, AuditFinding]
 
     @property
     def failed(self) -> list[str]:
@@ -79,12 +78,42 @@ def audit(path: Path) -> Audit:
     """
     chain = read_ledger(path)
     findings = {"chain": _chain_finding(chain)}
-    found = _since_deal(chain)
-    if AGREED in found:
-        for claim, check in CLAIMS.items():
-            findings[claim] = _judged(check, found, path.parent)
-    deal = found[AGREED].content.get("deal") if AGREED in found else None
+    entries = _since_deal(chain)
+    if AGREED in entries:
+        record = _Record(entries=entries, folder=path.parent)
+        findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
+    deal = entries[AGREED].content.get("deal") if AGREED in entries else None
     return Audit(chain=chain, deal=deal if isinstance(deal, dict) else None, findings=findings)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Record:
+    """The last deal of a ledger and what follows it, by kind, and where the files are."""
+
+    entries: Mapping[str, Entry]
+    folder: Path
+
+    @cached_property
+    def deal(self) -> Deal:
+        return deal_from_record(self.entries[AGREED].content["deal"])
+
+    def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
+        """Of an entry; where there is none the claim is open."""
+        if kind not in self.entries:
+            raise _Open(otherwise)
+        return self.entries[kind].content
+
+    def file(self, stated: Mapping[str, Any]) -> Path:
+        """A file beside the ledger with the digest that the ledger states; open where it is not there."""
+        name = stated["file"]
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
+        path = self.folder / name
+        if not path.exists():
+            raise _Open(f"{name} is not beside the ledger")
+        if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
+            raise _Wrong(f"{name} was changed: it does not have the digest in the ledger")
+        return path
 
 
 def _since_deal(chain: Chain) -> dict[str, Entry]:
@@ -98,133 +127,97 @@ def _since_deal(chain: Chain) -> dict[str, Entry]:
     return found
 
 
-def _chain_finding(chain: Chain) -> Finding:
+def _chain_finding(chain: Chain) -> AuditFinding:
     count = len(chain.entries)
     if chain.broken is not None:
-        return Finding(holds=False, told=f"line {count + 1} {chain.broken}; {count} entries before it stand")
+        return AuditFinding(holds=False, reason=f"line {count + 1} {chain.broken}; {count} entries before it stand")
     dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
-    return Finding(holds=True, told=f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}")
+    reason = f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
+    return AuditFinding(holds=True, reason=reason)
 
 
-def _judged(check: Callable[[dict[str, Entry], Path], str], found: dict[str, Entry], folder: Path) -> Finding:
+def _finding(check: Callable[[_Record], str], record: _Record) -> AuditFinding:
     try:
-        return Finding(holds=True, told=check(found, folder))
+        return AuditFinding(holds=True, reason=check(record))
     except _Open as reason:
-        return Finding(holds=None, told=str(reason))
-    except _Wrong as reason:
-        return Finding(holds=False, told=str(reason))
-    except FedpactError as error:
-        return Finding(holds=False, told=str(error))
+        return AuditFinding(holds=None, reason=str(reason))
+    except (_Wrong, FedpactError) as reason:
+        return AuditFinding(holds=False, reason=str(reason))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:  # sound chain, unsound content
-        return Finding(holds=False, told=f"an entry does not hold what it must: {error!r:.120}")
+        return AuditFinding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
 
 
-def _numbers(found: dict[str, Entry]) -> tuple[list[str], np.ndarray, np.ndarray]:
-    deal = found[AGREED].content["deal"]
-    names = list(deal["agents"])
-    contributions, payments = (np.array(part) for part in stated_numbers(deal, len(names)))
-    return names, contributions, payments
-
-
-def _money(found: dict[str, Entry]) -> float:
-    """What changes hands, both ways counted: payments may cancel."""
-    _, contributions, payments = _numbers(found)
-    prices = np.array(found[AGREED].content["deal"].get("prices") or np.zeros(payments.size), dtype=np.float64)
-    return float((np.abs(prices) * contributions).sum() + np.abs(payments).sum())
-
-
-def _balanced(found: dict[str, Entry], folder: Path) -> str:
-    _, _, payments = _numbers(found)
-    total = float(payments.sum())
-    if abs(total) > ROUNDING * _money(found):
+def _check_balance(record: _Record) -> str:
+    total = float(record.deal.payments.sum())
+    if abs(total) > DEAL_TOLERANCE * record.deal.turnover:
         raise _Wrong(f"the payments agreed sum to {total:+.3g}")
-    if SETTLED in found:
-        cents = list(found[SETTLED].content["cents"].values())
+    if SETTLED in record.entries:
+        cents = list(record.entries[SETTLED].content["cents"].values())
         if not all(type(each) is int for each in cents) or sum(cents):
             raise _Wrong(f"the cents settled sum to {sum(cents)}")
     return f"payments sum to {total:+.1e}"
 
 
-def _priced(found: dict[str, Entry], folder: Path) -> str:
-    _, contributions, payments = _numbers(found)
-    given = found[AGREED].content["deal"].get("prices")
-    if given is None:
+def _check_prices(record: _Record) -> str:
+    deal = record.deal
+    if deal.prices is None:
         raise _Open("the deal does not say its prices")
-    prices = np.array(given, dtype=np.float64).reshape(payments.size, payments.size)
-    due = -(prices * contributions).sum(axis=1)
-    off = np.abs(due - payments)
-    if (off > ROUNDING * _money(found)).any():
+    due = -(deal.prices * deal.contributions).sum(axis=1)
+    off = np.abs(due - deal.payments)
+    if (off > DEAL_TOLERANCE * deal.turnover).any():
         place = int(off.argmax())
-        name = found[AGREED].content["deal"]["agents"][place]
-        raise _Wrong(f'agent "{name}" is paid {payments[place]:.6g}, by its prices {due[place]:.6g}')
+        raise _Wrong(f'agent "{deal.agents[place]}" is paid {deal.payments[place]:.6g}, by its prices {due[place]:.6g}')
     return "everybody is paid what its prices say"
 
 
-def _recomputed(found: dict[str, Entry], folder: Path) -> str:
-    names, contributions, payments = _numbers(found)
-    stated = found[AGREED].content.get("transcript")
+def _check_transcript(record: _Record) -> str:
+    stated = record.entries[AGREED].content.get("transcript")
     if stated is None:
         raise _Open("the deal was not negotiated here")
-    path = _beside(folder, stated["file"])
-    if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
-        raise _Wrong(f"{path.name} was changed: it does not have the digest in the ledger")
+    path = record.file(stated)
     with error_context(path.name):
-        deal = recompute(read_transcript(path))
-    if list(deal.agents) != names:
+        deal = recompute(path)
+    if deal.agents != record.deal.agents:
         raise _Wrong(f"{path.name} is of other agents")
-    moved = np.abs(deal.contributions - contributions) > ROUNDING * float(contributions.max(initial=0.0))
-    paid = np.abs(deal.payments - payments) > ROUNDING * _money(found)
-    if (moved | paid).any():
-        raise _Wrong(f'{path.name} comes to another deal for "{names[int((moved | paid).argmax())]}"')
+    differing = record.deal.differences(deal, tol=DEAL_TOLERANCE)
+    if differing:
+        raise _Wrong(f'{path.name} comes to another deal for "{differing[0]}"')
     return f"the deal is the one that {stated['exchanges']} exchanges in {path.name} come to"
 
 
-def _signed(found: dict[str, Entry], folder: Path) -> str:
-    if SIGNED not in found:
-        raise _Open("nobody has signed the deal")
-    deal, content = found[AGREED].content["deal"], found[SIGNED].content
-    if content["deal"] != found[AGREED].hash:
-        raise _Wrong("what was signed is another deal")
-    members = [name for name in deal["agents"] if name not in deal["excluded"]]
+def _check_signatures(record: _Record) -> str:
+    content = record.content(SIGNED, "nobody has signed the deal")
+    _check_same_deal(record, content, "signed")
+    members = [record.deal.agents[place] for place in record.deal.members]
     missing = [name for name in members if name not in content["signatures"]]
     if missing:
         raise _Wrong(f"not signed by {', '.join(missing)}")
     return f"signed by {', '.join(members)}"
 
 
-def _kept(found: dict[str, Entry], folder: Path) -> str:
-    if TRAINED not in found:
-        raise _Open("nothing was trained yet")
-    names, contributions, _ = _numbers(found)
-    content = found[TRAINED].content
+def _check_contributions(record: _Record) -> str:
+    content, deal = record.content(TRAINED, "nothing was trained yet"), record.deal
     unit = float(content["samples_per_unit"])
     for name, used in content["samples"].items():
-        agreed = float(contributions[names.index(name)]) * unit
-        if max(used, default=0) > agreed * (1.0 + ROUNDING) + ROUNDING:
+        agreed = float(deal.contributions[deal.agents.index(name)]) * unit
+        if max(used, default=0) > agreed * (1.0 + DEAL_TOLERANCE) + DEAL_TOLERANCE:
             raise _Wrong(f'agent "{name}" agreed to {agreed:g} samples and {max(used)} were used')
     return "nobody's samples were used beyond what it agreed to"
 
 
-def _model(found: dict[str, Entry], folder: Path) -> str:
-    if TRAINED not in found or found[TRAINED].content.get("model") is None:
+def _check_model(record: _Record) -> str:
+    stated = record.content(TRAINED, "no model is kept").get("model")
+    if stated is None:
         raise _Open("no model is kept")
-    stated = found[TRAINED].content["model"]
-    path = _beside(folder, stated["file"])
-    if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
-        raise _Wrong(f"{path.name} was changed: it does not have the digest in the ledger")
-    return f"{path.name} is the model that was trained"
+    return f"{record.file(stated).name} is the model that was trained"
 
 
-def _settled(found: dict[str, Entry], folder: Path) -> str:
-    if SETTLED not in found:
-        raise _Open("nothing is settled yet")
-    names, _, payments = _numbers(found)
-    content = found[SETTLED].content
-    if content["deal"] != found[AGREED].hash:
-        raise _Wrong("what was settled is another deal")
+def _check_settlement(record: _Record) -> str:
+    content, deal = record.content(SETTLED, "nothing is settled yet"), record.deal
+    _check_same_deal(record, content, "settled")
     due = settle_payments(
-        payments,
-        names=names,
+        deal.payments,
+        names=deal.agents,
         per_payoff=content["per_payoff"],
         currency=content["currency"],
         decimals=content["decimals"],
@@ -236,21 +229,17 @@ def _settled(found: dict[str, Entry], folder: Path) -> str:
     return f"{len(due.transfers)} transfers of {due.currency} carry out the payments agreed"
 
 
-def _beside(folder: Path, name: Any) -> Path:
-    """A file next to the ledger, if it is there."""
-    if not isinstance(name, str) or Path(name).name != name:
-        raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
-    if not (folder / name).exists():
-        raise _Open(f"{name} is not beside the ledger")
-    return folder / name
+def _check_same_deal(record: _Record, content: Mapping[str, Any], done: str) -> None:
+    if content["deal"] != record.entries[AGREED].hash:
+        raise _Wrong(f"what was {done} is another deal")
 
 
-CLAIMS: dict[str, Callable[[dict[str, Entry], Path], str]] = {
-    "budget-balance": _balanced,
-    "prices": _priced,
-    "recomputed": _recomputed,
-    "signed": _signed,
-    "contributions": _kept,
-    "model": _model,
-    "settlement": _settled,
+CLAIMS: dict[str, Callable[[_Record], str]] = {
+    "budget-balance": _check_balance,
+    "prices": _check_prices,
+    "recomputed": _check_transcript,
+    "signed": _check_signatures,
+    "contributions": _check_contributions,
+    "model": _check_model,
+    "settlement": _check_settlement,
 }

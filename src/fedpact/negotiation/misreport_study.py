@@ -27,25 +27,23 @@ from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_pric
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
-from fedpact.negotiation.misreports import GAME, LIES, NEGOTIATION, MisreportStudy, Negotiated
+from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy, NegotiatedLie
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
-
-__all__ = ["FACTORS", "MisreportStudy", "misreport_study", "misreported"]
 
 FACTORS = read_only_copy(2.0 ** np.linspace(-2.0, 2.0, 97))  # some lies pay only when they are small
 FEWER_FACTORS = read_only_copy(FACTORS[::4])
 SOLVED = ("externality", "shapley")
 
-MOST_QUICK = 8  # agents: with more, an equilibrium of the Shapley mechanism takes a second
-MOST_IN_BATCH = 64  # agents: larger federations are solved one by one
-MOST_IN_GAME = 2000  # agents: messages are a matrix
-MOST_NEGOTIATED = 2  # lies of each kind
+MAX_AGENTS_WITH_ALL_FACTORS = 8  # agents: with more, an equilibrium of the Shapley mechanism takes a second
+MAX_AGENTS_IN_BATCH = 64  # agents: larger federations are solved one by one
+MAX_AGENTS_IN_GAME = 2000  # agents: messages are a matrix
+MAX_LIES_NEGOTIATED = 2  # lies of each kind
 
 Progress = Callable[[int, int], None]
 
 
-def misreported(federation: Federation, agent: int, *, what: str, factor: float) -> Federation:
+def misreport(federation: Federation, agent: int, *, what: str, factor: float) -> Federation:
     """The federation as it looks when one agent reports its costs or its values multiplied by a factor."""
     stretch = np.ones(federation.n_agents)
     stretch[agent] = factor
@@ -90,14 +88,14 @@ def misreport_study(
     >>> study.best()["message-game"].pays
     False
     """
-    liars = _chosen(federation, agents)
-    usual = FACTORS if federation.n_agents <= MOST_QUICK else FEWER_FACTORS
+    liars = _agent_places(federation, agents)
+    usual = FACTORS if federation.n_agents <= MAX_AGENTS_WITH_ALL_FACTORS else FEWER_FACTORS
     tried = np.atleast_1d(checked_numbers("factors", usual if factors is None else factors, positive, POSITIVE))
     if not tried.size:
         raise InvalidInput("factors must hold at least one number, got none")
     game, missing = _game_of(federation)
-    count = _Count(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
-    found = [_measured(federation, game, agent, tried, count) for agent in liars]
+    count = _BatchProgress(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
+    found = [_study_agent(federation, game, agent, tried, count) for agent in liars]
     studied = [name for name in (*SOLVED, GAME) if name in found[0]]
     solved = [name for name in studied if all(np.isfinite(each[name].honest) for each in found)]
     missing |= {name: "no equilibrium was found when everybody is honest" for name in studied if name not in solved}
@@ -120,7 +118,7 @@ def misreport_study(
     return _with_negotiations(federation, liars, study)
 
 
-class _Count:
+class _BatchProgress:
     """Progress over several batches."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
@@ -138,7 +136,7 @@ class _Count:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Measured:
+class _AgentGains:
     """One agent under one mechanism: arrays are (lies, factors)."""
 
     honest: float
@@ -147,7 +145,7 @@ class _Measured:
     others: FloatArray
 
 
-def _chosen(federation: Federation, agents: Sequence[int | str] | None) -> list[int]:
+def _agent_places(federation: Federation, agents: Sequence[int | str] | None) -> list[int]:
     names = federation.names
     if agents is None:
         return list(range(len(names)))
@@ -163,8 +161,8 @@ def _chosen(federation: Federation, agents: Sequence[int | str] | None) -> list[
 
 
 def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]]:
-    if federation.n_agents > MOST_IN_GAME:
-        return None, {GAME: f"messages between more than {MOST_IN_GAME} agents are too many to study"}
+    if federation.n_agents > MAX_AGENTS_IN_GAME:
+        return None, {GAME: f"messages between more than {MAX_AGENTS_IN_GAME} agents are too many to study"}
     try:
         return MessageGame(federation), {}
     except InvalidInput:
@@ -176,27 +174,29 @@ def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]
         }
 
 
-def _measured(
-    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray, count: _Count
-) -> dict[str, _Measured]:
+def _study_agent(
+    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray, count: _BatchProgress
+) -> dict[str, _AgentGains]:
     """One agent's lies under everything that can be studied."""
-    lies = [misreported(federation, agent, what=what, factor=float(factor)) for what in LIES for factor in factors]
+    lies = [misreport(federation, agent, what=what, factor=float(factor)) for what in LIES for factor in factors]
     reports = [federation, *lies]
     found = {}
     for name in SOLVED:
-        contributions, payments = _solved(reports, MECHANISMS[name], count)
+        contributions, payments = _solve_reports(reports, MECHANISMS[name], count)
         count.finish(len(reports))
         utilities = _true_utilities(federation, contributions, payments)
         rounding = _rounding(federation, agent, contributions[0], payments[0])
-        found[name] = _told(utilities, agent, factors, rounding)
+        found[name] = _gains_of(utilities, agent, factors, rounding)
         if name == "externality" and game is not None:
-            found[GAME] = _told(_played(game, agent, reports, contributions), agent, factors, rounding)
+            found[GAME] = _gains_of(_play_reports(game, agent, reports, contributions), agent, factors, rounding)
     return found
 
 
-def _solved(reports: Sequence[Federation], mechanism: Mechanism, count: _Count) -> tuple[FloatArray, FloatArray]:
+def _solve_reports(
+    reports: Sequence[Federation], mechanism: Mechanism, count: _BatchProgress
+) -> tuple[FloatArray, FloatArray]:
     """Contributions and payments on every report, (reports, n); NaN where there is no equilibrium."""
-    if reports[0].n_agents <= MOST_IN_BATCH:
+    if reports[0].n_agents <= MAX_AGENTS_IN_BATCH:
         try:
             batch = solve_batch(Batch.of(reports), mechanism, progress=count)
         except NotConverged as error:
@@ -222,7 +222,9 @@ def _true_utilities(federation: Federation, contributions: FloatArray, payments:
     return utilities
 
 
-def _played(game: MessageGame, agent: int, reports: Sequence[Federation], contributions: FloatArray) -> FloatArray:
+def _play_reports(
+    game: MessageGame, agent: int, reports: Sequence[Federation], contributions: FloatArray
+) -> FloatArray:
     """Everybody's true utility when one agent sends the equilibrium messages of its report, (reports, n)."""
     utilities = np.full(contributions.shape, np.nan)
     if np.isnan(contributions[0]).any():
@@ -239,12 +241,12 @@ def _played(game: MessageGame, agent: int, reports: Sequence[Federation], contri
     return utilities
 
 
-def _told(utilities: FloatArray, agent: int, factors: FloatArray, rounding: float) -> _Measured:
+def _gains_of(utilities: FloatArray, agent: int, factors: FloatArray, rounding: float) -> _AgentGains:
     """The liar's utilities and the others' change; the first row of `utilities` is honesty, which factor 1 is too."""
     own = utilities[:, agent]
     rest = np.delete(utilities, agent, axis=1).sum(axis=1)
     shape, truth = (len(LIES), factors.size), factors == 1.0
-    return _Measured(
+    return _AgentGains(
         honest=float(own[0]),
         rounding=rounding,
         utilities=np.where(truth, own[0], own[1:].reshape(shape)),
@@ -264,14 +266,14 @@ def _with_negotiations(federation: Federation, liars: Sequence[int], study: Misr
     """The study with the lies that gain most under the Externality mechanism told in negotiations."""
     if "externality" not in study.gains:
         return study
-    if federation.n_agents > MOST_IN_GAME:
-        reason = f"negotiations between more than {MOST_IN_GAME} agents take too long here"
+    if federation.n_agents > MAX_AGENTS_IN_GAME:
+        reason = f"negotiations between more than {MAX_AGENTS_IN_GAME} agents take too long here"
         return replace(study, missing={**study.missing, NEGOTIATION: reason})
     honest = MECHANISMS["externality"].solve(federation).utilities
     held, failures = [], []
-    for where in _boldest(study):
+    for where in _lies_to_negotiate(study):
         try:
-            held.append(_negotiated(federation, liars[where[0]], study, where, honest))
+            held.append(_negotiate_lie(federation, liars[where[0]], study, where, honest))
         except NotConverged as error:
             failures.append(str(error))
     missing = dict(study.missing)
@@ -280,7 +282,7 @@ def _with_negotiations(federation: Federation, liars: Sequence[int], study: Misr
     return replace(study, negotiated=tuple(held), missing=missing)
 
 
-def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
+def _lies_to_negotiate(study: MisreportStudy) -> list[tuple[int, int, int]]:
     """The agents that gain most by each kind of lie, and their best one: agent, kind and factor by their places."""
     gains = study.gains["externality"]
     gains = np.where(np.abs(gains) <= study.rounding["externality"][:, None, None], 0.0, gains)
@@ -289,18 +291,18 @@ def _boldest(study: MisreportStudy) -> list[tuple[int, int, int]]:
     return [
         (int(place), what, int(gains[place, what].argmax()))
         for what in range(len(LIES))
-        for place in np.argsort(-peaks[:, what], kind="stable")[:MOST_NEGOTIATED]
+        for place in np.argsort(-peaks[:, what], kind="stable")[:MAX_LIES_NEGOTIATED]
         if np.isfinite(peaks[place, what])
     ]
 
 
-def _negotiated(
+def _negotiate_lie(
     federation: Federation, agent: int, study: MisreportStudy, where: tuple[int, int, int], honest: FloatArray
-) -> Negotiated:
+) -> NegotiatedLie:
     """Price discovery in which one agent answers as if its lie were the truth."""
     place, what, at = where
     factor = float(study.factors[at])
-    lying = Agent.of(misreported(federation, agent, what=LIES[what], factor=factor), agent)
+    lying = Agent.of(misreport(federation, agent, what=LIES[what], factor=factor), agent)
     table = [lying if other.index == agent else other for other in agents_of(federation)]
     deal = coordinate(InProcess(table))
     if deal.excluded:
@@ -308,7 +310,7 @@ def _negotiated(
     contributions = np.array(deal.contributions)
     utilities = federation.payoffs(contributions) - federation.costs.value(contributions) + deal.payments
     utility = float(utilities[agent])
-    return Negotiated(
+    return NegotiatedLie(
         agent=study.agents[place],
         what=LIES[what],
         factor=factor,

@@ -255,7 +255,7 @@ def test_a_missing_signature(path: Path) -> None:
         ledger.append("begun", {})
         deal = ledger.append(AGREED, {"deal": DEAL})
         ledger.append(SIGNED, {"deal": deal.hash, "signatures": {"A": {}}})
-    assert audit(path).findings["signed"].told == "not signed by B"
+    assert audit(path).findings["signed"].reason == "not signed by B"
 
 
 def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from cases import CASES
-from fedpact.negotiation.misreport_study import FACTORS, FEWER_FACTORS, misreport_study, misreported
-from fedpact.negotiation.misreports import GAME, LIES, NEGOTIATION, MisreportStudy
+from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy
+from fedpact.negotiation.misreport_study import FACTORS, FEWER_FACTORS, misreport, misreport_study
 from fedpact.scenario.examples import example, hospitals
 from strategies import random_federations
 
@@ -38,15 +38,15 @@ def study() -> MisreportStudy:
 
 def test_a_lie_changes_one_number_of_one_agent() -> None:
     federation = hospitals().federation
-    costs = misreported(federation, 2, what="costs", factor=3.0)
+    costs = misreport(federation, 2, what="costs", factor=3.0)
     np.testing.assert_allclose(costs.costs.linear / federation.costs.linear, [1.0, 1.0, 3.0, 1.0, 1.0], rtol=1e-15)
     np.testing.assert_allclose(costs.costs.quadratic / federation.costs.quadratic, [1, 1, 3, 1, 1], rtol=1e-15)
     assert costs.values.tolist() == federation.values.tolist()
-    values = misreported(federation, 2, what="values", factor=0.5)
+    values = misreport(federation, 2, what="values", factor=0.5)
     assert values.values.tolist() == [1.0, 1.0, 0.5, 1.0, 1.0]
     assert values.costs.linear.tolist() == federation.costs.linear.tolist()
     with pytest.raises(fp.InvalidInput, match="what must be one of costs, values, got 'caps'"):
-        misreported(federation, 2, what="caps", factor=2.0)
+        misreport(federation, 2, what="caps", factor=2.0)
 
 
 # Gains
@@ -99,7 +99,7 @@ def test_gains_of_two_by_hand() -> None:
 def test_shapley_gains_from_its_own_parts(study: MisreportStudy) -> None:
     federation = hospitals().federation
     for agent, what, place in ((0, 1, 0), (4, 0, 48), (2, 1, 30)):
-        report = misreported(federation, agent, what=LIES[what], factor=float(study.factors[place]))
+        report = misreport(federation, agent, what=LIES[what], factor=float(study.factors[place]))
         outcome = fp.ShapleyMechanism().solve(report)
         s = outcome.contributions
         paid = fp.shapley_values(report, s).values[agent] - report.payoffs(s)[agent]
@@ -113,7 +113,7 @@ def test_the_liar_and_the_others_share_what_welfare_changes(study: MisreportStud
     for name in ("externality", GAME):
         both = study.gains[name] + study.others[name]
         assert (both <= 1e-12).all()  # welfare is at its largest when everybody is honest
-    report = misreported(federation, 3, what="values", factor=float(study.factors[7]))
+    report = misreport(federation, 3, what="values", factor=float(study.factors[7]))
     lying = federation.welfare(fp.ExternalityMechanism().solve(report).contributions)
     both = study.gains["externality"][3, 1, 7] + study.others["externality"][3, 1, 7]
     np.testing.assert_allclose(both, lying - best, atol=1e-12)
@@ -139,7 +139,7 @@ def test_what_the_game_makes_of_a_lie() -> None:
     federation = example("paper-w2").federation
     found = misreport_study(federation, agents=[0], factors=[0.5])
     game = fp.MessageGame(federation)
-    report = misreported(federation, 0, what="costs", factor=0.5)
+    report = misreport(federation, 0, what="costs", factor=0.5)
     said = fp.MessageGame(report).equilibrium_messages()
     messages = game.equilibrium_messages().replace(0, said.proposals[0], said.prices[0])
     np.testing.assert_allclose(found.utilities[GAME][0, 0, 0], game.outcome(messages).utilities[0], rtol=1e-9)
@@ -191,8 +191,8 @@ def test_where_nothing_is_contributed_nothing_is_gained() -> None:
 def test_large_federations_are_solved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     federation = example("paper-w2").federation
     together = misreport_study(federation, factors=FEW)
-    monkeypatch.setattr("fedpact.negotiation.misreport_study.MOST_IN_BATCH", 2)
-    monkeypatch.setattr("fedpact.negotiation.misreport_study.MOST_IN_GAME", 2)
+    monkeypatch.setattr("fedpact.negotiation.misreport_study.MAX_AGENTS_IN_BATCH", 2)
+    monkeypatch.setattr("fedpact.negotiation.misreport_study.MAX_AGENTS_IN_GAME", 2)
     sparse = fp.Federation(
         sp.csr_array(federation.weights), costs=federation.costs, caps=federation.caps, payoff=federation.payoff
     )
@@ -211,7 +211,7 @@ def test_reports_without_equilibrium_are_counted_and_left_open(monkeypatch: pyte
             raise fp.NotConverged("too much is at stake")
         return solve(self, federation)
 
-    monkeypatch.setattr("fedpact.negotiation.misreport_study.MOST_IN_BATCH", 0)
+    monkeypatch.setattr("fedpact.negotiation.misreport_study.MAX_AGENTS_IN_BATCH", 0)
     monkeypatch.setattr(fp.ShapleyMechanism, "solve", stubborn)
     found = misreport_study(example("paper-w2").federation, agents=[0, 1], factors=FEW)
     assert np.argwhere(np.isnan(found.utilities["shapley"])).tolist() == [[0, 1, 4]]
@@ -225,7 +225,7 @@ def test_a_mechanism_without_honest_equilibrium_is_left_out(monkeypatch: pytest.
         raise fp.NotConverged("no")
 
     federation = example("paper-w2").federation
-    monkeypatch.setattr("fedpact.negotiation.misreport_study.MOST_IN_BATCH", 0)
+    monkeypatch.setattr("fedpact.negotiation.misreport_study.MAX_AGENTS_IN_BATCH", 0)
     monkeypatch.setattr(fp.ShapleyMechanism, "solve", never)
     found = misreport_study(federation, agents=[0], factors=FEW)
     assert found.mechanisms == ("externality", GAME)

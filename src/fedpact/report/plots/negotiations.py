@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.negotiation.misreports import GAME, LIES, title_of
+from fedpact.negotiation.misreport_result import GAME, LIES, study_title
 from fedpact.report.numbers import number_texts
 from fedpact.report.plots.style import (
     BAD,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fedpact.deals import Deal
-    from fedpact.negotiation.misreports import BestLie, MisreportStudy
+    from fedpact.negotiation.misreport_result import BestLie, MisreportStudy
 
 RESIDUALS = {
     "price-discovery": "gain still promised,\nshare of what is at stake",
@@ -241,7 +241,7 @@ def _misreport_head(mechanism: str | None, best: BestLie) -> str:
     found = f"largest {best.gain:.3g}: {who}, × {best.factor:.3g}" if best.pays else "nobody gains"
     if mechanism is None:
         return found
-    title = f"{title_of(mechanism)}, others in equilibrium" if mechanism == GAME else title_of(mechanism)
+    title = f"{study_title(mechanism)}, others in equilibrium" if mechanism == GAME else study_title(mechanism)
     return f"{title}\n{found}"
 
 

@@ -12,16 +12,14 @@ from fedpact.mechanisms import MECHANISMS
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["GAME", "LIES", "NEGOTIATION", "BestLie", "MisreportStudy", "Negotiated", "title_of"]
-
 LIES = ("costs", "values")
 GAME, NEGOTIATION = "message-game", "negotiation"
-TITLES = {GAME: "Message game", NEGOTIATION: "Negotiation"}
+EXTRA_TITLES = {GAME: "Message game", NEGOTIATION: "Negotiation"}
 
 
-def title_of(mechanism: str) -> str:
+def study_title(mechanism: str) -> str:
     """The name people read."""
-    return TITLES[mechanism] if mechanism in TITLES else MECHANISMS[mechanism].title
+    return EXTRA_TITLES[mechanism] if mechanism in EXTRA_TITLES else MECHANISMS[mechanism].title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +59,7 @@ class BestLie:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Negotiated:
+class NegotiatedLie:
     """A negotiation with one lying agent; `expected` is its gain under the Externality mechanism on the reports."""
 
     agent: str
@@ -100,7 +98,7 @@ class MisreportStudy:
     others: Mapping[str, FloatArray]
     honest: Mapping[str, FloatArray]
     rounding: Mapping[str, FloatArray]
-    negotiated: Sequence[Negotiated]
+    negotiated: Sequence[NegotiatedLie]
     missing: Mapping[str, str]
 
     @property
@@ -157,7 +155,7 @@ class MisreportStudy:
     @property
     def text(self) -> str:
         """What the study found and what it does not show, in Markdown."""
-        return "\n\n".join([_asked(self), _table(self), *_findings(self), _limits(self)]) + "\n"
+        return "\n\n".join([_introduction(self), _table(self), *_findings(self), _limits(self)]) + "\n"
 
     def plot(self, *, figure: Any = None) -> Any:
         """Gains against factors, a panel for each mechanism and lie, on `figure` or a new one; needs matplotlib."""
@@ -166,14 +164,23 @@ class MisreportStudy:
         return plot_misreports(self, figure=figure)
 
 
-HEADS = ("", "lie about", "largest gain", "of honest utility", "who", "factor", "change for the others", "who gain")
+COLUMN_HEADS = (
+    "",
+    "lie about",
+    "largest gain",
+    "of honest utility",
+    "who",
+    "factor",
+    "change for the others",
+    "who gain",
+)
 
 
-def _asked(study: MisreportStudy) -> str:
+def _introduction(study: MisreportStudy) -> str:
     """What was tried."""
     low, high, count = study.factors.min(), study.factors.max(), study.factors.size
     factors = f"a factor from {low:.4g} to {high:.4g} ({count} factors)" if count > 1 else f"the factor {low:.4g}"
-    who = f"Each of {len(study.agents)} agents in turn" if len(study.agents) > 1 else _plain(study.agents[0])
+    who = f"Each of {len(study.agents)} agents in turn" if len(study.agents) > 1 else _one_line(study.agents[0])
     return (
         f"# What lying gains\n\n{who} reports its costs, or its values, multiplied by {factors}. Everybody else "
         "reports the truth, everybody stays, and everybody delivers what was agreed. A gain is the liar's true "
@@ -182,25 +189,25 @@ def _asked(study: MisreportStudy) -> str:
 
 
 def _table(study: MisreportStudy) -> str:
-    rows = [HEADS, ("---",) * len(HEADS)]
+    rows = [COLUMN_HEADS, ("---",) * len(COLUMN_HEADS)]
     for name in study.mechanisms:
-        rows += [(title_of(name), what, *_cells(study, study.best(what)[name])) for what in LIES]
+        rows += [(study_title(name), what, *_row(study, study.best(what)[name])) for what in LIES]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _cells(study: MisreportStudy, best: BestLie) -> tuple[str, ...]:
+def _row(study: MisreportStudy, best: BestLie) -> tuple[str, ...]:
     if not best.pays:
         return ("none found", "", "", "", "", "nobody")
     share = f"{100.0 * best.share:.3g}%" if np.isfinite(best.share) else "undefined"
     factor = f"{best.factor:.3g}" + (", an end of the range" if best.at_end else "")
     gainers = f"{best.gainers} of {len(study.agents)}"
-    return (f"{best.gain:.4g}", share, _plain(best.agent), factor, f"{best.others:+.4g}", gainers)
+    return (f"{best.gain:.4g}", share, _one_line(best.agent), factor, f"{best.others:+.4g}", gainers)
 
 
 def _findings(study: MisreportStudy) -> Iterator[str]:
     best = study.best()
-    paid = [title_of(name) for name, lie in best.items() if lie.pays and name != GAME]
-    unpaid = [title_of(name) for name, lie in best.items() if not lie.pays and name != GAME]
+    paid = [study_title(name) for name, lie in best.items() if lie.pays and name != GAME]
+    unpaid = [study_title(name) for name, lie in best.items() if not lie.pays and name != GAME]
     if paid:
         yield (
             f"**Lying can pay** under {' and '.join(paid)}: contributions and payments are worked out from what is "
@@ -214,7 +221,7 @@ def _findings(study: MisreportStudy) -> Iterator[str]:
     if GAME in best:
         yield _game_finding(study, best[GAME])
     for name, reason in study.missing.items():
-        yield f"{title_of(name)}, left out: {_plain(reason)}."
+        yield f"{study_title(name)}, left out: {_one_line(reason)}."
 
 
 def _negotiation_finding(study: MisreportStudy) -> str:
@@ -224,7 +231,7 @@ def _negotiation_finding(study: MisreportStudy) -> str:
     return (
         "**A negotiation asks for the same numbers.** Whoever lies consistently cannot be told from somebody for whom "
         f"the lie is the truth: in {held} by price discovery with a lying agent, its gain differed from the one under "
-        f"{title_of('externality')} by at most {apart:.1g}."
+        f"{study_title('externality')} by at most {apart:.1g}."
     )
 
 
@@ -236,7 +243,7 @@ def _game_finding(study: MisreportStudy, best: BestLie) -> str:
         "**In the message game** one agent sent the messages that fit its lie, and the others those of the true "
         f"equilibrium: {found}. Truth-telling is what the equilibrium asks, not what the protocol forces: the "
         "equilibrium has to be found first, and whoever lies while it is being found moves the equilibrium itself. "
-        f"That is the lie measured under {title_of('externality')}."
+        f"That is the lie measured under {study_title('externality')}."
     )
 
 
@@ -249,6 +256,6 @@ def _limits(study: MisreportStudy) -> str:
     )
 
 
-def _plain(text: str) -> str:
+def _one_line(text: str) -> str:
     """On one line, and no mark-up of a table."""
     return " ".join(text.split()).replace("|", "\\|")
