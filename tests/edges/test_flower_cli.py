@@ -23,8 +23,8 @@ from edges.command_line import Result
 from edges.flower_processes import BIN, QUIET
 from fedpact.deals import Ledger
 from fedpact.flower.mnist import MnistLearner, first_model
-from fedpact.flower.server import averaging, conduct
-from fedpact.flower.settings import Settings
+from fedpact.flower.server import conduct, federated_averaging
+from fedpact.flower.settings import AppSettings
 from fedpact.negotiation.audit import audit
 from fedpact.negotiation.processes import load_agent
 from fedpact.scenario.examples import example
@@ -38,7 +38,7 @@ def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
     result = run("flower", "new", "deal", "hospitals", "--rounds", 4, "--samples-per-unit", 2.5)
     assert result.code == 0 and "flwr run deal/app" in result.out
     config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    settings = Settings.of(config)
+    settings = AppSettings.of(config)
     federation = example("hospitals").federation
     assert settings.seats == federation.names and settings.rounds == 4 and settings.samples_per_unit == 2.5
     assert (settings.currency, settings.per_payoff) == ("EUR", 1e6)
@@ -59,7 +59,8 @@ def test_names_of_all_kinds_survive(run: Run, tmp_path: Path) -> None:
     fp.save_scenario(fp.Scenario(federation=federation, title='A "title"\\'), tmp_path / "s.json")
     assert run("flower", "new", "deal", "s.json").code == 0
     config = tomllib.loads((tmp_path / "deal/app/pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
-    assert Settings.of(config).seats == tuple(names) and config["title"] == 'A "title"\\'
+    assert AppSettings.of(config).seats == tuple(names) and config["title"] == 'A "title"\\'
+    assert AppSettings.of(config).money is None, "the scenario says nothing of money"
 
 
 def test_what_is_sent_to_nodes_holds_nothing_private(run: Run, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_nodes_train_what_the_experiment_predicts(tmp_path: Path) -> None:
     stage.run_config = {"samples-per-unit": 10.0, "local-epochs": 2, "seed": 3}
     grid = stage.grid()
     context: Any = next(iter(grid.nodes.values())).context
-    conduct(grid, stage.settings(), initial=lambda: first_model(context), strategy=averaging)
+    conduct(grid, stage.settings(), initial=lambda: first_model(context), strategy=federated_averaging)
     found = audit(stage.ledger)
     measured, trained = found.last("measured"), found.last("trained")
     assert measured is not None and trained is not None

@@ -13,10 +13,10 @@ try:
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 
-from fedpact.flower.learner import Evaluation, Learner
+from fedpact.flower.learner import Learner, Score
 from fedpact.flower.mods import agreed_samples, keep_deal
 from fedpact.flower.node import client_app
 from fedpact.flower.server import server_app
 from fedpact.flower.strategy import Lost, UnderDeal
 
-__all__ = ["Evaluation", "Learner", "Lost", "UnderDeal", "agreed_samples", "client_app", "keep_deal", "server_app"]
+__all__ = ["Learner", "Lost", "Score", "UnderDeal", "agreed_samples", "client_app", "keep_deal", "server_app"]

@@ -15,7 +15,7 @@ from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower.channel import FlowerChannel, Present
-from fedpact.flower.settings import Settings
+from fedpact.flower.settings import AppSettings
 from fedpact.flower.statement import CLAIMS, statement_digest
 from fedpact.flower.wire import exchange, question, said_in
 from fedpact.negotiation import coordinate
@@ -25,12 +25,10 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 
-__all__ = ["agreed_deal", "signatures", "statements"]
-
 NEAR = 1e-9  # of the largest contribution: what was said of contributions as near as this was said of the deal's
 
 
-def agreed_deal(grid: Grid, present: Present, settings: Settings, attempt: int) -> dict[str, Any]:
+def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: int) -> dict[str, Any]:
     """Negotiate with those who are there, from the transcript as far as it goes; what the ledger holds of it."""
     path = settings.folder / f"negotiation-{attempt}.jsonl"
     deal = coordinate(
@@ -58,7 +56,7 @@ def agreed_deal(grid: Grid, present: Present, settings: Settings, attempt: int) 
     }
 
 
-def statements(agreed: Entry, settings: Settings) -> dict[str, dict[str, Any]]:
+def statements(agreed: Entry, settings: AppSettings) -> dict[str, dict[str, Any]]:
     """What each member is to sign: everybody's contributions, and its own prices and payment."""
     deal, utilities = agreed.content["deal"], agreed.content["utilities"]
     return {
@@ -71,11 +69,7 @@ def statements(agreed: Entry, settings: Settings) -> dict[str, dict[str, Any]]:
             "payment": deal["payments"][place],
             "utility": utilities.get(name),
             "samples_per_unit": settings.samples_per_unit,
-            "money": {
-                "currency": settings.currency,
-                "per_payoff": settings.per_payoff,
-                "decimals": settings.decimals,
-            },
+            "money": settings.unit,
             "deal": agreed.hash,
         }
         for place, name in enumerate(deal["agents"])

@@ -17,8 +17,6 @@ from flwr.serverapp import Grid
 from fedpact.flower.wire import exchange, question, said_in
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = ["FlowerChannel", "Present", "roll_call"]
-
 LONGEST_NAME = 200
 LOOK = 0.5  # seconds between looks for nodes
 

@@ -20,8 +20,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
-__all__ = ["write_keys"]
-
 PRIVATE = 0o600
 CLOCKS = timedelta(hours=1)  # by how much clocks may be apart
 Key = ec.EllipticCurvePrivateKey

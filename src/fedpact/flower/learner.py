@@ -9,13 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from flwr.app import Context
 
-__all__ = ["Evaluation", "Learner", "LearnerFactory", "Model"]
-
 Model = Sequence[np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Score:
     """How a model does on a node's own test set: the share of right answers, and of how many."""
 
     accuracy: float
@@ -32,7 +30,7 @@ class Learner(Protocol):
     def train(self, model: Model, samples: int, server_round: int) -> Model:
         """The model after one round on the first `samples` of its training samples."""
 
-    def evaluate(self, model: Model) -> Evaluation:
+    def evaluate(self, model: Model) -> Score:
         """The model on its own test set."""
 
 

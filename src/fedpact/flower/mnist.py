@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
-from fedpact.flower.learner import Evaluation, Model
+from fedpact.flower.learner import Model, Score
 from fedpact.flower.node import own_agent
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.holdings import Holdings
 from fedpact.training.seeds import Stream, generator
 from fedpact.utils.errors import InvalidInput, short_repr
-
-__all__ = ["MnistLearner", "first_model"]
 
 PIXELS, CLASSES = 784, 10
 
@@ -45,20 +43,20 @@ class MnistLearner:
 
     def train(self, model: Model, samples: int, server_round: int) -> Model:
         """Local epochs of stochastic gradient descent on its first samples."""
-        from fedpact.flower.descent import local_epochs  # noqa: PLC0415 - JAX takes a second to import
+        from fedpact.flower.local_training import local_epochs  # noqa: PLC0415 - JAX takes a second to import
 
         own, orders = self._own, self._orders(server_round)
         chosen = [order[order < samples] for order in orders]
         return local_epochs(model, own.pixels, own.labels, chosen, self._training)
 
-    def evaluate(self, model: Model) -> Evaluation:
+    def evaluate(self, model: Model) -> Score:
         """The share of its test images that the model gets right."""
-        from fedpact.flower.descent import right_answers  # noqa: PLC0415 - JAX takes a second to import
+        from fedpact.flower.local_training import right_answers  # noqa: PLC0415 - JAX takes a second to import
 
         own = self._own
         count = len(own.test_labels)
         right = right_answers(model, own.test_pixels, own.test_labels)
-        return Evaluation(accuracy=right / count, samples=count)
+        return Score(accuracy=right / count, samples=count)
 
     @cached_property
     def _experiment(self) -> Experiment:

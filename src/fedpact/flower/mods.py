@@ -22,8 +22,6 @@ from fedpact.flower.node import own_agent
 from fedpact.flower.wire import RECORD
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["agreed_samples", "keep_deal"]
-
 REFUSED = 6  # Flower's code for a mod that refuses
 COUNTS = ("num-examples", "num_examples")
 

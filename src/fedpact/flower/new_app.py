@@ -8,13 +8,12 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+from fedpact.deals.settlement import MONEY_DECIMALS
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
-from fedpact.scenario import Scenario
+from fedpact.scenario import Money, Scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
-
-__all__ = ["write_app"]
 
 TEMPLATE = {
     "app/pyproject.toml": "app.toml",
@@ -24,6 +23,9 @@ TEMPLATE = {
     "README.md": "README.md",
 }
 PRIVATE = 0o600
+NO_MONEY = """# The scenario says nothing of money: payments are units of payoff. For money say both:
+# currency = "EUR"
+# per-payoff = 1000.0"""
 
 
 def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_unit: float = 1.0) -> list[Path]:
@@ -65,9 +67,19 @@ def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: flo
         "names": json.dumps(json.dumps(list(federation.names))),
         "rounds": str(rounds),
         "samples_per_unit": repr(float(samples_per_unit)),
-        "currency": json.dumps(money.currency if money else "EUR"),
-        "per_payoff": repr(money.per_payoff if money else 1.0),
+        "money": NO_MONEY if money is None else _money_lines(money),
     }
+
+
+def _money_lines(money: Money) -> str:
+    return "\n".join(
+        [
+            "# Money: one unit of payoff is worth so much.",
+            f"currency = {json.dumps(money.currency)}",
+            f"per-payoff = {money.per_payoff!r}",
+            f"decimals = {MONEY_DECIMALS}",
+        ]
+    )
 
 
 def _filled(name: str, values: dict[str, str]) -> str:

@@ -23,14 +23,13 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedpact.deals import whole_samples
 from fedpact.flower.learner import Learner, LearnerFactory
-from fedpact.flower.statement import Refused, check_statement, samples_of, statement_digest
-from fedpact.flower.wire import RECORD, answered, said_in
+from fedpact.flower.statement import Refused, check_statement, statement_digest
+from fedpact.flower.wire import RECORD, reply_with, said_in
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
 from fedpact.utils.errors import InvalidInput, short_repr
-
-__all__ = ["client_app", "own_agent"]
 
 SIGNED = "signed"  # the record of a node's state that holds the statement it has signed
 ARRAYS, METRICS = "arrays", "metrics"
@@ -80,7 +79,7 @@ Answer = Callable[[dict[str, Any], Context, LearnerFactory], dict[str, Any]]
 
 def _answering(answer: Answer, learner: LearnerFactory) -> Callable[[Message, Context], Message]:
     def handle(message: Message, context: Context) -> Message:
-        return answered(message, answer(said_in(message), context, learner))
+        return reply_with(message, answer(said_in(message), context, learner))
 
     return handle
 
@@ -132,7 +131,7 @@ def _trained(message: Message, context: Context, learner: Learner) -> Message:
     statement = _statement(context)
     if statement is None:
         raise InvalidInput("this node has not signed any deal; it does not train")
-    agreed = samples_of(statement["contributions"][statement["place"]], statement["samples_per_unit"])
+    agreed = int(whole_samples(statement["contributions"], statement["samples_per_unit"])[statement["place"]])
     name = statement["agents"][statement["place"]]
     samples = min(agreed, learner.samples, _asked(message, name, agreed))
     if samples < 1:

@@ -10,37 +10,37 @@ another. A member that refuses to sign ends the run: the same deal would be refu
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from fedpact.deals import Entry, Ledger
+from fedpact.deals import Deal, Entry, Ledger, settle
+from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
-from fedpact.flower.accounting import settled, settlement_entry, trained_entry
 from fedpact.flower.agreement import agreed_deal, signatures, statements
 from fedpact.flower.channel import roll_call
 from fedpact.flower.learner import Model
-from fedpact.flower.model_file import read_model, write_model
-from fedpact.flower.settings import Settings
+from fedpact.flower.settings import AppSettings
 from fedpact.flower.statement import statement_digest
-from fedpact.flower.strategy import Lost, UnderDeal
-from fedpact.flower.terms import Terms
+from fedpact.flower.strategy import Lost, UnderDeal, settlement_entry, trained_entry
 from fedpact.flower.wire import digest_of, exchange, question, reason_of, said_in
-from fedpact.utils.errors import FedpactError, InvalidInput
+from fedpact.utils.errors import FedpactError, InvalidInput, error_context
+from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
-
-__all__ = ["averaging", "conduct", "server_app"]
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
 
 LEDGER = "ledger.jsonl"
 SETTLE = "settle"  # the phase
-FEWEST = 2  # agents: with fewer there is nothing to agree on
+MIN_AGENTS = 2  #: with fewer there is nothing to agree on
 
 
 def server_app(
@@ -61,15 +61,17 @@ def server_app(
     def main(grid: Grid, context: Context) -> None:
         conduct(
             grid,
-            Settings.of(context.run_config),
+            AppSettings.of(context.run_config),
             initial=lambda: initial(context),
-            strategy=(lambda: strategy(context)) if strategy is not None else averaging,
+            strategy=(lambda: strategy(context)) if strategy is not None else federated_averaging,
         )
 
     return app
 
 
-def conduct(grid: Grid, settings: Settings, *, initial: Callable[[], Model], strategy: Callable[[], Strategy]) -> None:
+def conduct(
+    grid: Grid, settings: AppSettings, *, initial: Callable[[], Model], strategy: Callable[[], Strategy]
+) -> None:
     """Take a run from where its ledger stands to its end.
 
     Raises
@@ -94,7 +96,7 @@ class _Run:
     def __init__(
         self,
         grid: Grid,
-        settings: Settings,
+        settings: AppSettings,
         ledger: Ledger,
         initial: Callable[[], Model],
         strategy: Callable[[], Strategy],
@@ -121,7 +123,7 @@ class _Run:
             except Lost as lost:
                 self._fail("lost", str(lost), lost.reasons)
                 self.present = self.present.without(list(lost.reasons))
-                if len(self.present.nodes) < FEWEST:
+                if len(self.present.nodes) < MIN_AGENTS:
                     raise
                 logger.warning("%s; the others negotiate another deal", lost)
         self._measure()
@@ -161,13 +163,16 @@ class _Run:
     def _train(self) -> None:
         if self._entry(TRAINED) is not None:
             return
-        terms = self._terms()
-        if not any(terms.samples.values()):
-            self._keep_model(terms, self._first_model(), {name: [] for name in terms.samples})
+        if not any(self._samples().values()):
+            self._keep_model(self._first_model(), {name: [] for name in self._samples()})
             return
         nodes = {node: self.present.names[place] for place, node in self.present.nodes.items()}
         under = UnderDeal(
-            self.strategy(), terms.record, samples_per_unit=terms.samples_per_unit, nodes=nodes, strict=True
+            self.strategy(),
+            self._deal(),
+            samples_per_unit=self.settings.samples_per_unit,
+            nodes=nodes,
+            strict=True,
         )
         result = under.start(
             self.grid, self._first_model(), num_rounds=self.settings.rounds, timeout=self.settings.timeout
@@ -176,15 +181,16 @@ class _Run:
         short = under.short()
         if short:
             raise Lost(short)
-        self._keep_model(terms, result.arrays, under.samples)
+        self._keep_model(result.arrays, under.samples)
 
     def _first_model(self) -> ArrayRecord:
         return ArrayRecord([np.asarray(array) for array in self.initial()])
 
-    def _keep_model(self, terms: Terms, arrays: ArrayRecord, samples: Mapping[str, list[int]]) -> None:
+    def _keep_model(self, arrays: ArrayRecord, samples: Mapping[str, list[int]]) -> None:
         """The model on disk, then the entry that names it."""
         kept = write_model(self.settings.folder / f"model-{self._attempt}.npz", arrays)
-        self._note(TRAINED, trained_entry(terms, samples, model={**kept, "arrays": digest_of(arrays)}))
+        model = {**kept, "arrays": digest_of(arrays)}
+        self._note(TRAINED, trained_entry(self._samples(), samples, self.settings.samples_per_unit, model=model))
 
     def _measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -195,16 +201,16 @@ class _Run:
         content = RecordDict({"arrays": arrays})
         messages = {
             name: Message(content, node, "evaluate", ttl=max(self.settings.timeout, 1.0))
-            for name in self._terms().samples
+            for name in self._samples()
             if (node := self.present.node(name)) is not None
         }
         replies = exchange(self.grid, messages, timeout=self.settings.timeout)
-        found = {name: _accuracy(replies.get(name)) for name in self._terms().samples}
+        found = {name: _accuracy(replies.get(name)) for name in self._samples()}
         self._note(MEASURED, {"accuracies": found})
 
     def _settle(self) -> None:
-        agreed, terms = self._agreed(), self._terms()
-        settlement = settled(terms, self.settings.money, decimals=self.settings.decimals)
+        agreed = self._agreed()
+        settlement = settle(self._deal(), money=self.settings.money, decimals=self.settings.decimals)
         put = statements(agreed, self.settings)
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
         messages = {
@@ -248,9 +254,12 @@ class _Run:
     def _agreed(self) -> Entry:
         return self._required(AGREED)
 
-    def _terms(self) -> Terms:
-        deal = self._agreed().content["deal"]
-        return Terms.of(deal, samples_per_unit=self.settings.samples_per_unit)
+    def _deal(self) -> Deal:
+        return deal_from_record(self._agreed().content["deal"])
+
+    def _samples(self) -> dict[str, int]:
+        """What members agreed to, in whole samples."""
+        return self._deal().samples(self.settings.samples_per_unit)
 
     def _note(self, kind: str, content: Mapping[str, Any]) -> None:
         self.ledger.append(kind, content)
@@ -262,8 +271,8 @@ class _Run:
 
 def _check_company(deal: Mapping[str, Any]) -> None:
     out = "; ".join(f'"{name}": {reason}' for name, reason in deal["excluded"].items())
-    if len(deal["agents"]) - len(deal["excluded"]) < FEWEST:
-        raise InvalidInput(f"fewer than {FEWEST} agents are left at the table: {out}")
+    if len(deal["agents"]) - len(deal["excluded"]) < MIN_AGENTS:
+        raise InvalidInput(f"fewer than {MIN_AGENTS} agents are left at the table: {out}")
 
 
 def _is_end(entry: Entry) -> bool:
@@ -271,12 +280,33 @@ def _is_end(entry: Entry) -> bool:
     return entry.kind == FAILED and entry.content.get("phase") != SETTLE
 
 
-def averaging() -> Strategy:
+def federated_averaging() -> Strategy:
     """Federated averaging over all members; what models come to is measured once, at the end."""
     return FedAvg(fraction_evaluate=0.0, min_train_nodes=1, min_evaluate_nodes=0, min_available_nodes=1)
 
 
-def _begin(ledger: Ledger, settings: Settings) -> None:
+def write_model(path: Path, arrays: ArrayRecord) -> dict[str, Any]:
+    """Write a model; its file's name and digest."""
+    content = BytesIO()
+    named: dict[str, Any] = {f"array-{place}": array.numpy() for place, array in enumerate(arrays.values())}
+    np.savez(content, names=np.array(list(arrays.keys()), dtype=np.str_), **named)
+    with error_context(str(path)):
+        replace_files({path: content.getvalue()})
+    return {"file": path.name, "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
+
+
+def read_model(path: Path, digest: str) -> ArrayRecord:
+    """The model of a file that has this digest."""
+    with error_context(str(path)):
+        content = read_bytes(path)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise InvalidInput("the file was changed: it does not have the digest in the ledger")
+        with np.load(BytesIO(content), allow_pickle=False) as stored:
+            names = stored["names"].tolist()
+            return ArrayRecord({name: Array(stored[f"array-{place}"]) for place, name in enumerate(names)})
+
+
+def _begin(ledger: Ledger, settings: AppSettings) -> None:
     """Write the first entry, or check that it is of this run."""
     if not ledger.entries:
         ledger.append("begun", settings.header())

@@ -9,15 +9,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
+from fedpact.flower.statement import MAX_DECIMALS
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AppSettings:
     """A run's settings; in the configuration file they are spelt with dashes.
 
     Attributes
@@ -36,8 +36,10 @@ class Settings:
         Of training.
     samples_per_unit
         Samples in a unit of contribution.
-    currency, per_payoff, decimals
-        Money: what it is called, how much of it a unit of payoff is worth, and its digits after the point.
+    currency, per_payoff
+        Money: what it is called, and how much of it a unit of payoff is worth; without, amounts are units of payoff.
+    decimals
+        Digits after the point; 2 for money and 9 for units of payoff if not given.
     timeout
         Seconds to wait for nodes to answer.
     patience
@@ -52,9 +54,9 @@ class Settings:
     game: bool = True
     rounds: int = 3
     samples_per_unit: float = 1.0
-    currency: str = "EUR"
+    currency: str | None = None
     per_payoff: float = 1.0
-    decimals: int = 2
+    decimals: int | None = None
     timeout: float = 120.0
     patience: float = 60.0
 
@@ -67,11 +69,13 @@ class Settings:
             raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Settings:
+    def of(cls, config: Mapping[str, Any]) -> AppSettings:
         """From the configuration of a run; what it does not say stays as usual, and what is not ours is left alone."""
         for name in ("record", "num_agents"):
             if _spelt(name) not in config:
                 raise InvalidInput(f"the app's configuration must say {_spelt(name)}; `fedpact flower new` writes it")
+        if ("currency" in config) != ("per-payoff" in config):
+            raise InvalidInput("the app's configuration must say both currency and per-payoff, or neither")
         return cls(**{field.name: config[_spelt(field.name)] for field in fields(cls) if _spelt(field.name) in config})
 
     @property
@@ -85,14 +89,24 @@ class Settings:
         return Path(self.record).expanduser()
 
     @property
-    def money(self) -> Money:
-        """The exchange rate."""
-        return Money(currency=self.currency, per_payoff=self.per_payoff)
+    def money(self) -> Money | None:
+        """The exchange rate; None where amounts are units of payoff."""
+        return Money(currency=self.currency, per_payoff=self.per_payoff) if self.currency else None
+
+    @property
+    def unit(self) -> dict[str, Any]:
+        """What amounts are counted in, as members sign it."""
+        usual = MONEY_DECIMALS if self.currency else PAYOFF_DECIMALS
+        return {
+            "currency": self.currency or PAYOFF_UNIT,
+            "per_payoff": self.per_payoff,
+            "decimals": usual if self.decimals is None else self.decimals,
+        }
 
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""
         kept = ("title", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
-        return {name: getattr(self, name) for name in (*kept, "currency", "per_payoff", "decimals")}
+        return {name: getattr(self, name) for name in kept} | self.unit
 
 
 def _spelt(name: str) -> str:
@@ -129,9 +143,12 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "game": (lambda given: isinstance(given, bool), "true or false"),
     "rounds": _at_least(1),
     "samples_per_unit": POSITIVE,
-    "currency": (_text, 'a text such as "EUR"'),
+    "currency": (lambda given: given is None or _text(given), 'a text such as "EUR"'),
     "per_payoff": POSITIVE,
-    "decimals": (lambda given: type(given) is int and 0 <= given <= 9, "a whole number from 0 to 9"),
+    "decimals": (
+        lambda given: given is None or (type(given) is int and 0 <= given <= MAX_DECIMALS),
+        f"a whole number from 0 to {MAX_DECIMALS}",
+    ),
     "timeout": POSITIVE,
     "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
 }

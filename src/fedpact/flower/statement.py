@@ -27,12 +27,9 @@ from fedpact.programs.root_finding import falling_root
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, short_repr
 
-__all__ = ["CLAIMS", "Refused", "check_statement", "samples_of", "statement_digest"]
-
 SAME = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
-WHOLE = 1e-9  # of a sample: as much short of a whole number counts as one
 STEEPEST = 1e40  # the slope of a payoff outside its domain, to find the way in
-MOST_DECIMALS = 9
+MAX_DECIMALS = 9
 LEAST_GAIN = "least gain"
 CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
 
@@ -79,11 +76,6 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
     _check_deal(agent, given, least_gain)
     return [claim for claim in CLAIMS if claim != LEAST_GAIN or least_gain is not None]
-
-
-def samples_of(contribution: float, samples_per_unit: float) -> int:
-    """Whole samples of a contribution; never more than agreed."""
-    return math.floor(contribution * samples_per_unit + WHOLE)
 
 
 def statement_digest(statement: Mapping[str, Any]) -> str:
@@ -173,7 +165,7 @@ def _is_money(given: Any) -> bool:
     if not isinstance(given, dict) or not isinstance(given.get("currency"), str):
         return False
     rate, decimals = given.get("per_payoff", 0.0), given.get("decimals")
-    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MOST_DECIMALS
+    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_DECIMALS
 
 
 def _numbers(statement: Mapping[str, Any], key: str, size: int) -> FloatArray:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,14 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpact.deals import Deal, Outcome, Settlement
-from fedpact.flower.accounting import settled, write_account
-from fedpact.flower.terms import Terms
+from fedpact.deals import Deal, Ledger, Outcome, Settlement, load_deal, settle
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import AGREED, FAILED, SETTLED, TRAINED
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.flower.wire import RECORD, reason_of
 from fedpact.scenario import Money
-from fedpact.utils.errors import FedpactError, InvalidInput
-
-__all__ = ["Lost", "UnderDeal"]
+from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
+from fedpact.utils.jsonl import jsonable
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
@@ -54,7 +53,7 @@ class UnderDeal(Strategy):
     strategy
         Any Flower strategy; a copy of it is run, to be found at `.strategy`.
     deal
-        A `Deal`, an `Outcome`, or a file with one: `fedpact solve --json`, a transcript, a ledger.
+        A `Deal`, an `Outcome`, or any file that `fedpact.load_deal` reads.
     samples_per_unit
         Samples in a unit of contribution.
     nodes
@@ -75,7 +74,7 @@ class UnderDeal(Strategy):
     def __init__(
         self,
         strategy: Strategy,
-        deal: Deal | Outcome | Mapping[str, Any] | Path | str,
+        deal: Deal | Outcome | Path | str,
         *,
         samples_per_unit: float = 1.0,
         nodes: Mapping[int, str] | None = None,
@@ -86,15 +85,19 @@ class UnderDeal(Strategy):
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
+        if not 0.0 < samples_per_unit < float("inf"):
+            raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
         self.strategy = copy.deepcopy(strategy)
-        self.terms = Terms.of(deal, samples_per_unit=samples_per_unit)
-        self.samples: dict[str, list[int]] = {name: [] for name in self.terms.samples}
+        self.deal = _deal_of(deal)
+        self.agreed = self.deal.samples(samples_per_unit)
+        self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
+        self._samples_per_unit = float(samples_per_unit)
         self.settlement: Settlement | None = None
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
         self._money, self._strict = money, strict
-        self._values = CoalitionValues(coalition_value, self.terms.agents) if coalition_value is not None else None
+        self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
         self._asked: list[int] = []
         self._ever_asked: set[str] = set()
         self._before: ArrayRecord | None = None
@@ -151,7 +154,7 @@ class UnderDeal(Strategy):
 
     def summary(self) -> None:
         """The terms, then the strategy's own summary."""
-        for name, samples in self.terms.samples.items():
+        for name, samples in self.agreed.items():
             logger.info('under the deal "%s" contributes %d samples', name, samples)
         self.strategy.summary()
 
@@ -177,7 +180,7 @@ class UnderDeal(Strategy):
 
     def check_all_asked(self) -> None:
         """Raise `InvalidInput` if the strategy has left out somebody who agreed to contribute."""
-        left_out = [name for name, agreed in self.terms.samples.items() if agreed and name not in self._ever_asked]
+        left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._ever_asked]
         if left_out:
             raise InvalidInput(
                 f"{type(self.strategy).__name__} never asked {', '.join(left_out)} to train; "
@@ -188,7 +191,7 @@ class UnderDeal(Strategy):
         """Members that never delivered what they agreed to, with reasons."""
         return {
             name: f"agreed to {agreed} samples and delivered {max(self.samples[name], default=0)} at most"
-            for name, agreed in self.terms.samples.items()
+            for name, agreed in self.agreed.items()
             if max(self.samples[name], default=0) < agreed
         }
 
@@ -198,25 +201,32 @@ class UnderDeal(Strategy):
         if short:
             logger.warning("%s; nothing is settled", "; ".join(f'"{name}" {reason}' for name, reason in short.items()))
         else:
-            self.settlement = settled(self.terms, self._money)
+            self.settlement = settle(self.deal, money=self._money)
         if self._ledger is not None:
-            write_account(
-                self._ledger,
-                self.terms,
-                samples=self.samples,
-                short=short,
-                settlement=self.settlement,
-                shapley_values=self.shapley_values,
-            )
+            self._write_ledger(self._ledger, short)
         return self.settlement
+
+    def _write_ledger(self, path: Path, short: Mapping[str, str]) -> None:
+        """The record of training under a deal that was made elsewhere; a file that has entries is left as it is."""
+        with Ledger(path) as ledger:
+            if ledger.entries:
+                raise InvalidInput(f"{path} holds the record of another run; name another file")
+            ledger.append("begun", {"agents": list(self.deal.agents)})
+            agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
+            valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
+            ledger.append(TRAINED, trained_entry(self.agreed, self.samples, self._samples_per_unit, **valued))
+            if self.settlement is None:
+                ledger.append(FAILED, {"phase": "settle", "agents": dict(short), "reason": "not all delivered"})
+            else:
+                ledger.append(SETTLED, settlement_entry(self.settlement, agreed.hash))
 
     def _terms_for(self, node: int) -> ConfigRecord:
         """What everybody agreed to; and to a node that is known, its own share."""
-        everybody = list(self.terms.agents)
-        record = ConfigRecord({"agents": everybody, "agreed": [self.terms.samples.get(name, 0) for name in everybody]})
+        everybody = list(self.deal.agents)
+        record = ConfigRecord({"agents": everybody, "agreed": [self.agreed.get(name, 0) for name in everybody]})
         name = self._names.get(node)
         if name is not None:
-            record["name"], record["samples"] = name, self.terms.samples[name]
+            record["name"], record["samples"] = name, self.agreed[name]
         return record
 
     def _sorted(self, replies: Iterable[Message]) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
@@ -248,8 +258,8 @@ class UnderDeal(Strategy):
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
         if len(counts) != 1 or not isinstance(counts[0], int | float) or not 0 < counts[0] < float("inf"):
             raise InvalidInput(f'its reply must say "{key}" once, a positive number')
-        if counts[0] > self.terms.samples[name]:
-            raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.terms.samples[name]}")
+        if counts[0] > self.agreed[name]:
+            raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.agreed[name]}")
         return name, int(counts[0])
 
     def _name(self, reply: Message, node: int) -> str:
@@ -263,8 +273,8 @@ class UnderDeal(Strategy):
             return known
         if not isinstance(name, str):
             raise InvalidInput("it does not say who it is: its ClientApp needs mods=[fedpact.flower.keep_deal]")
-        self._names[node] = name if name in self.terms.samples else None
-        if name not in self.terms.samples:
+        self._names[node] = name if name in self.agreed else None
+        if name not in self.agreed:
             raise InvalidInput(f'"{name}" is not part of the deal')
         return name
 
@@ -275,21 +285,49 @@ class UnderDeal(Strategy):
         """Whether a node may be part of the deal: it is, or has not yet said who it is."""
         if node not in self._names:
             return not self._all_known
-        return self._names[node] in self.terms.samples
+        return self._names[node] in self.agreed
 
     def _may_train(self, node: int) -> bool:
         name = self._names.get(node)
-        return self._is_member(node) and (name is None or self.terms.samples[name] > 0)
+        return self._is_member(node) and (name is None or self.agreed[name] > 0)
 
     def _check_enough(self) -> None:
         """Strategies wait for nodes without end: say so before."""
-        there = sum(samples > 0 for samples in self.terms.samples.values())
+        there = sum(samples > 0 for samples in self.agreed.values())
         least = max(int(getattr(self.strategy, key, 0) or 0) for key in ("min_available_nodes", "min_train_nodes"))
         if there < max(least, 1):
             raise InvalidInput(
                 f"{there} agents contribute under the deal and the strategy waits for {least} nodes; "
                 f"lower its min_train_nodes and min_available_nodes"
             )
+
+
+def trained_entry(
+    agreed: Mapping[str, int], samples: Mapping[str, Sequence[int]], samples_per_unit: float, **more: Any
+) -> dict[str, Any]:
+    """An entry of a ledger: what was used, by agent and round, beside what was agreed."""
+    used = {name: list(counts) for name, counts in samples.items()}
+    return {"agreed": dict(agreed), "samples": used, "samples_per_unit": samples_per_unit, **jsonable(more)}
+
+
+def settlement_entry(settlement: Settlement, deal: str, **more: Any) -> dict[str, Any]:
+    """An entry of a ledger: money in whole cents, of the deal whose entry has this hash."""
+    return {
+        "deal": deal,
+        "cents": dict(zip(settlement.names, settlement.cents, strict=True)),
+        "decimals": settlement.decimals,
+        **settlement.record(),
+        **jsonable(more),
+    }
+
+
+def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
+    if isinstance(given, Path | str):
+        return load_deal(given)
+    deal = given.deal if isinstance(given, Outcome) else given
+    if not isinstance(deal, Deal):
+        raise InvalidInput(f"deal must be a Deal, an Outcome or a file, got {short_repr(given)}")
+    return deal
 
 
 class _Members(Grid):

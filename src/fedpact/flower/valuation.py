@@ -23,8 +23,6 @@ from flwr.serverapp.strategy import Strategy
 from fedpact.shapley import sample_game
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["CoalitionValues"]
-
 EXACT = 8
 BUDGET = 32
 

@@ -19,8 +19,6 @@ from flwr.serverapp import Grid
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
 
-__all__ = ["RECORD", "answered", "content_of", "digest_of", "exchange", "question", "reason_of", "said_in"]
-
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
 TEXT = "json"
 SOONEST, LATEST, SLOWER = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
@@ -35,7 +33,7 @@ def question(node: int, action: str, content: Mapping[str, Any], *, timeout: flo
     return Message(content_of(content), node, f"query.{action}", ttl=max(timeout, 1.0), group_id=group)
 
 
-def answered(message: Message, content: Mapping[str, Any]) -> Message:
+def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
     """The reply to a question."""
     return Message(content_of(content), reply_to=message)
 

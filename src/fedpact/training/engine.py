@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.training.checks import IntArray
-from fedpact.training.fedavg import Agents, Descent, Privacy, trained
+from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
 from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
 from fedpact.training.processor import processor
@@ -109,7 +109,7 @@ class Engine:
     def _run(self, orders: Any, schedule: IntArray, tested: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         used, asked = self._put((schedule.astype(np.int32), tested))
         with jax.threefry_partitionable(True):  # whatever the caller's setting
-            found = trained(*self._fixed, orders=orders, schedule=used, tested=asked)
+            found = train_model(*self._fixed, orders=orders, schedule=used, tested=asked)
         right, loss = (np.asarray(each, dtype=np.float64) for each in found)
         lost = first_where(~np.isfinite(loss.sum(axis=1)))
         if lost is not None:

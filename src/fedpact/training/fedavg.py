@@ -29,8 +29,6 @@ try:
 except ImportError as error:
     raise MissingExtra("Training", "train") from error
 
-__all__ = ["Agents", "Descent", "Privacy", "trained"]
-
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
 ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
@@ -82,7 +80,7 @@ class Privacy:
 
 
 @partial(jax.jit, compiler_options=ONE_CORE)
-def trained(
+def train_model(
     weights: Weights,
     agents: Agents,
     descent: Descent,
@@ -160,7 +158,7 @@ def _local(
         def step(number: jax.Array, state: tuple[Weights, Weights]) -> tuple[Weights, Weights]:
             batch = lax.dynamic_slice(rows, (number * size,), (size,))
             real = (number * size + places[:size] < used).astype(jnp.float32)
-            return _step(state, agents.pixels[batch], agents.labels[batch], real, descent)
+            return descend(state, agents.pixels[batch], agents.labels[batch], real, descent)
 
         return lax.fori_loop(0, (used + size - 1) // size, step, state), None
 
@@ -168,7 +166,7 @@ def _local(
     return lax.scan(epoch, (weights, still), orders)[0][0]
 
 
-def _step(
+def descend(
     state: tuple[Weights, Weights], pixels: jax.Array, labels: jax.Array, real: jax.Array, descent: Descent
 ) -> tuple[Weights, Weights]:
     """One step of gradient descent on the mean loss over the real places of a minibatch."""

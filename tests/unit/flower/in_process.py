@@ -20,9 +20,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 import fedpact as fp
-from fedpact.flower import Evaluation, client_app
-from fedpact.flower.server import averaging, conduct
-from fedpact.flower.settings import Settings
+from fedpact.flower import Score, client_app
+from fedpact.flower.server import conduct, federated_averaging
+from fedpact.flower.settings import AppSettings
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 
@@ -133,8 +133,8 @@ class Pulling:
         self.used.append((self.place, samples))
         return [0.5 * (model[0] + self.place)]
 
-    def evaluate(self, model: Any) -> Evaluation:
-        return Evaluation(accuracy=float(1.0 / (1.0 + abs(model[0] - self.place))), samples=10 + self.place)
+    def evaluate(self, model: Any) -> Score:
+        return Score(accuracy=float(1.0 / (1.0 + abs(model[0] - self.place))), samples=10 + self.place)
 
 
 @dataclass
@@ -157,8 +157,8 @@ class Stage:
     def ledger(self) -> Path:
         return self.folder / "record" / "ledger.jsonl"
 
-    def settings(self, **more: Any) -> Settings:
-        usual = {"timeout": 0.02, "patience": 0.0, "per-payoff": 1e6, "rounds": 2}
+    def settings(self, **more: Any) -> AppSettings:
+        usual = {"timeout": 0.02, "patience": 0.0, "currency": "EUR", "per-payoff": 1e6, "rounds": 2}
         given = {
             "record": str(self.folder / "record"),
             "num-agents": self.federation.n_agents,
@@ -166,7 +166,7 @@ class Stage:
             **self.run_config,
             **more,
         }
-        return Settings.of(given)
+        return AppSettings.of({name: setting for name, setting in given.items() if setting is not None})
 
     def grid(self, *, killed_at: int | None = None, places: Iterable[int] | None = None) -> InProcessGrid:
         nodes = {}
@@ -187,5 +187,5 @@ class Stage:
             nodes[FIRST_NODE + place] = Node(client_app(self.learner), context, self.faults.get(place))
         return InProcessGrid(nodes, killed_at=killed_at)
 
-    def conduct(self, grid: InProcessGrid | None = None, *, strategy: Any = averaging, **more: Any) -> None:
+    def conduct(self, grid: InProcessGrid | None = None, *, strategy: Any = federated_averaging, **more: Any) -> None:
         conduct(grid or self.grid(), self.settings(**more), initial=lambda: [np.zeros(())], strategy=strategy)

@@ -15,7 +15,7 @@ import fedpact as fp
 from fedpact.deals import read_ledger
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
-from fedpact.flower.wire import RECORD, answered, said_in
+from fedpact.flower.wire import RECORD, reply_with, said_in
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
 from strategies import random_federations
@@ -56,6 +56,16 @@ def test_private_spots_of_flower() -> None:
     InProcessGrid({})
     message = Message(RecordDict(), 1, "train")
     assert message.metadata.__dict__["_message_id"] == ""
+
+
+def test_without_money_payments_are_units_of_payoff(stage: Stage) -> None:
+    stage.conduct(**{"currency": None, "per-payoff": None})
+    found = audit(stage.ledger)
+    assert found.failed == [] and found.findings["settlement"].holds
+    settled = last(stage, "settled")
+    assert (settled["currency"], settled["per_payoff"], settled["decimals"]) == ("units of payoff", 1.0, 9)
+    due = dict(zip(found.deal["agents"], found.deal["payments"], strict=True))
+    assert settled["cents"] == {name: pytest.approx(payment * 1e9, abs=1.0) for name, payment in due.items()}
 
 
 def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
@@ -217,7 +227,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_greetings_that_cannot_be(said: Any, problem: str, stage: Stage) -> None:
-    stage.faults[1] = only("query.greet", lambda message, honest: answered(message, said))
+    stage.faults[1] = only("query.greet", lambda message, honest: reply_with(message, said))
     stage.conduct()
     assert problem in last(stage, "agreed")["unseated"][str(FIRST_NODE + 1)]
     assert list(last(stage, "agreed")["deal"]["excluded"]) == ["agent 1"]

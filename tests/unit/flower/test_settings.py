@@ -12,9 +12,9 @@ from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
 from fedpact.flower.channel import roll_call
-from fedpact.flower.model_file import read_model, write_model
-from fedpact.flower.settings import Settings
-from fedpact.flower.wire import answered, content_of, digest_of, exchange, question, reason_of, said_in
+from fedpact.flower.server import read_model, write_model
+from fedpact.flower.settings import AppSettings
+from fedpact.flower.wire import content_of, digest_of, exchange, question, reason_of, reply_with, said_in
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 
@@ -22,9 +22,17 @@ LEAST = {"record": "somewhere", "num-agents": 3}
 
 
 def test_what_is_not_said_stays_as_usual() -> None:
-    settings = Settings.of(LEAST | {"rounds": 7, "something-else": 1})
-    assert (settings.rounds, settings.game, settings.decimals, settings.seats) == (7, True, 2, None)
-    assert settings.folder == Path("somewhere") and settings.money == fp.Money("EUR", 1.0)
+    settings = AppSettings.of(LEAST | {"rounds": 7, "something-else": 1})
+    assert (settings.rounds, settings.game, settings.seats) == (7, True, None)
+    assert settings.folder == Path("somewhere") and settings.money is None
+    assert settings.unit == {"currency": "units of payoff", "per_payoff": 1.0, "decimals": 9}
+
+
+def test_money_is_what_the_configuration_says() -> None:
+    settings = AppSettings.of(LEAST | {"currency": "JPY", "per-payoff": 100.0, "decimals": 0})
+    assert settings.money == fp.Money("JPY", 100.0)
+    assert settings.unit == {"currency": "JPY", "per_payoff": 100.0, "decimals": 0}
+    assert AppSettings.of(LEAST | {"currency": "EUR", "per-payoff": 2.0}).unit["decimals"] == 2
 
 
 @pytest.mark.parametrize(
@@ -39,7 +47,7 @@ def test_what_is_not_said_stays_as_usual() -> None:
         (LEAST | {"protocol": "haggling"}, "protocol must be one of price-discovery, admm"),
         (LEAST | {"game": "yes"}, "game must be true or false"),
         (LEAST | {"samples-per-unit": 0}, "samples-per-unit must be a positive number"),
-        (LEAST | {"per-payoff": math.inf}, "per-payoff must be a positive number"),
+        (LEAST | {"currency": "EUR", "per-payoff": math.inf}, "per-payoff must be a positive number"),
         (LEAST | {"decimals": 12}, "decimals must be a whole number from 0 to 9"),
         (LEAST | {"timeout": -1.0}, "timeout must be a positive number"),
         (LEAST | {"patience": math.nan}, "patience must be a number"),
@@ -47,13 +55,15 @@ def test_what_is_not_said_stays_as_usual() -> None:
         (LEAST | {"names": '["A", "B"]'}, "names must be 3, all different"),
         (LEAST | {"names": '["A", "B", "B"]'}, "names must be 3, all different"),
         (LEAST | {"names": '["A", "B", 3]'}, "names must be a JSON list"),
-        (LEAST | {"currency": ""}, "currency must be a text"),
+        (LEAST | {"currency": "", "per-payoff": 1.0}, "currency must be a text"),
+        (LEAST | {"currency": "EUR"}, "must say both currency and per-payoff, or neither"),
+        (LEAST | {"per-payoff": 2.0}, "must say both currency and per-payoff, or neither"),
         (LEAST | {"title": 3}, "title must be a text"),
     ],
 )
 def test_settings_that_are_refused(config: dict[str, Any], problem: str) -> None:
     with pytest.raises(fp.InvalidInput, match=problem):
-        Settings.of(config)
+        AppSettings.of(config)
 
 
 def test_numbers_arrive_bit_for_bit() -> None:
@@ -90,7 +100,7 @@ def test_an_exchange_ends_when_the_time_is_up(tmp_path: Path) -> None:
 def test_replies_to_other_questions_do_not_count(tmp_path: Path) -> None:
     class Mixing(InProcessGrid):
         def pull_messages(self, message_ids: Any) -> Any:
-            stray = answered(self.seen[0], {"name": "stray"})
+            stray = reply_with(self.seen[0], {"name": "stray"})
             stray.metadata.__dict__["_reply_to_message_id"] = "another"
             return [stray, *super().pull_messages(message_ids)]
 

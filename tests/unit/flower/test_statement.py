@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.statement import Refused, check_statement, samples_of, statement_digest
+from fedpact.flower.statement import Refused, check_statement, statement_digest
 from fedpact.mechanisms import personal_prices
 from fedpact.negotiation import Agent
 from fedpact.scenario.examples import example
@@ -127,14 +127,6 @@ def test_least_gain() -> None:
     assert "least gain" in check_statement(AGENT, SOUND, least_gain=gain - 1e-4)
     with pytest.raises(Refused, match=r"^least gain: it asks for more$"):
         check_statement(AGENT, SOUND, least_gain=gain + 1e-4)
-
-
-@pytest.mark.parametrize(
-    ("contribution", "unit", "samples"),
-    [(16.9, 1.0, 16), (16.9, 10.0, 169), (0.0, 5.0, 0), (0.999, 1.0, 0), (2.9999999999, 1.0, 3), (3.0, 1.0, 3)],
-)
-def test_samples_are_whole(contribution: float, unit: float, samples: int) -> None:
-    assert samples_of(contribution, unit) == samples
 
 
 def test_digests_tell_statements_apart() -> None:

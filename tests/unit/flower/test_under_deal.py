@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,12 @@ from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 
-DEAL = {
-    "mechanism": "externality",
-    "agents": ["A", "B", "C"],
-    "contributions": [10.0, 4.0, 6.5],
-    "payments": [0.3, -0.1, -0.2],
-}
+DEAL = fp.Deal(
+    mechanism="externality",
+    agents=("A", "B", "C"),
+    contributions=np.array([10.0, 4.0, 6.5]),
+    payments=np.array([0.3, -0.1, -0.2]),
+)
 DATA = {place: np.arange(100.0) * (place + 1) for place in range(4)}
 
 
@@ -130,11 +130,10 @@ def test_nothing_of_the_callers_is_written_to() -> None:
     before = copy.deepcopy(vars(strategy))
     train, evaluate = ConfigRecord({"lr": 0.1}), ConfigRecord({"batch": 8})
     arrays = ArrayRecord([np.zeros(1)])
-    given = copy.deepcopy(DEAL)
-    UnderDeal(strategy, given).start(three(), arrays, 2, 1.0, train, evaluate)
+    UnderDeal(strategy, DEAL).start(three(), arrays, 2, 1.0, train, evaluate)
     assert vars(strategy) == before
     assert dict(train) == {"lr": 0.1} and dict(evaluate) == {"batch": 8}
-    assert arrays.to_numpy_ndarrays()[0] == 0.0 and given == DEAL
+    assert arrays.to_numpy_ndarrays()[0] == 0.0
 
 
 def test_configurations_reach_the_nodes() -> None:
@@ -209,7 +208,7 @@ def test_strangers_and_doubles_do_not_count(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
-    deal = DEAL | {"contributions": [10.0, 4.0, 0.0], "excluded": {}, "payments": [0.3, -0.1, -0.2]}
+    deal = replace(DEAL, contributions=np.array([10.0, 4.0, 0.0]))
     nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
     grid = three()
     under = UnderDeal(FedAvg(), deal, nodes=nodes)
@@ -217,7 +216,7 @@ def test_excluded_agents_and_those_who_give_nothing_are_not_asked() -> None:
     asked = {(message.metadata.message_type, message.metadata.dst_node_id) for message in grid.seen}
     assert ("train", FIRST_NODE + 2) not in asked and ("evaluate", FIRST_NODE + 2) in asked
     assert under.settlement is not None
-    out = DEAL | {"contributions": [10.0, 4.0, 0.0], "payments": [0.1, -0.1, 0.0], "excluded": {"C": "silent"}}
+    out = replace(deal, payments=np.array([0.1, -0.1, 0.0]), excluded={"C": "silent"})
     grid = three()
     start(UnderDeal(FedAvg(), out, nodes=nodes), grid, rounds=1)
     assert FIRST_NODE + 2 not in {message.metadata.dst_node_id for message in grid.seen}
@@ -257,26 +256,23 @@ def test_deals_come_in_many_forms(tmp_path: Path) -> None:
     federation = example("paper-w2").federation
     outcome, deal = fp.ExternalityMechanism().solve(federation), fp.negotiate(federation)
     expected = {"agent 0": 16, "agent 1": 6, "agent 2": 31}
-    assert UnderDeal(FedAvg(), outcome).terms.samples == expected
-    assert UnderDeal(FedAvg(), deal).terms.samples == expected
-    assert UnderDeal(FedAvg(), deal, samples_per_unit=10.0).terms.samples["agent 1"] == 61
-    (tmp_path / "deal.json").write_text(json.dumps(DEAL))
-    assert UnderDeal(FedAvg(), tmp_path / "deal.json").terms.samples == {"A": 10, "B": 4, "C": 6}
+    assert UnderDeal(FedAvg(), outcome).agreed == expected
+    assert UnderDeal(FedAvg(), deal).agreed == expected
+    assert UnderDeal(FedAvg(), deal, samples_per_unit=10.0).agreed["agent 1"] == 61
+    DEAL.save(tmp_path / "deal.json")
+    assert UnderDeal(FedAvg(), tmp_path / "deal.json").agreed == {"A": 10, "B": 4, "C": 6}
+    assert UnderDeal(FedAvg(), str(tmp_path / "deal.json")).agreed == {"A": 10, "B": 4, "C": 6}
     start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
-    assert UnderDeal(FedAvg(), tmp_path / "ledger.jsonl").terms.samples == {"A": 10, "B": 4, "C": 6}
+    assert UnderDeal(FedAvg(), tmp_path / "ledger.jsonl").agreed == {"A": 10, "B": 4, "C": 6}
 
 
 @pytest.mark.parametrize(
     ("deal", "problem"),
     [
-        (3, "deal must be a Deal"),
-        ({}, "must name its agents"),
-        (DEAL | {"agents": ["A", "A", "B"]}, "all differently"),
-        (DEAL | {"contributions": [1.0, 2.0]}, "contributions must be a list of 3 numbers"),
-        (DEAL | {"contributions": [1.0, 2.0, float("nan")]}, r"contributions\[2\] must be a finite number"),
-        (DEAL | {"contributions": [1.0, 2.0, -1.0]}, "at least zero"),
+        (3, "deal must be a Deal, an Outcome or a file, got 3"),
+        ({"agents": ["A"]}, "deal must be a Deal"),
         ("nowhere.json", "no such file"),
-        ("deal.csv", "must end in .json"),
+        ("deal.csv", "no such file"),
     ],
 )
 def test_deals_that_are_none(deal: Any, problem: str) -> None:
@@ -290,7 +286,9 @@ def test_what_cannot_be_started() -> None:
     with pytest.raises(fp.InvalidInput, match="3 agents contribute under the deal and the strategy waits for 5"):
         UnderDeal(FedAvg(min_train_nodes=5), DEAL)
     with pytest.raises(fp.InvalidInput, match="0 agents contribute"):
-        UnderDeal(FedAvg(), DEAL | {"contributions": [0.0, 0.5, 0.0]})
+        UnderDeal(FedAvg(), replace(DEAL, contributions=np.array([0.0, 0.5, 0.0])))
+    with pytest.raises(fp.InvalidInput, match="0 agents contribute"):
+        UnderDeal(FedAvg(), fp.Standalone().solve(example("paper-w2").federation))  # nobody trains together
     with pytest.raises(fp.InvalidInput, match="samples_per_unit must be positive"):
         UnderDeal(FedAvg(), DEAL, samples_per_unit=0.0)
     with pytest.raises(fp.InvalidInput, match="num_rounds must be at least 1"):

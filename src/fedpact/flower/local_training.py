@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.flower.learner import Model
-from fedpact.training.network import Weights, log_probabilities, losses
+from fedpact.training.fedavg import Descent, descend
+from fedpact.training.network import Weights, log_probabilities
 from fedpact.training.settings import Training
 
-__all__ = ["local_epochs", "right_answers"]
+_step = jax.jit(descend)
 
 
 def local_epochs(
@@ -27,35 +27,22 @@ def local_epochs(
     """The model after going through the samples in the orders given; the momentum starts at zero."""
     weights = _layers(model)
     velocity = jax.tree.map(jnp.zeros_like, weights)
-    settings = np.float32(training.learning_rate), np.float32(training.momentum)
+    descent = Descent(
+        rate=np.float32(training.learning_rate), momentum=np.float32(training.momentum), batch_size=training.batch_size
+    )
     for order in orders:
         for start in range(0, len(order), training.batch_size):
             batch = order[start : start + training.batch_size]
             rows = np.zeros(training.batch_size, dtype=np.int64)
             rows[: len(batch)] = batch
             real = (np.arange(training.batch_size) < len(batch)).astype(np.float32)
-            weights, velocity = _step((weights, velocity), (pixels[rows], labels[rows], real), settings)
+            weights, velocity = _step((weights, velocity), pixels[rows], labels[rows], real, descent)
     return [np.asarray(array) for layer in weights for array in layer]
 
 
 def right_answers(model: Model, pixels: NDArray[np.float32], labels: NDArray[np.int32]) -> int:
     """How many images the model gets right."""
     return int((np.asarray(log_probabilities(_layers(model), pixels)).argmax(axis=1) == labels).sum())
-
-
-@jax.jit
-def _step(
-    state: tuple[Weights, Weights], batch: tuple[Any, Any, Any], settings: tuple[Any, Any]
-) -> tuple[Weights, Weights]:
-    """One step on the mean loss over the real places of a minibatch."""
-    (weights, velocity), (pixels, labels, real), (rate, momentum) = state, batch, settings
-
-    def mean_loss(weights: Weights) -> jax.Array:
-        return (losses(weights, pixels, labels)[0] * real).sum() / real.sum()
-
-    gradient = jax.grad(mean_loss)(weights)
-    velocity = jax.tree.map(lambda old, new: momentum * old + new, velocity, gradient)
-    return jax.tree.map(lambda old, new: old - rate * new, weights, velocity), velocity
 
 
 def _layers(model: Model) -> Weights:
