@@ -23,6 +23,8 @@ Event = Mapping[str, Any]
 # An agreed 12 that a solver or another machine wrote as 11.9999999 is 12 samples.
 WHOLE_SAMPLE_TOLERANCE = 1e-6
 MAX_COUNTABLE = 1e15  # samples that floats can tell apart
+# What rounding may do to a deal, as a share of the largest contribution and of what changes hands.
+DEAL_ROUNDING = 1e-9
 TRAINS_ALONE = "trains alone"
 
 
@@ -159,6 +161,11 @@ class Deal:
         return priced + float(np.abs(self.payments).sum())
 
     @property
+    def balance_tolerance(self) -> float:
+        """How far from zero rounding may bring the sum of the payments."""
+        return DEAL_ROUNDING * self.turnover
+
+    @property
     def rounds(self) -> int:
         """How often everybody was asked, if the deal was negotiated."""
         return self.provenance.rounds
@@ -190,7 +197,7 @@ class Deal:
             excluded={name: why for name, why in self.excluded.items() if name in names},
         )
 
-    def differences(self, other: Deal, *, tol: float) -> list[str]:
+    def differences(self, other: Deal, *, tol: float = DEAL_ROUNDING) -> list[str]:
         """Whose contribution or payment differs by more than a share of the largest contribution and the turnover.
 
         Parameters

@@ -109,7 +109,7 @@ def _signature(said: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[st
     return {"signed": True, "statement": said["statement"], "claims": claims}
 
 
-def _is_resumable(path: Path, present: Present, settings: Settings) -> bool:
+def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
     """Whether the transcript is of the same agents, by the same rules; nothing is built on anything else."""
     header = transcript_header(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
     try:
@@ -133,8 +133,7 @@ def _utilities(deal: Deal) -> dict[str, float]:
 
 def _balance(deal: Deal) -> dict[str, Any]:
     """The certificate that a coordinator can give without knowing anybody's numbers."""
-    total, turnover = float(deal.payments.sum()), float(np.abs(deal.prices * deal.contributions).sum())
-    tol = 1e-9 * turnover
+    total, tol = float(deal.payments.sum()), deal.balance_tolerance
     return {
         "claim": "budget-balance",
         "verdict": "holds" if abs(total) <= tol else "violated",
