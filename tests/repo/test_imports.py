@@ -52,6 +52,7 @@ HEAVY = (
     "rich",
     "typer",
     "hypothesis",
+    "joblib",
     "torch",
 )
 

@@ -20,13 +20,13 @@ import numpy as np
 from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep
-from fedpact.comparison.sweep_workers import share_out, worth_sharing
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.parallel import map_parallel, worker_count
 
 MAX_AGENTS = 500
 MAX_AXES = 2
@@ -34,6 +34,7 @@ MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS = 500  # in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
+MIN_SHARED_POINTS = 200  # for which starting worker processes pays
 
 Arrays = dict[str, np.ndarray]
 
@@ -169,6 +170,16 @@ def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, met
         )
 
 
+def _pays_to_share(n_points: int) -> bool:
+    return n_points >= MIN_SHARED_POINTS and worker_count() > 1
+
+
+def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
+    """Whether a sweep is shared out to worker processes."""
+    total = int(np.prod([axis.points.size for axis in axes]))
+    return not is_vectorised(federation, axes, mechanism) and _pays_to_share(total)
+
+
 def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
     """Whether a mechanism solves the points of a grid together."""
     return mechanism.is_vectorised(batch_at(federation, axes, [axis.points[:1] for axis in axes]))
@@ -220,12 +231,12 @@ def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generato
 
 def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
     single = [piece for piece in pieces if not piece.vectorised]
-    shared = worth_sharing(single)
+    shared = _pays_to_share(sum(piece.size for piece in single))
     for piece in pieces:
         if piece.vectorised or not shared:
             yield piece, piece.solve()
     if shared:
-        yield from share_out(single)
+        yield from map_parallel(Piece.solve, single)
 
 
 def _assemble(

@@ -19,8 +19,7 @@ import numpy as np
 
 from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
 from fedpact.comparison.axes import check_axes
-from fedpact.comparison.sweep_workers import WORTH
-from fedpact.comparison.sweeps import is_vectorised
+from fedpact.comparison.sweeps import is_vectorised, uses_workers
 from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
@@ -30,7 +29,6 @@ from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.threads import thread_count
 
 __all__ = ["FOLLOWED", "MOST_CELLS", "STEPS", "Cancelled", "Desk", "Played", "Range", "Round"]
 
@@ -153,9 +151,7 @@ class Desk:
                 self._lock.acquire()
 
         with self._lock:
-            if _elsewhere(
-                federation, made, mechanism
-            ):  # worker processes compute; this one waits, and may do other work
+            if uses_workers(federation, made, mechanism_named(mechanism)):  # this process may do other work meanwhile
                 self._lock.release()
                 try:
                     found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=progress)
@@ -214,12 +210,6 @@ def _played(federation: Federation, protocol: str) -> Played:
 def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:
     """Whether compiled code solves all points of a sweep together."""
     return all(is_vectorised(federation, axes, mechanism_named(mechanism)) for mechanism in mechanisms)
-
-
-def _elsewhere(federation: Federation, axes: Sequence[Axis], mechanism: str) -> bool:
-    """Whether a sweep is shared out to worker processes."""
-    size = int(np.prod([axis.points.size for axis in axes]))
-    return thread_count() > 1 and size >= WORTH and not _quick(federation, axes, [mechanism])
 
 
 def _key(scenario: Scenario) -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import re
-import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison import sweep_workers as workers
 from fedpact.comparison import sweeps as running
 from fedpact.comparison.axes import batch_at
 from fedpact.comparison.sweep_result import METRICS
@@ -217,13 +214,15 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("one thread")
     vary = ["weights[0,1]=-0.5:1:20", "weights[1,0]=-0.5:1:10"]
     used = []
-    true_way = running.share_out
-    monkeypatch.setattr(running, "share_out", lambda given: used.append(len(given)) or true_way(given))
+    true_way = running.map_parallel
+    monkeypatch.setattr(
+        running, "map_parallel", lambda function, items: used.append(len(items)) or true_way(function, items)
+    )
     environment = dict(os.environ)
     shared = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
-    assert used == [20], "the twenty pieces of ten points of the mechanism that is not compiled"
+    assert used == [20], "the twenty pieces of ten points of the mechanism that is not vectorised"
     assert dict(os.environ) == environment
-    monkeypatch.setattr(workers, "WORTH", 10_000)
+    monkeypatch.setattr(running, "MIN_SHARED_POINTS", 10_000)
     here = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
     assert used == [20]
     for mechanism in ("voluntary", "externality"):
@@ -231,108 +230,72 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(shared.solved["voluntary"], here.solved["voluntary"])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into processes")
-def test_workers_hear_no_interrupts_and_have_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt on a terminal reaches all processes; workers would print tracebacks, the earlier the worse."""
-    if fp.thread_count() < 2:
-        pytest.skip("one thread")
-    monkeypatch.setattr(workers, "WORTH", 20)
-    seen = []
-
-    def look(done: int, total: int) -> None:
-        for worker in multiprocessing.active_children() if done else []:
-            status = Path(f"/proc/{worker.pid}/status").read_text(encoding="utf-8")
-            blocked = int(re.search(r"SigBlk:\t(\w+)", status)[1], 16)
-            environment = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
-            seen.append((bool(blocked >> (signal.SIGINT - 1) & 1), b"FEDPACT_THREADS=1" in environment))
-
-    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"], progress=look)
-    assert seen and set(seen) == {(True, True)}
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
-
-
 def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "share_out", None)
+    monkeypatch.setattr(running, "map_parallel", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
     fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
-    monkeypatch.setattr(workers, "thread_count", lambda: 1)
-    monkeypatch.setattr(workers, "WORTH", 20)
+    monkeypatch.setattr(running, "worker_count", lambda: 1)
+    monkeypatch.setattr(running, "MIN_SHARED_POINTS", 20)
     fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
 
 
-def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
+def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the explorer does it: two threads sweep at once, and one of them gives up; the other does not notice."""
+    if fp.thread_count() < 2:
+        pytest.skip("one thread")
+    monkeypatch.setattr(running, "MIN_SHARED_POINTS", 20)
+
+    class GivenUp(Exception):
+        pass
+
+    def give_up(done: int, total: int) -> None:
+        if done:
+            raise GivenUp
+
+    def sweep(progress) -> fp.Sweep:
+        return fp.sweep(PAIR, "costs=0.01:0.02:100", metrics=["welfare"], mechanisms="voluntary", progress=progress)
+
+    with ThreadPoolExecutor(2) as threads:
+        stopped, whole = threads.submit(sweep, give_up), threads.submit(sweep, None)
+        with pytest.raises(GivenUp):
+            stopped.result()
+        found = whole.result()
+    monkeypatch.setattr(running, "worker_count", lambda: 1)
+    np.testing.assert_array_equal(found.metrics["voluntary"]["welfare"], sweep(None).metrics["voluntary"]["welfare"])
+
+
+def test_a_killed_worker_loses_nothing_that_was_kept(tmp_path: Path) -> None:
+    script = """
+import os, signal, sys
+import fedpact as fp
+from joblib.externals.loky import reusable_executor
+base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
+told = []
+def end(done, total):
+    told.append(done)
+    if done == 40 and "kill" in sys.argv:
+        os.kill(next(iter(reusable_executor._executor._processes)), signal.SIGKILL)
+found = fp.sweep(base, "costs=0.01:0.02:400", mechanisms=["voluntary"], progress=end, checkpoint="kept")
+print(told[1], len(told), found.solved["voluntary"].all())
+"""
+    broken = run_script(tmp_path / "script.py", script, "kill")
+    assert "FedpactError: a worker process ended, perhaps for lack of memory" in broken.stderr
+    kept = len(list((tmp_path / "kept").glob("*.npz")))
+    assert kept >= 4
+    again = run_script(tmp_path / "script.py", script)
+    assert again.stdout.split() == ["10", "41", "True"], again.stderr
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == 40
+
+
+def run_script(path: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path.write_text(text, encoding="utf-8")
     threads = {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
     return subprocess.run(
-        [sys.executable, path],
+        [sys.executable, path, *arguments],
         capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
+        cwd=path.parent,
         env=os.environ | threads,
     )
-
-
-PLAIN_SCRIPT = """
-import numpy as np, fedpact as fp
-print("begun")
-{payoff}
-base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff={made})
-from fedpact.comparison import sweeps as running, sweep_workers as workers
-workers.WORTH = 40
-shared = running.share_out
-def told(pieces):
-    print("workers")
-    return shared(pieces)
-running.share_out = told
-print(fp.sweep(base, "costs=0.01:0.02:40", mechanisms=["voluntary"]).solved["voluntary"].all())
-"""
-
-
-@pytest.mark.parametrize("kind", ["guarded by nothing", "with a payoff of its own"])
-def test_plain_scripts_work(tmp_path: Path, kind: str) -> None:
-    """Workers do not run the script again; where they would need its classes, there are none."""
-    own = kind == "with a payoff of its own"
-    payoff = "class Own(fp.PowerLaw):\n    pass\n" if own else ""
-    made = "Own(0.5)" if own else "fp.PowerLaw(0.5)"
-    ran = run_script(tmp_path / "script.py", PLAIN_SCRIPT.format(payoff=payoff, made=made))
-    assert ran.stderr == ""
-    assert ran.stdout.split() == (["begun", "True"] if own else ["begun", "workers", "True"])
-
-
-def test_a_worker_that_dies_is_told(tmp_path: Path) -> None:
-    end = """
-import multiprocessing, os, signal
-def end(done, total):
-    if done:
-        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
-"""
-    script = PLAIN_SCRIPT.format(payoff=end, made="fp.PowerLaw(0.5)")
-    script = script.replace("0.02:40", "0.02:4000").replace("mechanisms=", "progress=end, mechanisms=")
-    ran = run_script(tmp_path / "script.py", script)
-    assert "FedpactError: a worker process of the sweep ended, perhaps for lack of memory" in ran.stderr
-
-
-SLOW_PAYOFF = """
-import multiprocessing, time, fedpact as fp
-class Slow(fp.PowerLaw):
-    def value(self, y):
-        if multiprocessing.parent_process():
-            time.sleep(300)
-        return super().value(y)
-"""
-INTERRUPTING = """
-import os, signal, sys, threading
-sys.path.insert(0, os.path.dirname(__file__))
-from slow_payoff import Slow
-threading.Timer(5.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="signals")
-def test_an_interrupt_does_not_wait_for_workers(tmp_path: Path) -> None:
-    (tmp_path / "slow_payoff.py").write_text(SLOW_PAYOFF, encoding="utf-8")
-    ran = run_script(tmp_path / "script.py", PLAIN_SCRIPT.format(payoff=INTERRUPTING, made="Slow(0.5)"))
-    assert ran.returncode == -signal.SIGINT
-    assert ran.stderr.count("Traceback") == 1, "that of the script"

@@ -1,0 +1,109 @@
+"""Work shared out to processes, by joblib.
+
+Without any setting there are as many worker processes as `fedpact.thread_count()` says, on this machine. Under
+`joblib.parallel_config(...)` the work goes where that says, to a cluster for instance. Every task runs on one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from fedpact.utils.errors import FedpactError
+from fedpact.utils.threads import VARIABLE, thread_count
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CALLER_CHECK_SECONDS = 1.0
+
+# The workers of a process are one pool; who ends it early ends it for all, so its users take turns.
+_pool = threading.Lock()
+
+
+class _Abandoned(Exception):
+    """Nobody wants the rest."""
+
+
+def worker_count() -> int:
+    """How many workers tasks would be shared out to; 1 means that there are none."""
+    n_jobs = _configured_jobs()
+    return thread_count() if n_jobs is None else n_jobs
+
+
+def map_parallel(
+    function: Callable[[Item], Result], items: Sequence[Item]
+) -> Generator[tuple[Item, Result], None, None]:
+    """Every item with what the function makes of it, in the order they are done.
+
+    Workers start afresh and do not run the caller's script again. An interrupt, an error in a task and closing the
+    generator end them at once; what was yielded before is not lost.
+
+    Raises
+    ------
+    FedpactError
+        If a worker process is killed, or cannot import the function or an item.
+    """
+    import joblib  # noqa: PLC0415 - slow to import, and only needed here
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - as above
+
+    options: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1, "max_nbytes": None}
+    with _pool:
+        if _configured_jobs() is None:
+            with joblib.parallel_config(backend="loky", n_jobs=thread_count(), inner_max_num_threads=1):
+                parallel = joblib.Parallel(**options, initializer=_prepare_worker)
+        else:
+            parallel = joblib.Parallel(**options)
+        results = parallel(joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
+        try:
+            for place, result in results:
+                yield items[place], result
+        except TerminatedWorkerError as error:
+            raise FedpactError(
+                "a worker process ended, perhaps for lack of memory; started again with a checkpoint the work goes on "
+                f"where it was, and {VARIABLE}=1 works without workers"
+            ) from error
+        except BrokenProcessPool as error:
+            reason = str(error.__cause__).strip('"\n ').rpartition("\n")[2]
+            raise FedpactError(
+                f"worker processes cannot import what they need: {reason}; {VARIABLE}=1 works without workers"
+            ) from error
+        finally:
+            with suppress(_Abandoned, StopIteration):
+                results.throw(_Abandoned)  # ends the workers where there is work left, without a warning
+
+
+def _configured_jobs() -> int | None:
+    """How many workers joblib was told to use; None if it was told nothing."""
+    import joblib  # noqa: PLC0415 - slow to import, and only needed here
+
+    _, n_jobs = joblib.parallel.get_active_backend()
+    return None if n_jobs in {None, 1} else int(joblib.effective_n_jobs(n_jobs))
+
+
+def _prepare_worker() -> None:
+    """In a worker, before it works: interrupts are the caller's business alone, and nobody works for a dead caller."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(caller: int) -> None:
+    while os.getppid() == caller:
+        time.sleep(CALLER_CHECK_SECONDS)
+    os._exit(1)
+
+
+def _run(function: Callable[[Item], Result], place: int, item: Item) -> tuple[int, Result]:
+    """In a worker: one task on one thread."""
+    import numba  # noqa: PLC0415 - in workers only
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - in workers only
+
+    numba.set_num_threads(1)
+    with threadpool_limits(1):
+        return place, function(item)
