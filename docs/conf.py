@@ -8,9 +8,8 @@ from typer.testing import CliRunner
 
 import fedpact
 from fedpact.cli.app import app as command_line
-from fedpact.paper.page import page_markdown
-from fedpact.paper.results import ALL, chosen, reproduce
-from fedpact.paper.writing import files_of, write_files
+from fedpact.paper.page import files_of, page_markdown, write_files
+from fedpact.paper.results import ALL, choose_results, reproduce
 from fedpact.scenario import schema, template
 
 project = "fedpact"
@@ -50,7 +49,7 @@ def _help_of(*command: str) -> str:
 
 def _generate_paper() -> None:
     """Printed against computed: what `fedpact paper` writes, without the results that take minutes."""
-    results = [reproduce(name) for name in chosen([ALL]) if name != "theorems"]
+    results = [reproduce(name) for name in choose_results([ALL]) if name != "theorems"]
     for result in results:
         write_files(GENERATED, files_of(result))
     (GENERATED / "paper.md").write_text(page_markdown(results), encoding="utf-8")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from fedpact.paper import results
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result
 
 pytest.importorskip("matplotlib")
 
 
 def fake_result() -> Result:
     """Known to be confirmed, and not."""
-    found = Finding(
+    found = PaperFinding(
         where="section [9]",
         statement="[bold]all[/bold] is well",
         judgement=Judgement.NOT_CONFIRMED,

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedpact.paper import fig4, heterogeneous_runs, mnist_runs
+from fedpact.paper import fig4, fig4_runs, heterogeneous_runs
+from fedpact.paper.drawing import pictures
 from fedpact.paper.fig4 import fig4_result
+from fedpact.paper.fig4_runs import GAMMAS, Fig4Settings, runs
 from fedpact.paper.heterogeneous import heterogeneous_result
-from fedpact.paper.mnist_runs import GAMMAS, Settings, runs
-from fedpact.paper.result import Result
-from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen
-from fedpact.paper.writing import csv_text, pictures
+from fedpact.paper.page import csv_text
+from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Result, choose_results
 from fedpact.training import Experiment, Training
 
-TINY = Settings(seeds=(0,), rounds=3, grid_step=100)
+TINY = Fig4Settings(seeds=(0,), rounds=3, grid_step=100)
 # The paper's network and rounds are those of `make test-slow`, which runs the whole results.
 BRIEFLY = partial(Experiment, training=Training(rounds=3, hidden=(16,)))
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny(folder: Path) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig4, "QUICK", TINY)
-        patch.setattr(mnist_runs, "Experiment", BRIEFLY)
+        patch.setattr(fig4_runs, "Experiment", BRIEFLY)
         return fig4_result(quick=True, folder=folder)
 
 
@@ -68,7 +68,7 @@ def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
 
 
 def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result, monkeypatch) -> None:
-    monkeypatch.setattr(mnist_runs, "Experiment", BRIEFLY)
+    monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
     for run in runs(TINY, folder=folder):
         from_accuracies = run.externality.utilities[0].sum()
         assert abs(run.surface.payments.sum()) <= 1e-12
@@ -77,7 +77,7 @@ def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result
 
 
 def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> None:
-    monkeypatch.setattr(mnist_runs, "Experiment", BRIEFLY)
+    monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
     before = lines(folder)
     seen: list[tuple[int, int]] = []
     runs(TINY, folder=folder, progress=lambda done, of: seen.append((done, of)))
@@ -95,8 +95,8 @@ def test_picture_and_table(tiny: Result) -> None:
 
 def test_results_that_train_are_not_among_all() -> None:
     assert set(ON_REQUEST) <= set(RESULTS)
-    assert not set(chosen([ALL])) & set(ON_REQUEST)
-    assert chosen(["fig4", ALL])[-1] != "fig4" and "fig4" in chosen(["fig4", ALL])
+    assert not set(choose_results([ALL])) & set(ON_REQUEST)
+    assert choose_results(["fig4", ALL])[-1] != "fig4" and "fig4" in choose_results(["fig4", ALL])
 
 
 def test_quick_is_for_fig4_only(run) -> None:
@@ -106,7 +106,7 @@ def test_quick_is_for_fig4_only(run) -> None:
 
 
 def test_a_small_study_of_unequal_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heterogeneous_runs, "LEVELS", (0.1, 1.0))
+    monkeypatch.setattr(heterogeneous_runs, "SAMPLE_SHARES", (0.1, 1.0))
     monkeypatch.setattr(heterogeneous_runs, "RANDOM", 6)
     monkeypatch.setattr(heterogeneous_runs, "COSTS", (0.002,))
     monkeypatch.setattr(heterogeneous_runs, "Experiment", BRIEFLY)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from fedpact.paper import fig1, homogeneous
+from fedpact.paper import fig1, fig1_and_2
 from fedpact.paper.fig1 import fig1_result
 from fedpact.paper.fig2 import fig2_result
-from fedpact.paper.result import Judgement, Result
+from fedpact.paper.results import Judgement, Result
 
 GAMMAS = (0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001)
 BETAS = (0.005, 0.05, 0.5)
@@ -92,14 +92,14 @@ def test_every_judgement_is_the_one_known(contributions: Result, welfare: Result
 
 def test_judgements_follow_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the mechanisms exchanged, no statement about which of them contributes more stands."""
-    as_they_are = homogeneous.Point.contributions
+    as_they_are = fig1_and_2.Point.contributions
     swapped = property(lambda point: as_they_are.fget(point)[::-1])
-    monkeypatch.setattr(homogeneous.Point, "contributions", swapped)
+    monkeypatch.setattr(fig1_and_2.Point, "contributions", swapped)
     assert fig1._shapley_above().judgement is Judgement.NOT_CONFIRMED
     assert fig1._gap_widens().judgement is Judgement.NOT_CONFIRMED
 
 
 def test_a_cap_that_binds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(homogeneous, "OTHER_CAPS", (5.0,))
-    found = homogeneous.cap_finding("Fig. 1", lambda point: point.contributions)
+    monkeypatch.setattr(fig1_and_2, "OTHER_CAPS", (5.0,))
+    found = fig1_and_2.cap_finding("Fig. 1", lambda point: point.contributions)
     assert found.judgement is Judgement.NOT_CONFIRMED

@@ -10,8 +10,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.paper import fig5
-from fedpact.paper.harm import INCOMING, Panel, four_agents, panel
-from fedpact.paper.result import Judgement, Result
+from fedpact.paper.fig5_panels import INCOMING, Panel, four_agents, panel
+from fedpact.paper.results import Judgement, Result
 
 # The paper's instance: beta = 0.5, gamma = (0.1, 0.3, 0.3, 0.3), tau = 3.
 SHAPLEY_CROSSINGS = {-0.1: -0.067252, 0.0: 0.0, 0.1: 0.050357}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedpact.paper import table1
-from fedpact.paper.result import Judgement, Result
+from fedpact.paper.results import Judgement, Result
 
 # As printed: reciprocity, then agents 0, 1 and 2.
 PRINTED = {

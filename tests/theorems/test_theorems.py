@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.paper.theorems import THEOREMS, Instance, Theorem, check, fairness, money, rationality, structure
 from random_cases import cases
 

@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedpact.cli.common import AsJson, console, print_json, progress
-from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, chosen, reproduce
+from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["paper"]
@@ -48,9 +47,10 @@ def paper(
     as_json: AsJson = False,
 ) -> None:
     """Compute the paper's figures and tables anew: PNG, SVG, CSV, and a page with printed and computed side by side."""
-    from fedpact.paper.writing import make_folder, require_matplotlib  # noqa: PLC0415 - only for this command
+    from fedpact.paper.drawing import require_matplotlib  # noqa: PLC0415 - only for this command
+    from fedpact.paper.page import make_folder  # noqa: PLC0415
 
-    wanted = chosen(names or [])
+    wanted = choose_results(names or [])
     if any(name.startswith("fig") or name in ON_REQUEST for name in wanted):
         require_matplotlib()
     make_folder(folder)
@@ -74,8 +74,7 @@ def paper(
 
 def _made(names: Sequence[str], folder: Path, *, quick: bool) -> tuple[list[Result], list[Path]]:
     """Compute and write one result after the other, then the page about all of them."""
-    from fedpact.paper.page import page_html, page_markdown  # noqa: PLC0415 - only for this command
-    from fedpact.paper.writing import files_of, write_files  # noqa: PLC0415
+    from fedpact.paper.page import files_of, page_html, page_markdown, write_files  # noqa: PLC0415
 
     results: list[Result] = []
     written: list[Path] = []
@@ -106,7 +105,7 @@ def _parts(reach: Callable[[int, str], None], first: int, what: str) -> Callable
     return lambda done, of: reach(first + done * (PARTS - 2) // of, what)
 
 
-def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> None:
+def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
     for result in results:
         made = Table(
             title=escape(result.title),
@@ -126,7 +125,7 @@ def _show(results: Sequence[Result], written: Sequence[Path], surprises: Sequenc
     _show_summary(results, written, surprises)
 
 
-def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> None:
+def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> None:
     judged = [found.judgement for result in results for found in result.findings]
     counts = ", ".join(f"{judged.count(judgement)} {judgement}" for judgement in Judgement)
     console.print(f"Of {len(judged)} statements {counts}.")
@@ -140,7 +139,7 @@ def _show_summary(results: Sequence[Result], written: Sequence[Path], surprises:
     console.print(escape(", ".join(path.name for path in written)))
 
 
-def _record(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[Finding]) -> dict[str, Any]:
+def _record(results: Sequence[Result], written: Sequence[Path], surprises: Sequence[PaperFinding]) -> dict[str, Any]:
     return {
         "results": [
             {
@@ -155,7 +154,7 @@ def _record(results: Sequence[Result], written: Sequence[Path], surprises: Seque
     }
 
 
-def _finding_record(found: Finding) -> dict[str, Any]:
+def _finding_record(found: PaperFinding) -> dict[str, Any]:
     return {
         "where": found.where,
         "statement": found.statement,

@@ -1,1 +1,4 @@
-"""The paper's model-based results, one module per figure or table."""
+"""The paper's figures, tables and theorems computed anew, one module for each, and what became of its statements.
+
+May use: everything below the command line and the explorer.
+"""

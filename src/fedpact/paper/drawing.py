@@ -1,37 +1,29 @@
-"""What the figures of the paper share: one colour, marker and line per mechanism, quiet axes, one legend.
+"""What the figures of the paper share: one colour, marker and line per mechanism, quiet axes, one legend, and
+files that come out the same every time.
 
 The colours are those of `fedpact.report.plots`, told apart by colour-blind readers; markers and lines differ as well.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.paper.results import Result
 from fedpact.report.plots.style import BAD, FAINT, GOOD, INK, dress_axes
-
-__all__ = [
-    "FAINT",
-    "INK",
-    "MARKS",
-    "STYLE",
-    "cost_axis",
-    "dress",
-    "mechanism_legend",
-    "split",
-    "two_curves",
-]
+from fedpact.utils.errors import MissingExtra
 
 NAMED_COSTS = (0.001, 0.003, 0.01, 0.02)
 MARKS: dict[str, dict[str, Any]] = {
     "externality": {"color": GOOD, "marker": "o", "linestyle": "-", "label": "Externality, M$^\\mathrm{E}$"},
     "shapley": {"color": BAD, "marker": "s", "linestyle": "--", "label": "Shapley, M$^\\mathrm{Shap}$"},
 }
-# In force while a figure is drawn and saved: sizes for a page of 7 inches, and files that come out the same every time.
+# In force while a figure is drawn and saved: sizes for a page of 7 inches.
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8.0,
@@ -54,6 +46,36 @@ STYLE: dict[str, Any] = {
     "svg.hashsalt": "fedpact",
     "svg.fonttype": "path",
 }
+PICTURE_DPI = 300
+# Nothing that changes from day to day or from machine to machine.
+PICTURE_METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+
+
+def require_matplotlib() -> None:
+    """Fail early, and say how to install it."""
+    try:
+        import matplotlib.figure  # noqa: F401, PLC0415 - optional dependency
+    except ImportError as error:
+        raise MissingExtra("matplotlib", "plot") from error
+
+
+def pictures(result: Result) -> dict[str, bytes]:
+    """The figure as PNG and as SVG."""
+    require_matplotlib()
+    import matplotlib  # noqa: PLC0415 - optional dependency
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    assert result.draw is not None
+    with matplotlib.rc_context(cast(Any, STYLE)):
+        figure = Figure(figsize=result.size, dpi=PICTURE_DPI, layout="constrained", facecolor="white")
+        result.draw(figure)
+        return {kind: _save(figure, kind, metadata) for kind, metadata in PICTURE_METADATA.items()}
+
+
+def _save(figure: Any, kind: str, metadata: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=metadata)
+    return file.getvalue()
 
 
 def two_curves(panel: Any, places: ArrayLike, externality: ArrayLike, shapley: ArrayLike) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from fedpact.mechanisms import best_response_dynamics
 from fedpact.paper import drawing
-from fedpact.paper.homogeneous import (
+from fedpact.paper.fig1_and_2 import (
     BETAS,
     BETWEEN_TEXT,
     GAMMAS,
-    SAME,
     Point,
     at_gamma,
     between,
@@ -24,13 +23,12 @@ from fedpact.paper.homogeneous import (
     sweep,
     sweep_table,
 )
-from fedpact.paper.judging import finding, judge, number, span, within
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.judging import SAME_AMOUNT, judge, number, span, within
+from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.report.plots.style import FAINT
 
-__all__ = ["fig1_result"]
-
-WHERE = "section 7.1, Fig. 1"
-TEXT = """\
+FIG_1 = "section 7.1, Fig. 1"
+FIG_1_TEXT = """\
 Three equal agents (all weights 1) with costs γ per sample. Drawn is what each contributes at equilibrium, with the
 paper's parameters: γ in {{0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001}}, β in {{0.005, 0.05, 0.5}}, n = 3.
 
@@ -61,7 +59,9 @@ def fig1_result() -> Result:
         columns=columns,
         draw=_draw,
         size=(7.2, 2.75),
-        text=TEXT.format(table=sweep_table(lambda point: point.contributions, lambda amount: number(amount, ".2f"))),
+        text=FIG_1_TEXT.format(
+            table=sweep_table(lambda point: point.contributions, lambda amount: number(amount, ".2f"))
+        ),
         findings=[
             _more_with_beta(),
             _less_with_cost(),
@@ -82,12 +82,12 @@ def _ratio(point: Point) -> float:
     return point.contributions[1] / point.contributions[0]
 
 
-def _more_with_beta() -> Finding:
+def _more_with_beta() -> PaperFinding:
     drawn = costs_where(lambda points: all(rises([point.contributions[place] for point in points]) for place in (0, 1)))
     most = max(at_gamma(between(), GAMMAS[-1]), key=lambda point: point.contributions[0])
     last = _at(BETAS[-1], GAMMAS[-1])
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_1,
         "A larger β means stronger incentives: agents contribute more under both mechanisms.",
         judge(min(drawn) == len(GAMMAS), partly=drawn[0] == len(GAMMAS)),
         f"Over the three β drawn it holds at {drawn[0]} of {len(GAMMAS)} costs; with {BETWEEN_TEXT}, at {drawn[1]}. "
@@ -98,7 +98,7 @@ def _more_with_beta() -> Finding:
     )
 
 
-def _less_with_cost() -> Finding:
+def _less_with_cost() -> PaperFinding:
     strict = flat = up = 0
     zeros = True
     for beta in BETAS:
@@ -108,8 +108,8 @@ def _less_with_cost() -> Finding:
                 strict, flat, up = strict + (more > less), flat + (more == less), up + (more < less)
                 zeros &= more != less or more == 0
     steps = strict + flat + up
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_1,
         "Contributions fall monotonically as the cost γ grows, under both mechanisms.",
         judge(strict == steps, partly=up == 0 and zeros),
         f"{strict} of {steps} steps to a higher cost lower them and {up} raise them; the other {flat} stay at zero "
@@ -118,12 +118,12 @@ def _less_with_cost() -> Finding:
     )
 
 
-def _shapley_above() -> Finding:
+def _shapley_above() -> PaperFinding:
     above = [point for point in sweep() if _gap(point) > 0]
     explained = all((_gap(point) > 0) == point.worth_a_sample for point in sweep())
     none = all(max(point.contributions) == 0 for point in sweep() if not point.worth_a_sample)
-    return finding(
-        f"{WHERE}; Corollary 1",
+    return PaperFinding(
+        f"{FIG_1}; Corollary 1",
         "At every γ and β, M^Shap makes agents contribute more than M^E.",
         judge(len(above) == len(sweep()), partly=explained and none),
         f"At {len(above)} of {len(sweep())} points, by a factor of {span([_ratio(point) for point in above])}. The "
@@ -132,13 +132,13 @@ def _shapley_above() -> Finding:
     )
 
 
-def _gap_widens() -> Finding:
+def _gap_widens() -> PaperFinding:
     wider = costs_where(lambda points: rises([_gap(point) for point in points]))
     relative = costs_where(lambda points: rises([_ratio(point) for point in points if point.worth_a_sample]))
     widest = max(at_gamma(between(), GAMMAS[-1]), key=_gap)
     drawn = ", ".join(number(_gap(_at(beta, GAMMAS[-1]))) for beta in BETAS)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_1,
         "The gap between the mechanisms widens as β grows.",
         judge(min(wider) == len(GAMMAS), partly=wider[0] == len(GAMMAS)),
         f"Over the three β drawn it holds at {wider[0]} of {len(GAMMAS)} costs (at γ = {GAMMAS[-1]:g}: {drawn} "
@@ -148,7 +148,7 @@ def _gap_widens() -> Finding:
     )
 
 
-def _optimum() -> Finding:
+def _optimum() -> PaperFinding:
     off = max(
         abs(float(point.externality.contributions.sum()) - point.optimal_total) / max(point.optimal_total, 1.0)
         for point in sweep()
@@ -156,26 +156,26 @@ def _optimum() -> Finding:
     past = min(
         float(point.shapley.contributions.sum()) - point.optimal_total for point in sweep() if point.worth_a_sample
     )
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_1,
         "M^E contributes the socially optimal amount, and M^Shap pushes agents past it.",
-        judge(off <= SAME and past > 0),
+        judge(off <= SAME_AMOUNT and past > 0),
         f"The total under M^E is (nβ/γ)^(1/(1+β)) − 1, the maximiser of welfare, to {within(off)}; under M^Shap "
         f"it exceeds that by {number(past)} samples or more wherever anybody contributes.",
         expected=Judgement.CONFIRMED,
     )
 
 
-def _best_responses() -> Finding:
+def _best_responses() -> PaperFinding:
     off, rounds = 0.0, 0
     for point in sweep():
         reached = best_response_dynamics(point.shapley.federation)
         off = max(off, float(np.abs(reached.contributions - point.shapley.contributions).max()))
         rounds = max(rounds, reached.rounds)
-    return finding(
+    return PaperFinding(
         "section 7.1",
         "Best-response dynamics reach the equilibrium of M^Shap.",
-        judge(off <= SAME * max(point.contributions[1] for point in sweep())),
+        judge(off <= SAME_AMOUNT * max(point.contributions[1] for point in sweep())),
         f"From zero they end where the potential is largest, to {within(off)} samples, in {rounds} rounds or fewer.",
         expected=Judgement.CONFIRMED,
     )
@@ -206,7 +206,7 @@ def _draw(figure: Any) -> None:
         textcoords="axes fraction",
         va="bottom",
         fontsize=7.5,
-        arrowprops={"arrowstyle": "->", "color": drawing.FAINT, "linewidth": 0.7, "shrinkB": 4},
+        arrowprops={"arrowstyle": "->", "color": FAINT, "linewidth": 0.7, "shrinkB": 4},
     )
     panels[0].set_ylabel("samples per agent, s*")
     panels[1].set_xlabel("cost of a sample, γ")

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import drawing
-from fedpact.paper.homogeneous import (
+from fedpact.paper.fig1_and_2 import (
     BETAS,
     BETWEEN_TEXT,
     GAMMAS,
-    SAME,
     Point,
     at_gamma,
     between,
@@ -23,13 +22,11 @@ from fedpact.paper.homogeneous import (
     sweep,
     sweep_table,
 )
-from fedpact.paper.judging import finding, judge, number, span, within
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.judging import SAME_AMOUNT, judge, number, span, within
+from fedpact.paper.results import Judgement, PaperFinding, Result
 
-__all__ = ["fig2_result"]
-
-WHERE = "section 7.1, Fig. 2"
-TEXT = """\
+FIG_2 = "section 7.1, Fig. 2"
+FIG_2_TEXT = """\
 The welfare W (payoffs minus costs, summed over the three agents) at the equilibria of Fig. 1, with the same parameters.
 
 The paper shows a picture without numbers, so what stands beside ours is its text. Welfare:
@@ -55,7 +52,7 @@ def fig2_result() -> Result:
         columns=columns,
         draw=_draw,
         size=(7.2, 2.75),
-        text=TEXT.format(table=sweep_table(lambda point: point.welfare, lambda amount: number(amount, ".4f"))),
+        text=FIG_2_TEXT.format(table=sweep_table(lambda point: point.welfare, lambda amount: number(amount, ".4f"))),
         findings=[
             _strictly_lower(),
             _optimum(),
@@ -75,12 +72,12 @@ def _relative(point: Point) -> float:
     return _loss(point) / point.welfare[0]
 
 
-def _strictly_lower() -> Finding:
+def _strictly_lower() -> PaperFinding:
     lower = [point for point in sweep() if _loss(point) > 0]
     explained = all((_loss(point) > 0) == point.worth_a_sample for point in sweep())
     more_data = all(point.contributions[1] > point.contributions[0] for point in lower)
-    return finding(
-        f"{WHERE}; Theorem 1",
+    return PaperFinding(
+        f"{FIG_2}; Theorem 1",
         "Although it collects more data, M^Shap has strictly lower welfare than M^E in every setting.",
         judge(len(lower) == len(sweep()) and more_data, partly=explained and more_data),
         f"Lower at {len(lower)} of {len(sweep())} points, by {span([_loss(point) for point in lower])}, with more "
@@ -89,24 +86,24 @@ def _strictly_lower() -> Finding:
     )
 
 
-def _optimum() -> Finding:
+def _optimum() -> PaperFinding:
     off = max(abs(point.welfare[0] - point.optimal_welfare) for point in sweep())
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_2,
         "M^E aligns incentives with welfare and does not over-contribute.",
-        judge(off <= SAME),
+        judge(off <= SAME_AMOUNT),
         f"Its welfare is the largest there is, n(1 − ξ^−β) − γz at z = (nβ/γ)^(1/(1+β)) − 1, to {within(off)}.",
         expected=Judgement.CONFIRMED,
     )
 
 
-def _largest_at_large_beta() -> Finding:
+def _largest_at_large_beta() -> PaperFinding:
     grows = costs_where(lambda points: rises([_loss(point) for point in points]))
     worst = max(at_gamma(between(), GAMMAS[-1]), key=_loss)
     last = at_gamma(sweep(), GAMMAS[-1])[-1]
     relative = ", ".join(f"{_percent_span(beta)} at β = {beta:g}" for beta in BETAS)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_2,
         "The welfare gap is most pronounced at larger β.",
         judge(min(grows) == len(GAMMAS), partly=grows[0] == len(GAMMAS)),
         f"In units of payoff it holds over the three β drawn at {grows[0]} of {len(GAMMAS)} costs; with "
@@ -116,7 +113,7 @@ def _largest_at_large_beta() -> Finding:
     )
 
 
-def _over_contribution() -> Finding:
+def _over_contribution() -> PaperFinding:
     def ratio(point: Point) -> float:
         return point.contributions[1] / point.contributions[0]
 
@@ -129,8 +126,8 @@ def _over_contribution() -> Finding:
     )
     by_ratio = costs_where(lambda points: rises([ratio(point) for point in points if point.worth_a_sample]))
     by_surplus = costs_where(lambda points: rises([surplus(point) for point in points]))
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_2,
         "Over-contribution under M^Shap is most severe at the largest β.",
         judge(min(*by_ratio, *by_surplus) == len(GAMMAS), partly=min(by_ratio) == len(GAMMAS)),
         f"As a ratio to the social optimum ({ratios}) it grows with β at {min(by_ratio)} of {len(GAMMAS)} costs, "
@@ -140,13 +137,13 @@ def _over_contribution() -> Finding:
     )
 
 
-def _alike_at_small_beta() -> Finding:
+def _alike_at_small_beta() -> PaperFinding:
     small = [point for point in sweep() if point.beta == BETAS[0]]
     large = [point for point in sweep() if point.beta == BETAS[-1]]
     shrinks = all(min(at_gamma(sweep(), gamma), key=_loss).beta == BETAS[0] for gamma in GAMMAS)
     shares = [[_relative(point) for point in points if point.worth_a_sample] for points in (small, large)]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_2,
         "At β = 0.005 the welfare gap shrinks: the two mechanisms behave more alike where data has little value.",
         judge(shrinks and max(shares[0]) < min(shares[1]), partly=shrinks),
         f"In units of payoff the gap is at most {number(max(map(_loss, small)))}, against "

@@ -10,25 +10,20 @@ import numpy as np
 
 from fedpact.comparison import Sweep, sweep
 from fedpact.federation import Federation, PowerLaw
-from fedpact.paper.judging import finding, judge, number, within
+from fedpact.paper.judging import CAP, OTHER_CAPS, ZERO_AMOUNT, judge, number, within
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.plots.sweeps import heat_map, mark_regions, region_legend, signed_limits
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["fig3_result"]
-
-POINTS = 121
+GRID_POINTS = 121
 COARSE = 25
-CAP, OTHER_CAPS = 400.0, (200.0, 1000.0, np.inf)
 BETA, COST = 0.02, 0.001
-WHERE = "section 7.1, Fig. 3"
+FIG_3 = "section 7.1, Fig. 3"
 ROWS = {"shapley": "M$^\\mathrm{Shap}$", "externality": "M$^\\mathrm{E}$"}
-NOTHING = 1e-9
-SAME = 1e-9
 LOW, HIGH = 0.05, 3.0
 
-TEXT = """\
+FIG_3_TEXT = """\
 The gains Δ_i of three agents over training alone. Agent 1's data has weight w_01 to agent 0 and agent 0's has weight
 w_10 to agent 1, both from −3 to 3; the other weights are the paper's, γ = 0.001 and β = 0.02. {points} by {points}
 points, each solved exactly; the Nash gain left at any of them is {regret} of a unit of payoff.
@@ -44,7 +39,7 @@ holds only where no weight is below −1/τ.
 
 
 @lru_cache
-def grid(points: int = POINTS, cap: float = CAP, text_reading: bool = False) -> Sweep:
+def grid(points: int = GRID_POINTS, cap: float = CAP, text_reading: bool = False) -> Sweep:
     """The sweep: the first axis is w_10, the second w_01; `text_reading` exchanges giver and receiver everywhere."""
     weights = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 0.5], [1.0, 3.0, 1.0]])
     up, right = ("weights[0,1]", "weights[1,0]") if text_reading else ("weights[1,0]", "weights[0,1]")
@@ -52,7 +47,7 @@ def grid(points: int = POINTS, cap: float = CAP, text_reading: bool = False) -> 
     return sweep(base, [f"{name}=-3:3:{points}" for name in (up, right)], metrics=["ir_gaps", "contributions", "nash"])
 
 
-def fig3_result(points: int = POINTS) -> Result:
+def fig3_result(points: int = GRID_POINTS) -> Result:
     """The maps, drawn and judged.
 
     Parameters
@@ -68,7 +63,7 @@ def fig3_result(points: int = POINTS) -> Result:
         columns=_columns(found),
         draw=lambda figure: _draw(figure, found),
         size=(7.2, 4.9),
-        text=TEXT.format(points=points, regret=within(regret), counts=_counts_table(found)),
+        text=FIG_3_TEXT.format(points=points, regret=within(regret), counts=_counts_table(found)),
         findings=[
             _shapley_loses(found),
             _even_where_all_help(found),
@@ -96,7 +91,7 @@ def _gaps(found: Sweep, mechanism: str) -> FloatArray:
 
 def _helping(found: Sweep) -> np.ndarray:
     """The positive quadrant."""
-    return np.asarray((_w01(found) > NOTHING) & (_w10(found) > NOTHING))
+    return np.asarray((_w01(found) > ZERO_AMOUNT) & (_w10(found) > ZERO_AMOUNT))
 
 
 def _columns(found: Sweep) -> dict[str, list[Any]]:
@@ -136,7 +131,7 @@ def _counts_table(found: Sweep) -> str:
     for mechanism, title in (("shapley", "M^Shap"), ("externality", "M^E")):
         gaps = _gaps(found, mechanism)
         for agent in range(3):
-            loses = gaps[..., agent] < -NOTHING
+            loses = gaps[..., agent] < -ZERO_AMOUNT
             rows.append(
                 [
                     f"{title}, agent {agent}",
@@ -150,13 +145,13 @@ def _counts_table(found: Sweep) -> str:
 
 
 def _somebody_loses(found: Sweep) -> np.ndarray:
-    return np.asarray((_gaps(found, "shapley") < -NOTHING).any(axis=-1))
+    return np.asarray((_gaps(found, "shapley") < -ZERO_AMOUNT).any(axis=-1))
 
 
-def _shapley_loses(found: Sweep) -> Finding:
+def _shapley_loses(found: Sweep) -> PaperFinding:
     loses = _somebody_loses(found)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_3,
         "M^Shap does not always keep everybody: there are instances in which an agent would rather train alone.",
         judge(bool(loses.any())),
         f"Somebody would leave at {_share(loses)} of the points; the largest loss is "
@@ -165,10 +160,10 @@ def _shapley_loses(found: Sweep) -> Finding:
     )
 
 
-def _even_where_all_help(found: Sweep) -> Finding:
+def _even_where_all_help(found: Sweep) -> PaperFinding:
     loses = _somebody_loses(found)[_helping(found)]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_3,
         "Under M^Shap agents lose even where all weights are positive.",
         judge(bool(loses.any())),
         f"Somebody loses at {int(loses.sum())} of the {loses.size} points with both weights positive, up to "
@@ -177,13 +172,13 @@ def _even_where_all_help(found: Sweep) -> Finding:
     )
 
 
-def _who_loses_where_all_help(found: Sweep) -> Finding:
+def _who_loses_where_all_help(found: Sweep) -> PaperFinding:
     helping = _helping(found)
-    counts = [int((_gaps(found, "shapley")[..., agent] < -NOTHING)[helping].sum()) for agent in range(3)]
+    counts = [int((_gaps(found, "shapley")[..., agent] < -ZERO_AMOUNT)[helping].sum()) for agent in range(3)]
     turned = grid(found.shape[0], text_reading=True)
-    others = [int((_gaps(turned, "shapley")[..., agent] < -NOTHING)[_helping(turned)].sum()) for agent in range(3)]
-    return finding(
-        WHERE,
+    others = [int((_gaps(turned, "shapley")[..., agent] < -ZERO_AMOUNT)[_helping(turned)].sum()) for agent in range(3)]
+    return PaperFinding(
+        FIG_3,
         "Where all weights are positive it is agents 0 and 1 that lose under M^Shap.",
         judge(counts[0] > 0 and counts[1] > 0 and counts[2] == 0),
         f"Agents 0, 1 and 2 lose at {counts[0]}, {counts[1]} and {counts[2]} points; agent 1's smallest gain there is "
@@ -198,12 +193,12 @@ def _at(found: Sweep, w01: float, w10: float) -> tuple[int, int]:
     return near(found.axes[0].points, w10), near(found.axes[1].points, w01)
 
 
-def _the_example(found: Sweep) -> Finding:
+def _the_example(found: Sweep) -> PaperFinding:
     gaps = _gaps(found, "shapley")[..., 0]
     said, mirrored = float(gaps[_at(found, LOW, HIGH)]), float(gaps[_at(found, HIGH, LOW)])
-    losing = (gaps < -NOTHING) & _helping(found)
-    return finding(
-        WHERE,
+    losing = (gaps < -ZERO_AMOUNT) & _helping(found)
+    return PaperFinding(
+        FIG_3,
         "With w_01 low and w_10 high agent 0 gives much to agent 1, is paid too little, and loses under M^Shap.",
         judge(said < 0),
         f"At w_01 = {LOW:g} and w_10 = {HIGH:g} it gains {number(said)}. It loses where it gives little: at "
@@ -213,23 +208,23 @@ def _the_example(found: Sweep) -> Finding:
     )
 
 
-def _externality_keeps_all(found: Sweep) -> Finding:
+def _externality_keeps_all(found: Sweep) -> PaperFinding:
     gaps = _gaps(found, "externality")
     smallest = [number(float(gaps[..., agent].min()), ".4f") for agent in range(3)]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_3,
         "Under M^E everybody gains strictly, over the whole range of weights.",
-        judge(bool((gaps > NOTHING).all())),
+        judge(bool((gaps > ZERO_AMOUNT).all())),
         f"The smallest gains of agents 0, 1 and 2 are {', '.join(smallest)}.",
         expected=Judgement.CONFIRMED,
     )
 
 
-def _theorem_applies(found: Sweep) -> Finding:
+def _theorem_applies(found: Sweep) -> PaperFinding:
     inside = ~found.on_boundary["externality"].any(axis=-1)
-    applies = inside & (_w01(found) >= -NOTHING) & (_w10(found) >= -NOTHING)
-    return finding(
-        WHERE,
+    applies = inside & (_w01(found) >= -ZERO_AMOUNT) & (_w10(found) >= -ZERO_AMOUNT)
+    return PaperFinding(
+        FIG_3,
         "That M^E keeps everybody follows from Theorem 3.",
         judge(bool(applies.all()), partly=bool(applies.any())),
         f"Theorem 3 asks for weights that do not harm and an optimum with everybody strictly inside its range: both "
@@ -239,15 +234,15 @@ def _theorem_applies(found: Sweep) -> Finding:
     )
 
 
-def _which_way_weights_go() -> Finding:
+def _which_way_weights_go() -> PaperFinding:
     """Equation 3 itself: raise w_01 alone, at a fixed profile, and see whose payoff moves."""
     weights = np.array([[1.0, 0.5, 2.0], [0.5, 1.0, 0.5], [1.0, 3.0, 1.0]])
     base = Federation(weights, costs=COST, payoff=PowerLaw(beta=BETA))
     weights[0, 1] += 1.0
     profile = np.ones(3)
     moved = base.replace(weights=weights).payoffs(profile) - base.payoffs(profile)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_3,
         "A positive W_ij says that agent i benefits agent j.",
         judge(bool(moved[1] > 0 and moved[0] == 0)),
         f"By equation 3 it is the other way round: raising W_01 by one changes the payoffs of agents 0 and 1 by "
@@ -256,7 +251,7 @@ def _which_way_weights_go() -> Finding:
     )
 
 
-def _caps() -> Finding:
+def _caps() -> PaperFinding:
     drawn = grid(COARSE)
     changes = [
         float(np.abs(_gaps(grid(COARSE, cap), mechanism) - _gaps(drawn, mechanism)).max())
@@ -264,10 +259,10 @@ def _caps() -> Finding:
         for mechanism in ROWS
     ]
     largest = max(float(metrics["contributions"].max()) for metrics in drawn.metrics.values())
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_3,
         "The caps τ are not given, so they should not matter.",
-        judge(max(changes) <= SAME),
+        judge(max(changes) <= ZERO_AMOUNT),
         f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = 200, 1000 "
         f"and ∞ the gains on a grid of {COARSE} by {COARSE} points change by {within(max(changes))}.",
         expected=Judgement.CONFIRMED,

@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import drawing
-from fedpact.paper.judging import finding, judge, number, numbers, span
+from fedpact.paper.fig4_runs import FULL, GAMMAS, QUICK, START, Fig4Run, MechanismRounds, runs
+from fedpact.paper.judging import judge, number, numbers, span
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.mnist_runs import FULL, GAMMAS, QUICK, START, Curve, Run, runs
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["fig4_result"]
-
-WHERE = "section 7.2, Fig. 4"
+FIG_4 = "section 7.2, Fig. 4"
 LOW, MODERATE = GAMMAS
-Measure = Callable[[Curve], FloatArray]
-TAIL = 10  # rounds at the end, over which figures are averaged
+Measure = Callable[[MechanismRounds], FloatArray]
+TAIL_ROUNDS = 10  # rounds at the end, over which figures are averaged
 SIMILAR = 0.05  # of the larger: two curves converge to similar values
 SLIGHTLY = 0.15  # of the smaller
-TEXT = """\
+FIG_4_TEXT = """\
 Three agents hold 400 MNIST images each, evenly distributed over the classes, 80 of them for testing. They train the
 paper's network (784-128-64-10) by federated averaging: {rounds} rounds of one local epoch, SGD with learning rate 0.05
 and momentum 0.9. {seeds}. The payoff of an agent is the accuracy on its own test images; without data there is no model
@@ -58,35 +56,35 @@ def fig4_result(*, quick: bool = False, folder: Path | None = None, progress: An
         columns=_columns(found),
         draw=lambda figure: _draw(figure, found),
         size=(7.2, 4.6),
-        text=TEXT.format(
+        text=FIG_4_TEXT.format(
             rounds=settings.rounds,
             seeds=seeds,
             start=START,
             step=settings.grid_step,
             table=_table(found),
-            tail=TAIL,
+            tail=TAIL_ROUNDS,
         ),
         findings=findings,
     )
 
 
-def _unknown(known: Finding) -> Finding:
-    return finding(known.where, known.statement, known.judgement, known.evidence, expected=known.judgement)
+def _unknown(known: PaperFinding) -> PaperFinding:
+    return PaperFinding(known.where, known.statement, known.judgement, known.evidence, expected=known.judgement)
 
 
 # Numbers
 
 
-def _at(found: Sequence[Run], gamma: float) -> list[Run]:
+def _at(found: Sequence[Fig4Run], gamma: float) -> list[Fig4Run]:
     return [run for run in found if run.gamma == gamma]
 
 
-def _ends(found: Sequence[Run], gamma: float, name: str, of: Measure) -> FloatArray:
+def _ends(found: Sequence[Fig4Run], gamma: float, name: str, of: Measure) -> FloatArray:
     """By seed: the mean over the last rounds under a mechanism."""
-    return np.array([of(CURVES[name](run))[-TAIL:].mean() for run in _at(found, gamma)])
+    return np.array([of(CURVES[name](run))[-TAIL_ROUNDS:].mean() for run in _at(found, gamma)])
 
 
-def _both(found: Sequence[Run], gamma: float, of: Measure) -> tuple[FloatArray, FloatArray]:
+def _both(found: Sequence[Fig4Run], gamma: float, of: Measure) -> tuple[FloatArray, FloatArray]:
     """Of M^E and of M^Shap."""
     return _ends(found, gamma, "M^E", of), _ends(found, gamma, "M^Shap", of)
 
@@ -97,32 +95,32 @@ def _shown(by_seed: FloatArray, form: str = ".3f") -> str:
     return f"{number(float(by_seed.mean()), form)} ({span(by_seed.tolist(), form)})"
 
 
-def _accuracy(curve: Curve) -> FloatArray:
+def _accuracy(curve: MechanismRounds) -> FloatArray:
     return curve.accuracy
 
 
-def _welfare(curve: Curve) -> FloatArray:
+def _welfare(curve: MechanismRounds) -> FloatArray:
     return curve.welfare
 
 
-def _without_leavers(curve: Curve) -> FloatArray:
+def _without_leavers(curve: MechanismRounds) -> FloatArray:
     return curve.leaving.without
 
 
-def _samples(curve: Curve) -> FloatArray:
+def _samples(curve: MechanismRounds) -> FloatArray:
     return np.asarray(curve.schedule.sum(axis=1), dtype=np.float64)
 
 
-def _leavers(curve: Curve) -> FloatArray:
+def _leavers(curve: MechanismRounds) -> FloatArray:
     return np.asarray(curve.leaving.leaves.sum(axis=1), dtype=np.float64)
 
 
-CURVES: dict[str, Callable[[Run], Curve]] = {
+CURVES: dict[str, Callable[[Fig4Run], MechanismRounds]] = {
     "M^E": lambda run: run.externality,
     "M^E by surface": lambda run: run.by_surface,
     "M^Shap": lambda run: run.shapley,
 }
-TRAININGS: dict[str, Callable[[Run], int]] = {
+TRAININGS: dict[str, Callable[[Fig4Run], int]] = {
     "M^E": lambda run: run.grid_trainings,
     "M^E by surface": lambda run: run.surface.trained,
     "M^Shap": lambda run: run.responses.models,
@@ -136,7 +134,7 @@ SHOWN: dict[str, tuple[Measure, str]] = {
 }
 
 
-def _table(found: Sequence[Run]) -> str:
+def _table(found: Sequence[Fig4Run]) -> str:
     rows = []
     for gamma in GAMMAS:
         for name in CURVES:
@@ -146,7 +144,7 @@ def _table(found: Sequence[Run]) -> str:
     return pipe_table(["γ", "mechanism", *SHOWN, "models"], rows)
 
 
-def _columns(found: Sequence[Run]) -> dict[str, list[Any]]:
+def _columns(found: Sequence[Fig4Run]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for run in found:
         for name, curve_of in CURVES.items():
@@ -173,7 +171,7 @@ def _columns(found: Sequence[Run]) -> dict[str, list[Any]]:
 # Judgements
 
 
-def _everybody_stays(found: Sequence[Run]) -> Finding:
+def _everybody_stays(found: Sequence[Fig4Run]) -> PaperFinding:
     cases = [(name, run, curve_of(run)) for name, curve_of in CURVES.items() for run in _at(found, LOW)]
     ends = {name: sum(int(curve.leaving.leaves[-1].sum()) for one, _, curve in cases if one == name) for name in CURVES}
     of = len(_at(found, LOW)) * cases[0][2].schedule.shape[1]
@@ -182,8 +180,8 @@ def _everybody_stays(found: Sequence[Run]) -> Finding:
         for name in CURVES
     }
     text = "; ".join(f"{name}: {ends[name]} of {of} leave, smallest IR gap {number(gaps[name])}" for name in CURVES)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "At the low cost all agents are individually rational and take part under both mechanisms.",
         judge(ends["M^E"] == 0 and ends["M^Shap"] == 0, partly=min(ends["M^E"], ends["M^Shap"]) == 0),
         f"At the last round, over all seeds: {text}.",
@@ -191,12 +189,12 @@ def _everybody_stays(found: Sequence[Run]) -> Finding:
     )
 
 
-def _alike_at_low_cost(found: Sequence[Run]) -> Finding:
+def _alike_at_low_cost(found: Sequence[Fig4Run]) -> PaperFinding:
     accuracy = [float(by_seed.mean()) for by_seed in _both(found, LOW, _accuracy)]
     welfare = [float(by_seed.mean()) for by_seed in _both(found, LOW, _welfare)]
     apart = [abs(a - b) / max(a, b) for a, b in (accuracy, welfare)]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "At the low cost accuracy and welfare converge to similar values under both mechanisms.",
         judge(max(apart) <= SIMILAR, partly=min(apart) <= SIMILAR),
         f"M^E and M^Shap: accuracy {number(accuracy[0], '.3f')} and {number(accuracy[1], '.3f')} "
@@ -206,13 +204,13 @@ def _alike_at_low_cost(found: Sequence[Run]) -> Finding:
     )
 
 
-def _some_leave(found: Sequence[Run]) -> Finding:
+def _some_leave(found: Sequence[Fig4Run]) -> PaperFinding:
     leaves = [run.shapley.leaving.leaves for run in _at(found, MODERATE)]
     last = sum(int(one[-1].sum()) for one in leaves)
     when = [int(np.flatnonzero(one.any(axis=1))[-1]) + 1 for one in leaves if one.any()]
     share = float(np.mean([one.any(axis=1).mean() for one in leaves]))
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "At the moderate cost some agents leave under M^Shap.",
         judge(last > 0, partly=bool(when)),
         f"Somebody is better off alone in {100 * share:.0f} % of the rounds, and {last} of "
@@ -223,12 +221,12 @@ def _some_leave(found: Sequence[Run]) -> Finding:
     )
 
 
-def _more_accurate(found: Sequence[Run]) -> Finding:
+def _more_accurate(found: Sequence[Fig4Run]) -> PaperFinding:
     by_seed = _both(found, MODERATE, _accuracy)
     more = float((by_seed[1] - by_seed[0]).mean())
     samples = _both(found, MODERATE, _samples)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "At the moderate cost M^Shap has slightly higher aggregate accuracy, because agents contribute more.",
         judge(bool((by_seed[1] > by_seed[0]).all()) and more <= SLIGHTLY * by_seed[0].mean(), partly=more > 0),
         f"M^Shap {_shown(by_seed[1])}, M^E {_shown(by_seed[0])}; samples "
@@ -237,11 +235,11 @@ def _more_accurate(found: Sequence[Run]) -> Finding:
     )
 
 
-def _more_welfare(found: Sequence[Run]) -> Finding:
+def _more_welfare(found: Sequence[Fig4Run]) -> PaperFinding:
     by_seed = _both(found, MODERATE, _welfare)
     surface = _ends(found, MODERATE, "M^E by surface", _welfare)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "At the moderate cost M^E has strictly higher welfare.",
         judge(bool((by_seed[0] > by_seed[1]).all()), partly=bool(by_seed[0].mean() > by_seed[1].mean())),
         f"M^E {_shown(by_seed[0])}, M^Shap {_shown(by_seed[1])}; higher in {int((by_seed[0] > by_seed[1]).sum())} of "
@@ -250,14 +248,14 @@ def _more_welfare(found: Sequence[Run]) -> Finding:
     )
 
 
-def _welfare_drops(found: Sequence[Run]) -> Finding:
+def _welfare_drops(found: Sequence[Fig4Run]) -> PaperFinding:
     changes = []
     for run in _at(found, MODERATE):
         left = run.shapley.leaving.leaves.any(axis=1)
         changes += (run.shapley.leaving.without - run.shapley.leaving.everybody)[left].tolist()
     drops = [change for change in changes if change < 0]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "With leavers at their standalone accuracy, the welfare of M^Shap (w/0) drops.",
         judge(bool(changes) and len(drops) == len(changes), partly=bool(drops)),
         f"Of {len(changes)} rounds in which somebody leaves, welfare is lower for it in {len(drops)}; the change is "
@@ -266,7 +264,7 @@ def _welfare_drops(found: Sequence[Run]) -> Finding:
     )
 
 
-def _fluctuates(found: Sequence[Run]) -> Finding:
+def _fluctuates(found: Sequence[Fig4Run]) -> PaperFinding:
     parts = []
     for run in _at(found, MODERATE):
         curve, later = run.shapley, slice(len(run.shapley.schedule) // 3, None)
@@ -279,8 +277,8 @@ def _fluctuates(found: Sequence[Run]) -> Finding:
             )
         )
     whole, cost, accuracy, other = np.array(parts).mean(axis=0)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_4,
         "The welfare of M^Shap fluctuates because best responses keep changing the contributions.",
         judge(cost > accuracy and whole > other, partly=whole > other),
         f"After the first third of the rounds welfare changes from one to the next by {number(whole)} (standard "
@@ -290,7 +288,7 @@ def _fluctuates(found: Sequence[Run]) -> Finding:
     )
 
 
-def _less_data(found: Sequence[Run]) -> Finding:
+def _less_data(found: Sequence[Fig4Run]) -> PaperFinding:
     texts, less, higher = [], [], []
     for gamma in GAMMAS:
         samples = _both(found, gamma, _samples)
@@ -301,8 +299,8 @@ def _less_data(found: Sequence[Run]) -> Finding:
             f"γ = {gamma:g}: samples {_shown(samples[0], '.0f')} against {_shown(samples[1], '.0f')}, welfare "
             f"{_shown(welfare[0])} against {_shown(welfare[1])}"
         )
-    return finding(
-        f"{WHERE}; Theorem 1",
+    return PaperFinding(
+        f"{FIG_4}; Theorem 1",
         "M^E reaches higher welfare with less data in all.",
         judge(all(less) and all(higher), partly=any(a and b for a, b in zip(less, higher, strict=True))),
         f"{'; '.join(texts)}.",
@@ -310,15 +308,16 @@ def _less_data(found: Sequence[Run]) -> Finding:
     )
 
 
-def _few_trainings(found: Sequence[Run]) -> Finding:
+def _few_trainings(found: Sequence[Fig4Run]) -> PaperFinding:
     grid = [run.grid_trainings for run in found]
     surface = [run.surface.trained for run in found]
     by_grid, by_surface = (
-        np.array([CURVES[name](run).welfare[-TAIL:].mean() for run in found]) for name in ("M^E", "M^E by surface")
+        np.array([CURVES[name](run).welfare[-TAIL_ROUNDS:].mean() for run in found])
+        for name in ("M^E", "M^E by surface")
     )
     less = float(1.0 - by_surface.mean() / by_grid.mean())
-    return finding(
-        f"{WHERE}; beyond the paper",
+    return PaperFinding(
+        f"{FIG_4}; beyond the paper",
         "A fitted payoff surface finds as much welfare as the grid from far fewer models.",
         judge(less <= SIMILAR and max(surface) < min(grid) / 5, partly=less <= 2 * SIMILAR),
         f"The grid takes {span(grid, '.0f')} models, the surface {span(surface, '.0f')}; welfare realised by the "
@@ -328,7 +327,7 @@ def _few_trainings(found: Sequence[Run]) -> Finding:
     )
 
 
-FINDINGS: Sequence[Callable[[Sequence[Run]], Finding]] = (
+FINDINGS: Sequence[Callable[[Sequence[Fig4Run]], PaperFinding]] = (
     _everybody_stays,
     _alike_at_low_cost,
     _some_leave,
@@ -344,7 +343,7 @@ FINDINGS: Sequence[Callable[[Sequence[Run]], Finding]] = (
 # Picture
 
 
-def _draw(figure: Any, found: Sequence[Run]) -> None:
+def _draw(figure: Any, found: Sequence[Fig4Run]) -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
 
     panels = figure.subplots(2, len(GAMMAS), sharex=True)

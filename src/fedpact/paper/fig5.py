@@ -8,18 +8,26 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import drawing
-from fedpact.paper.harm import CAP, HIGHEST, INCOMING, LOWEST, MECHANISMS, NOTHING, POINTS, Panel, four_agents, panel
-from fedpact.paper.judging import finding, judge, number, numbers, span, within
+from fedpact.paper.fig5_panels import (
+    CAP,
+    HIGHEST,
+    INCOMING,
+    LOWEST,
+    MECHANISMS,
+    PANEL_POINTS,
+    Panel,
+    four_agents,
+    panel,
+)
+from fedpact.paper.judging import SYMBOLS, ZERO_AMOUNT, judge, number, numbers, span, within
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.report.plots.style import FAINT, INK
 
-__all__ = ["fig5_result"]
-
-WHERE = "section 8, Fig. 5"
+FIG_5 = "section 8, Fig. 5"
 AT_ZERO = 1e-6  # a crossing this near to zero is at zero
-TITLES = {"externality": "M^E", "shapley": "M^Shap"}
 
-TEXT = """\
+FIG_5_TEXT = """\
 Agent 0's gain over training alone, Δ_0, against the weight w_k0 of its data to agents 1, 2 and 3, who value each
 other's data fully; w_0k is the weight of theirs to agent 0. The paper's parameters: β = 0.5, γ = (0.1, 0.3, 0.3, 0.3),
 τ = 3, w_k0 from −1 to 0.3, w_0k in {{−0.1, 0, 0.1}}.
@@ -39,7 +47,7 @@ prices for it; M^E stands here for the welfare optimum and its payments.
 """
 
 
-def fig5_result(points: int = POINTS, *, progress: Callable[[int, int], None] | None = None) -> Result:
+def fig5_result(points: int = PANEL_POINTS, *, progress: Callable[[int, int], None] | None = None) -> Result:
     """The sweep, drawn and judged.
 
     Parameters
@@ -60,7 +68,7 @@ def fig5_result(points: int = POINTS, *, progress: Callable[[int, int], None] | 
         columns=_columns(panels),
         draw=lambda figure: _draw(figure, panels),
         size=(7.2, 2.9),
-        text=TEXT.format(crossings=_crossings_table(panels), bounds=_bounds_table(panels)),
+        text=FIG_5_TEXT.format(crossings=_crossings_table(panels), bounds=_bounds_table(panels)),
         findings=[
             _threshold(panels),
             _externality_at_zero(panels),
@@ -111,13 +119,13 @@ def _bounds_table(panels: Sequence[Panel]) -> str:
         [number(each.incoming, "g"), *(_stretch(each, name, high) for name in MECHANISMS for high in (False, True))]
         for each in panels
     ]
-    heads = ["w_0k", *(f"{TITLES[name]}, s_0 = {amount}" for name in MECHANISMS for amount in ("0", "τ"))]
+    heads = ["w_0k", *(f"{SYMBOLS[name]}, s_0 = {amount}" for name in MECHANISMS for amount in ("0", "τ"))]
     return pipe_table(heads, rows)
 
 
 def _stretch(each: Panel, mechanism: str, high: bool) -> str:
     given = each.contributions(mechanism)
-    there = each.outgoing[given >= CAP - NOTHING if high else given <= NOTHING]
+    there = each.outgoing[given >= CAP - ZERO_AMOUNT if high else given <= ZERO_AMOUNT]
     if not there.size:
         return "nowhere"
     return f"w_k0 ≥ {number(there.min(), 'g')}" if high else f"w_k0 ≤ {number(there.max(), 'g')}"
@@ -132,15 +140,15 @@ def _at_zero(places: Sequence[float]) -> str:
     return f"Computed at 0 to {within(float(np.abs(places).max()))}"
 
 
-def _threshold(panels: Sequence[Panel]) -> Finding:
+def _threshold(panels: Sequence[Panel]) -> PaperFinding:
     single = sum(len(each.crossings[name]) == 1 for each in panels for name in MECHANISMS)
     ordered = sum(
         bool((np.sign(each.gaps(name)) == np.sign(np.round(each.outgoing - each.crossing(name), 6))).all())
         for each in panels
         for name in MECHANISMS
     )
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_5,
         "Each curve crosses zero at a threshold: below it agent 0 would leave, above it would stay.",
         judge(single == ordered == 2 * len(panels)),
         f"{single} of {2 * len(panels)} curves cross once, and {ordered} are negative at every point below the "
@@ -149,10 +157,10 @@ def _threshold(panels: Sequence[Panel]) -> Finding:
     )
 
 
-def _externality_at_zero(panels: Sequence[Panel]) -> Finding:
+def _externality_at_zero(panels: Sequence[Panel]) -> PaperFinding:
     found = [each.crossing("externality") for each in panels]
-    return finding(
-        f"{WHERE}a; Proposition 1",
+    return PaperFinding(
+        f"{FIG_5}a; Proposition 1",
         "The crossing of M^E is at w_k0 = 0, whatever agent 0 draws from the others.",
         judge(all(abs(place) <= AT_ZERO for place in found)),
         f"{_at_zero(found)}, for w_0k = −0.1, 0 and 0.1.",
@@ -160,11 +168,11 @@ def _externality_at_zero(panels: Sequence[Panel]) -> Finding:
     )
 
 
-def _shapley_below_zero(harmed: Panel) -> Finding:
+def _shapley_below_zero(harmed: Panel) -> PaperFinding:
     place = harmed.crossing("shapley")
     between = (harmed.outgoing > place) & (harmed.outgoing < 0)
-    return finding(
-        f"{WHERE}a",
+    return PaperFinding(
+        f"{FIG_5}a",
         "If the others harm agent 0, M^Shap keeps it even where it does them mild harm: its crossing is below 0.",
         judge(place < -AT_ZERO and bool((harmed.gaps("shapley")[between] > 0).all())),
         f"The crossing is at w_k0 = {number(place, '.4f')}.",
@@ -172,12 +180,12 @@ def _shapley_below_zero(harmed: Panel) -> Finding:
     )
 
 
-def _paid_throughout(harmed: Panel) -> Finding:
+def _paid_throughout(harmed: Panel) -> PaperFinding:
     payments = harmed.payments("shapley")
     least = int(np.argmin(payments))
-    idle = harmed.contributions("shapley") <= NOTHING
-    return finding(
-        f"{WHERE}a",
+    idle = harmed.contributions("shapley") <= ZERO_AMOUNT
+    return PaperFinding(
+        f"{FIG_5}a",
         "If the others harm agent 0, M^Shap pays it over the whole range, because the harm keeps a_0 below φ_0.",
         judge(bool((payments > 0).all())),
         f"p_0 = φ_0 − a_0 is smallest at w_k0 = {number(harmed.outgoing[least], 'g')}, {number(payments[least])}. "
@@ -186,10 +194,10 @@ def _paid_throughout(harmed: Panel) -> Finding:
     )
 
 
-def _both_at_zero(neutral: Panel) -> Finding:
+def _both_at_zero(neutral: Panel) -> PaperFinding:
     found = [neutral.crossing(name) for name in MECHANISMS]
-    return finding(
-        f"{WHERE}b",
+    return PaperFinding(
+        f"{FIG_5}b",
         "If agent 0 draws nothing from the others, both mechanisms' curves cross at w_k0 = 0.",
         judge(all(abs(place) <= AT_ZERO for place in found)),
         f"{_at_zero(found)}, both.",
@@ -197,10 +205,10 @@ def _both_at_zero(neutral: Panel) -> Finding:
     )
 
 
-def _shapley_above_zero(helped: Panel) -> Finding:
+def _shapley_above_zero(helped: Panel) -> PaperFinding:
     place = helped.crossing("shapley")
-    return finding(
-        f"{WHERE}c",
+    return PaperFinding(
+        f"{FIG_5}c",
         "If agent 0 benefits from the others, M^Shap keeps it only if it benefits them: its crossing is above 0.",
         judge(place > AT_ZERO),
         f"The crossing is at w_k0 = {number(place, '.4f')}.",
@@ -208,15 +216,15 @@ def _shapley_above_zero(helped: Panel) -> Finding:
     )
 
 
-def _pays(helped: Panel) -> Finding:
+def _pays(helped: Panel) -> PaperFinding:
     payments = helped.payments("shapley")
     place = helped.crossing("shapley")
     there = None if np.isnan(place) else MECHANISMS["shapley"].solve(four_agents(helped.incoming, place))
     at_crossing = np.nan if there is None else float(there.payments[0])
     below = payments[helped.outgoing <= place]
     received = helped.outgoing[payments > 0]
-    return finding(
-        f"{WHERE}c",
+    return PaperFinding(
+        f"{FIG_5}c",
         "If agent 0 benefits from the others, M^Shap makes it pay, because the benefit lifts a_0 above φ_0.",
         judge(bool((payments < 0).all()), partly=bool((below < 0).all()) and at_crossing < 0),
         f"p_0 is {number(at_crossing)} at the crossing and {span(below.tolist())} below it; it turns into an amount "
@@ -226,13 +234,15 @@ def _pays(helped: Panel) -> Finding:
     )
 
 
-def _shift(panels: Sequence[Panel]) -> Finding:
+def _shift(panels: Sequence[Panel]) -> PaperFinding:
     zero = [int(np.argmin(np.abs(each.outgoing))) for each in panels]
     paid = [float(each.payments("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
     gaps = [float(each.gaps("shapley")[place]) for each, place in zip(panels, zero, strict=True)]
-    signs = [[int(np.sign(amount if abs(amount) > NOTHING else 0.0)) for amount in amounts] for amounts in (paid, gaps)]
-    return finding(
-        WHERE,
+    signs = [
+        [int(np.sign(amount if abs(amount) > ZERO_AMOUNT else 0.0)) for amount in amounts] for amounts in (paid, gaps)
+    ]
+    return PaperFinding(
+        FIG_5,
         "It is the payment that shifts the curve of M^Shap: up where agent 0 is paid, down where it pays.",
         judge(signs == [[1, 0, -1]] * 2),
         f"At w_k0 = 0, for w_0k = −0.1, 0, 0.1: p_0 = {numbers(paid)} and Δ_0 = {numbers(gaps)}.",
@@ -240,7 +250,7 @@ def _shift(panels: Sequence[Panel]) -> Finding:
     )
 
 
-def _proposition(panels: Sequence[Panel]) -> Finding:
+def _proposition(panels: Sequence[Panel]) -> PaperFinding:
     agrees = [bool(flag) for each in panels for flag in (each.externality >= 0) == (each.gaps("externality") >= 0)]
     in_domain = np.concatenate([each.in_domain for each in panels])
     interior = ~np.concatenate([each.at_bound("externality") for each in panels])
@@ -248,7 +258,7 @@ def _proposition(panels: Sequence[Panel]) -> Finding:
     outgoing = np.concatenate([each.outgoing for each in panels])
     first = number(outgoing[in_domain].min(initial=HIGHEST), "g")
     capped = number(outgoing[~interior].min(initial=HIGHEST), "g")
-    return finding(
+    return PaperFinding(
         "section 8, Proposition 1",
         "The sweep shows Proposition 1: M^E keeps agent 0 exactly where its net externality T_0 is not negative.",
         judge(all(agrees) and bool(asked.all()), partly=all(agrees)),
@@ -259,12 +269,12 @@ def _proposition(panels: Sequence[Panel]) -> Finding:
     )
 
 
-def _payment_rule(panels: Sequence[Panel]) -> Finding:
+def _payment_rule(panels: Sequence[Panel]) -> PaperFinding:
     deficits = np.abs(np.concatenate([each.deficits for each in panels]))
     interior = ~np.concatenate([each.at_bound("externality") for each in panels])
     capped = number(np.concatenate([each.outgoing for each in panels])[~interior].min(initial=HIGHEST), "g")
     balanced = max(float(abs(outcome.payments.sum())) for each in panels for outcome in each.outcomes["externality"])
-    return finding(
+    return PaperFinding(
         "section 8; equation 12",
         "Negative weights leave the payment rule of M^E as it is.",
         judge(bool((deficits <= AT_ZERO).all()), partly=bool((deficits[interior] <= AT_ZERO).all())),
@@ -276,12 +286,12 @@ def _payment_rule(panels: Sequence[Panel]) -> Finding:
     )
 
 
-def _what_they_look_at(panels: Sequence[Panel]) -> Finding:
+def _what_they_look_at(panels: Sequence[Panel]) -> PaperFinding:
     found = {name: np.array([each.crossing(name) for each in panels]) for name in MECHANISMS}
     spread = {name: float(places.max() - places.min()) for name, places in found.items()}
     rising = bool((np.diff(found["shapley"]) > AT_ZERO).all())
-    return finding(
-        WHERE,
+    return PaperFinding(
+        FIG_5,
         "Under M^E staying depends on what agent 0 gives alone; under M^Shap on what it draws as well.",
         judge(spread["externality"] <= AT_ZERO and rising),
         f"From w_0k = −0.1 to 0.1 the crossing of M^E moves by {within(spread['externality'])}, that of M^Shap from "
@@ -294,7 +304,7 @@ def _draw(figure: Any, panels: Sequence[Panel]) -> None:
     axes = figure.subplots(1, len(panels), sharey=True)
     words = ("harmed by the others' data", "indifferent to the others' data", "helped by the others' data")
     for place, (ax, each) in enumerate(zip(axes, panels, strict=True)):
-        ax.axhline(0.0, color=drawing.INK, linewidth=0.8)
+        ax.axhline(0.0, color=INK, linewidth=0.8)
         for name in MECHANISMS:
             _draw_curve(ax, each, name)
         drawing.dress(ax, f"({'abc'[place]})  $w_{{0k}}$ = {number(each.incoming, 'g')}\n{words[place]}")
@@ -305,7 +315,7 @@ def _draw(figure: Any, panels: Sequence[Panel]) -> None:
         ax.tick_params(axis="x", which="minor", length=2)
     for height, align, word in ((4, "bottom", "would stay"), (-4, "top", "would leave")):
         aside = {"xytext": (3, height), "textcoords": "offset points", "va": align}
-        axes[0].annotate(word, (LOWEST, 0.0), fontsize=7, color=drawing.FAINT, **aside)
+        axes[0].annotate(word, (LOWEST, 0.0), fontsize=7, color=FAINT, **aside)
     axes[0].set_ylabel("gain of agent 0 over\ntraining alone, $Δ_0$")
     axes[1].set_xlabel("weight of agent 0's data to the others, $w_{k0}$")
     drawing.mechanism_legend(figure, _bound_handle())
@@ -341,7 +351,7 @@ def _mark_crossings(ax: Any, each: Panel) -> None:
             ha="right" if first else "left",
             va="bottom" if first else "top",
             fontsize=7.5,
-            color=drawing.INK if together else drawing.MARKS[name]["color"],
+            color=INK if together else drawing.MARKS[name]["color"],
         )
 
 
@@ -351,4 +361,4 @@ EDGE = {"markeredgecolor": "white", "markeredgewidth": 0.7, "linestyle": "none"}
 def _bound_handle() -> Any:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
 
-    return Line2D([], [], color=drawing.FAINT, linestyle=":", label="agent 0 contributes 0 or its cap")
+    return Line2D([], [], color=FAINT, linestyle=":", label="agent 0 contributes 0 or its cap")

@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import drawing
-from fedpact.paper.heterogeneous_runs import COSTS, NAMES, Deal, Study, study
-from fedpact.paper.judging import finding, judge, number, numbers
+from fedpact.paper.heterogeneous_runs import COSTS, NAMES, RealisedDeal, Study, study
+from fedpact.paper.judging import SYMBOLS, judge, number, numbers
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Judgement, Result
+from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.report.plots.style import FAINT, INK
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["heterogeneous_result"]
-
-WHERE = "beyond the paper"
+BEYOND = "beyond the paper"
 NOISY = 3  # the agent with wrong labels
 SURE = 0.1  # a probability of leaving below it, or above its complement
-TITLES = {"externality": "M^E", "shapley": "M^Shap"}
-WITHIN, MOST_WITHIN = 2.0, 0.9  # standard deviations, and the share of accuracies expected within them
-TEXT = """\
+WITHIN, SHARE_WITHIN = 2.0, 0.9  # standard deviations, and the share of accuracies expected within them
+HETEROGENEOUS_TEXT = """\
 Nobody knows its weights. Here they are estimated from what can be measured, and what follows from them is put to the
 test. Five agents hold 500 MNIST images each with mixes of classes of their own (Dirichlet, alpha 1; 150 images of each
 agent are for testing). Two fifths of the training labels of D are wrong; E clips its updates and adds noise to them.
@@ -53,7 +51,7 @@ def heterogeneous_result(*, folder: Path | None = None, progress: Any = None) ->
         columns=_columns(found),
         draw=lambda figure: _draw(figure, found),
         size=(7.2, 3.1),
-        text=TEXT.format(
+        text=HETEROGENEOUS_TEXT.format(
             models=len(found.profiles),
             beta=number(float(np.ravel(surface.beta)[0])),
             floor=number(float(surface.floors[0])),
@@ -84,7 +82,7 @@ def _weights(found: Study) -> str:
     return pipe_table(["receives", *(name[0] for name in NAMES)], rows)
 
 
-def _deals(deals: Sequence[Deal]) -> str:
+def _deals(deals: Sequence[RealisedDeal]) -> str:
     rows = []
     for deal in deals:
         predicted, realised = deal.gaps
@@ -92,7 +90,7 @@ def _deals(deals: Sequence[Deal]) -> str:
             rows.append(
                 [
                     f"{deal.cost:g}",
-                    TITLES[deal.name],
+                    SYMBOLS[deal.name],
                     name,
                     number(float(deal.contributions[agent]), ".0f"),
                     number(float(deal.outcome.payments[agent]), "+.3f"),
@@ -167,15 +165,15 @@ def _misfit(found: Study) -> str:
 # Judgements
 
 
-def _accuracies(found: Study) -> Finding:
+def _accuracies(found: Study) -> PaperFinding:
     apart = np.concatenate([deal.realised - deal.predicted for deal in found.deals])
     scaled = np.concatenate([(deal.realised - deal.predicted) / found.noise(deal.realised) for deal in found.deals])
     within = float((np.abs(scaled) <= WITHIN).mean())
     utilities = float(np.sqrt((apart**2).mean()))
-    return finding(
-        WHERE,
+    return PaperFinding(
+        BEYOND,
         "Accuracies under the deals come out as predicted, within the noise of training and testing.",
-        judge(within >= MOST_WITHIN, partly=within >= 0.75),
+        judge(within >= SHARE_WITHIN, partly=within >= 0.75),
         f"Realised less predicted: {number(float(apart.mean()), '+.3f')} on average, {number(utilities)} root mean "
         f"square (utilities differ by the same, payments being agreed); {100 * within:.0f} % lie within "
         f"{WITHIN:g} standard deviations.",
@@ -183,7 +181,7 @@ def _accuracies(found: Study) -> Finding:
     )
 
 
-def _signs(found: Study) -> Finding:
+def _signs(found: Study) -> PaperFinding:
     agree = sure = sure_agree = total = 0
     wrong = []
     for deal in found.deals:
@@ -195,9 +193,9 @@ def _signs(found: Study) -> Finding:
             total, agree = total + 1, agree + same
             sure, sure_agree = sure + certain, sure_agree + (certain and same)
             if not same:
-                wrong.append(f"{name} under {TITLES[deal.name]} at γ = {deal.cost:g}")
-    return finding(
-        WHERE,
+                wrong.append(f"{name} under {SYMBOLS[deal.name]} at γ = {deal.cost:g}")
+    return PaperFinding(
+        BEYOND,
         "Who would leave comes out as predicted wherever the prediction is sure.",
         judge(sure_agree == sure, partly=agree >= 0.8 * total),
         f"The sign of the IR gap is the one predicted for {agree} of {total} members; of the {sure} with a probability "
@@ -207,15 +205,15 @@ def _signs(found: Study) -> Finding:
     )
 
 
-def _noisy_member(found: Study) -> Finding:
-    gaps = {name: [deal.gaps[1][NOISY] for deal in found.deals if deal.name == name] for name in TITLES}
+def _noisy_member(found: Study) -> PaperFinding:
+    gaps = {name: [deal.gaps[1][NOISY] for deal in found.deals if deal.name == name] for name in SYMBOLS}
     chances = {
-        name: [deal.outlook.leave_probabilities[NOISY] for deal in found.deals if deal.name == name] for name in TITLES
+        name: [deal.outlook.leave_probabilities[NOISY] for deal in found.deals if deal.name == name] for name in SYMBOLS
     }
     stays = min(gaps["externality"]) >= 0
     leaves = [gap < 0 for gap in gaps["shapley"]]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        BEYOND,
         "The member whose labels are wrong stays under M^E, which asks nothing of it, and is driven out by M^Shap.",
         judge(stays and all(leaves), partly=stays and any(leaves)),
         f"Its IR gap, realised, is {numbers(gaps['externality'], '+.3f')} under M^E and "
@@ -229,13 +227,13 @@ def _percent(chances: Sequence[float]) -> str:
     return " and ".join(f"{100 * chance:.0f} %" for chance in chances)
 
 
-def _no_harm(found: Study) -> Finding:
+def _no_harm(found: Study) -> PaperFinding:
     low, high = found.surface.intervals()["weights"][:, NOISY].T
     others = [agent for agent in range(len(NAMES)) if agent != NOISY]
     harmful = [NAMES[agent] for agent in others if high[agent] < 0]
     useless = [NAMES[agent] for agent in others if low[agent] <= 0 <= high[agent]]
-    return finding(
-        WHERE,
+    return PaperFinding(
+        BEYOND,
         "Data with wrong labels harms the other members.",
         judge(len(harmful) == len(others), partly=bool(harmful)),
         f"The weight of its data is below zero (90 % interval) for {len(harmful)} of {len(others)} others and not told "
@@ -244,11 +242,11 @@ def _no_harm(found: Study) -> Finding:
     )
 
 
-def _noise(found: Study) -> Finding:
+def _noise(found: Study) -> PaperFinding:
     noise = found.surface.training_noise
     sampling = float(np.sqrt((found.accuracies * (1.0 - found.accuracies) / found.test_sizes).mean()))
-    return finding(
-        WHERE,
+    return PaperFinding(
+        BEYOND,
         "A power law of one weight per pair of agents explains measured accuracies up to the noise of the test sets.",
         judge(noise <= 0.3 * sampling, partly=found.surface.quality.r_squared >= 0.85),
         f"It explains {100 * found.surface.quality.r_squared:.0f} % of the variance. What is left is as if each "
@@ -264,7 +262,7 @@ def _noise(found: Study) -> Finding:
 def _draw(figure: Any, found: Study) -> None:
     panels = figure.subplots(1, 3)
     fitted = found.surface.predict(found.profiles.astype(np.float64))
-    panels[0].plot(fitted.ravel(), found.accuracies.ravel(), ".", color=drawing.FAINT, markersize=3, alpha=0.6)
+    panels[0].plot(fitted.ravel(), found.accuracies.ravel(), ".", color=FAINT, markersize=3, alpha=0.6)
     for deal in found.deals:
         mark = {key: drawing.MARKS[deal.name][key] for key in ("color", "marker")}
         points = {**mark, "linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.5}
@@ -277,8 +275,8 @@ def _draw(figure: Any, found: Study) -> None:
     for panel, what in zip(panels, ("accuracy", "utility", "IR gap"), strict=True):
         drawing.dress(panel, what)
         _diagonal(panel)
-    panels[2].axhline(0.0, color=drawing.FAINT, linewidth=0.8)
-    panels[2].axvline(0.0, color=drawing.FAINT, linewidth=0.8)
+    panels[2].axhline(0.0, color=FAINT, linewidth=0.8)
+    panels[2].axvline(0.0, color=FAINT, linewidth=0.8)
     panels[0].set_ylabel("realised by training")
     panels[1].set_xlabel("predicted from the fit")
     drawing.mechanism_legend(figure, *_extra_marks())
@@ -287,7 +285,7 @@ def _draw(figure: Any, found: Study) -> None:
 def _diagonal(panel: Any) -> None:
     low = min(panel.get_xlim()[0], panel.get_ylim()[0])
     high = max(panel.get_xlim()[1], panel.get_ylim()[1])
-    panel.plot([low, high], [low, high], color=drawing.INK, linewidth=0.7, linestyle=":")
+    panel.plot([low, high], [low, high], color=INK, linewidth=0.7, linestyle=":")
     panel.set_xlim(low, high)
     panel.set_ylim(low, high)
 
@@ -296,6 +294,6 @@ def _extra_marks() -> list[FloatArray | Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - optional dependency
 
     return [
-        Line2D([], [], color=drawing.FAINT, marker=".", linestyle="none", label="coalitions the fit has seen"),
-        Line2D([], [], color=drawing.INK, linestyle=":", linewidth=0.7, label="as predicted"),
+        Line2D([], [], color=FAINT, marker=".", linestyle="none", label="coalitions the fit has seen"),
+        Line2D([], [], color=INK, linestyle=":", linewidth=0.7, label="as predicted"),
     ]

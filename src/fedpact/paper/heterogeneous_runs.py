@@ -22,14 +22,12 @@ from fedpact.training import Dirichlet, Experiment, LabelNoise, PrivateUpdates, 
 from fedpact.training.measured import CoalitionGame
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["COSTS", "NAMES", "Deal", "Study", "study"]
-
 NAMES = ("A", "B", "C", "D, wrong labels", "E, private updates")
 SAMPLES, TEST_SHARE, ALPHA = 500, 0.3, 1.0
 WRONG_LABELS = (0.0, 0.0, 0.0, 0.4, 0.0)
 CLIPS = (np.inf, np.inf, np.inf, np.inf, 1.0)
 MULTIPLIERS = (0.0, 0.0, 0.0, 0.0, 0.02)
-LEVELS = (0.03, 0.1, 0.3, 1.0)  # of what everybody holds: alone and all together
+SAMPLE_SHARES = (0.03, 0.1, 0.3, 1.0)  # of what everybody holds: alone and all together
 RANDOM = 40  # coalitions with random contributions
 COSTS = (0.0005, 0.002)
 MECHANISMS: tuple[Mechanism, ...] = (ExternalityMechanism(), ShapleyMechanism())
@@ -38,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Deal:
+class RealisedDeal:
     """A deal predicted, and what training under it came to; arrays are (n_agents,).
 
     Attributes
@@ -91,7 +89,7 @@ class Study:
     accuracies: FloatArray
     test_sizes: FloatArray
     surface: Fit
-    deals: Sequence[Deal]
+    deals: Sequence[RealisedDeal]
 
     @cached_property
     def residuals(self) -> FloatArray:
@@ -115,7 +113,7 @@ def study(*, folder: Path | None = None, progress: Progress | None = None) -> St
         noise=[LabelNoise(WRONG_LABELS), PrivateUpdates(CLIPS, MULTIPLIERS)],
         names=NAMES,
     )
-    count, total = 0, len(LEVELS) * (len(NAMES) + 1) + RANDOM + len(COSTS) * len(MECHANISMS) * (1 + len(NAMES))
+    count, total = 0, len(SAMPLE_SHARES) * (len(NAMES) + 1) + RANDOM + len(COSTS) * len(MECHANISMS) * (1 + len(NAMES))
 
     def trained(models: int) -> None:
         nonlocal count
@@ -141,7 +139,7 @@ def _profiles(game: CoalitionGame) -> np.ndarray:
     """Everybody alone and all together with little and with much, and random coalitions."""
     rng = np.random.default_rng(0)
     who = np.vstack([np.eye(game.n_agents), np.ones(game.n_agents)])
-    ordered = [np.rint(level * game.available * members) for level in LEVELS for members in who]
+    ordered = [np.rint(level * game.available * members) for level in SAMPLE_SHARES for members in who]
     drawn: list[FloatArray] = []
     while len(drawn) < RANDOM:
         members = rng.random(game.n_agents) < 0.6
@@ -150,7 +148,7 @@ def _profiles(game: CoalitionGame) -> np.ndarray:
     return np.unique(np.array([*ordered, *drawn]), axis=0).astype(np.int64)
 
 
-def _deals(game: CoalitionGame, surface: Fit, cost: float) -> list[Deal]:
+def _deals(game: CoalitionGame, surface: Fit, cost: float) -> list[RealisedDeal]:
     federation = surface.federation(costs=cost, caps=game.available)
     outlook = outlooks(federation, surface.uncertainty(), MECHANISMS)
     alone = np.rint(Standalone().solve(federation).contributions)
@@ -163,7 +161,7 @@ def _deals(game: CoalitionGame, surface: Fit, cost: float) -> list[Deal]:
         outcome = mechanism.solve(federation)
         used = np.rint(outcome.contributions)
         deals.append(
-            Deal(
+            RealisedDeal(
                 cost=cost,
                 outcome=outcome,
                 outlook=outlook[mechanism.name],

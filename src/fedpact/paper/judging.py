@@ -1,16 +1,22 @@
-"""How numbers become judgements, and numbers become words."""
+"""How numbers become judgements and words: tolerances, symbols, and what is said of a number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isfinite, isnan
 
-from fedpact.paper.result import Finding, Judgement
+import numpy as np
 
-__all__ = ["finding", "judge", "number", "numbers", "span", "within"]
+from fedpact.paper.results import Judgement
 
 MINUS = "\N{MINUS SIGN}"
-ROUNDING = 1e-12
+SYMBOLS = {"externality": "M^E", "shapley": "M^Shap"}
+# Where the paper leaves the caps open: its training experiment gives everybody 400 images.
+CAP = 400.0
+OTHER_CAPS = (200.0, 1000.0, np.inf)
+SAME_AMOUNT = 1e-6  # relative; the solvers are good to about 1e-9
+ZERO_AMOUNT = 1e-9  # contributions, payments and gains below are zero
+ZERO_NUMBER = 1e-12  # numbers below are rounding
 
 
 def judge(holds: bool, *, partly: bool = False) -> Judgement:
@@ -26,11 +32,6 @@ def judge(holds: bool, *, partly: bool = False) -> Judgement:
     return Judgement.CONDITIONAL if partly else Judgement.NOT_CONFIRMED
 
 
-def finding(where: str, statement: str, judgement: Judgement, evidence: str, *, expected: Judgement) -> Finding:
-    """A finding, in the order it is read."""
-    return Finding(where=where, statement=statement, judgement=judgement, evidence=evidence, expected=expected)
-
-
 def number(amount: float, form: str = ".3g") -> str:
     """One number; rounding errors are zero, and zero has no sign.
 
@@ -41,7 +42,7 @@ def number(amount: float, form: str = ".3g") -> str:
     """
     if not isfinite(amount):
         return "undefined" if isnan(amount) else "∞" if amount > 0 else f"{MINUS}∞"
-    text = f"{amount if abs(amount) > ROUNDING else 0.0:{form}}"
+    text = f"{amount if abs(amount) > ZERO_NUMBER else 0.0:{form}}"
     if not any(digit in text for digit in "123456789"):
         text = text.removeprefix("-")
     return text.replace("-", MINUS)
@@ -67,4 +68,6 @@ def within(amount: float) -> str:
     >>> within(7.4e-10), within(3e-17)
     ('7e−10', 'less than 1e−12')
     """
-    return number(amount, ".0e") if not abs(amount) <= ROUNDING else f"less than {ROUNDING:.0e}".replace("-", MINUS)
+    return (
+        number(amount, ".0e") if not abs(amount) <= ZERO_NUMBER else f"less than {ZERO_NUMBER:.0e}".replace("-", MINUS)
+    )

@@ -1,56 +1,82 @@
-"""The page about a run: every result with its picture, its text, and what became of the paper's statements.
+"""The files of a run: every result's numbers as CSV and its picture, and the page about all of them.
 
-Made twice from the same results: Markdown for a repository, HTML for people. Pictures and data lie next to it.
+The page is made twice from the same results: Markdown for a repository, HTML for people.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
-from fedpact.paper.markdown import inline, pipe_table, to_html
-from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.report.html import Html, el, join
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-__all__ = ["page_html", "page_markdown"]
+from fedpact.paper.drawing import pictures
+from fedpact.paper.markdown import inline_html, pipe_table, to_html
+from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import replace_files
 
+CSV_DIGITS = ".10g"
 TITLE = "The paper's results, computed anew"
 LEAD = (
     "Understanding Federated Learning Through the Lens of Mechanism Design: The Role of Data Heterogeneity (Alkarmi, "
     "Chen, Liu). Every model-based figure and table, and what the paper says of them, judged by the numbers."
 )
-SIGNS = {Judgement.CONFIRMED: "✓", Judgement.CONDITIONAL: "◐", Judgement.NOT_CONFIRMED: "✗"}
-CSS = {Judgement.CONFIRMED: "kept", Judgement.CONDITIONAL: "partly", Judgement.NOT_CONFIRMED: "refuted"}
-HEADS = ("The paper says", "Judgement", "What the numbers say")
+JUDGEMENT_SIGNS = {Judgement.CONFIRMED: "✓", Judgement.CONDITIONAL: "◐", Judgement.NOT_CONFIRMED: "✗"}
+JUDGEMENT_CLASSES = {Judgement.CONFIRMED: "kept", Judgement.CONDITIONAL: "partly", Judgement.NOT_CONFIRMED: "refuted"}
+FINDING_HEADS = ("The paper says", "Judgement", "What the numbers say")
 
-# What the report's style sheet does not have.
-STYLE = """
-figure { margin: 1rem 0 1.25rem; }
-figure img { display: block; width: 100%; max-width: 60rem; height: auto; padding: 0.5rem; background: #ffffff;
-  border: 1px solid var(--line); border-radius: 6px; }
-figcaption { margin-top: 0.4rem; font-size: 0.875rem; color: var(--soft); }
-.tally { width: auto; min-width: 20rem; }
-.findings { width: 100%; }
-.findings td { width: 40%; }
-.findings td.judgement { width: 20%; min-width: 8.5rem; }
-.judgement { font-weight: 600; }
-.kept .judgement { color: var(--gain); }
-.partly .judgement { color: var(--ink); }
-.refuted .judgement { color: var(--loss); }
-.findings small { color: var(--soft); }
-.scroll td, .scroll th { overflow-wrap: normal; }
-sup, sub { line-height: 0; }
-@media (max-width: 40rem) {
-  figure { overflow-x: auto; }
-  figure img { min-width: 38rem; }
-  .scroll > .findings, .findings tbody, .findings tr { display: block; }
-  .findings thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .findings tr { padding: 0.75rem 0; border-bottom: 1px solid var(--line); }
-  .findings td, .findings td.judgement { display: block; width: auto; padding: 0.15rem 0; border: 0; }
-}
-@media print { figure { break-inside: avoid; } }
-"""
+
+def make_folder(folder: Path) -> None:
+    """The folder for the results, made if it is not there."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder}: this is a file; name a folder for the results")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{folder}: the folder cannot be made: {error.strerror or error}") from error
+
+
+def files_of(result: Result) -> dict[str, bytes]:
+    """Every file of a result, by name."""
+    files = {f"{result.name}.csv": csv_text(result).encode()}
+    if result.draw is not None:
+        files |= {f"{result.name}.{kind}": picture for kind, picture in pictures(result).items()}
+    return files
+
+
+def write_files(folder: Path, contents: dict[str, bytes]) -> list[Path]:
+    """Write files into the folder, all of them or none."""
+    with error_context(str(folder)):
+        replace_files({folder / name: content for name, content in contents.items()})
+    return [folder / name for name in contents]
+
+
+def csv_text(result: Result) -> str:
+    """The columns as CSV, numbers with ten digits."""
+    lengths = {name: len(column) for name, column in result.columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"the columns of {result.name} must have the same length, got {lengths}")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(result.columns)
+    for row in zip(*result.columns.values(), strict=True):
+        writer.writerow(map(_csv_cell, row))
+    return file.getvalue()
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float | np.floating):
+        return f"{float(value) + 0.0:{CSV_DIGITS}}"
+    return str(value)
 
 
 def page_markdown(results: Sequence[Result]) -> str:
@@ -65,25 +91,31 @@ def page_markdown(results: Sequence[Result]) -> str:
 
 def page_html(results: Sequence[Result]) -> str:
     """The page as HTML, in the style of the report."""
-    style = files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8")
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content="fedpact"),
-        el("title", TITLE),
-        el("style", Html(style + STYLE)),
+    templates = Environment(
+        loader=PackageLoader("fedpact.paper", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
     )
-    header = el("header", el("p", "fedpact paper", class_="kicker"), el("h1", TITLE), el("p", LEAD, class_="lead"))
-    contents = [el("li", el("a", result.title.partition(":")[0], href=f"#{result.name}")) for result in results]
-    main = el(
-        "main",
-        to_html(_tally_markdown(results)),
-        el("nav", el("ol", contents), aria_label="Contents"),
-        [_section(result) for result in results],
+    templates.filters |= {"markdown": to_html, "inline": inline_html}
+    styles = [
+        files(package) / name for package, name in (("fedpact.report", "style.css"), ("fedpact.paper", "page.css"))
+    ]
+    return templates.get_template("page.html").render(
+        title=TITLE,
+        lead=LEAD,
+        style="".join(style.read_text(encoding="utf-8") for style in styles),
+        tally=_tally_markdown(results),
+        results=results,
+        tables=_tables_markdown,
+        file_names=_file_names,
+        heads=FINDING_HEADS,
+        css=JUDGEMENT_CLASSES,
+        judged=_judged,
+        surprise=_surprise,
     )
-    return f"<!DOCTYPE html>\n{el('html', head, el('body', header, main), lang='en-GB')}\n"
 
 
 def _tally_markdown(results: Sequence[Result]) -> str:
@@ -92,10 +124,10 @@ def _tally_markdown(results: Sequence[Result]) -> str:
     for result in results:
         counts = Counter(found.judgement for found in result.findings)
         rows.append([result.title, *(str(counts[judgement]) for judgement in Judgement)])
-    heads = ["", *(f"{SIGNS[judgement]} {judgement}" for judgement in Judgement)]
+    heads = ["", *(f"{JUDGEMENT_SIGNS[judgement]} {judgement}" for judgement in Judgement)]
     surprises = [found for result in results for found in result.findings if not found.as_expected]
-    told = f"\n\n**Not as known before: {len(surprises)} of the judgements; they are marked.**" if surprises else ""
-    return pipe_table(heads, rows) + told
+    note = f"\n\n**Not as known before: {len(surprises)} of the judgements; they are marked.**" if surprises else ""
+    return pipe_table(heads, rows) + note
 
 
 def _picture_markdown(result: Result) -> list[str]:
@@ -108,61 +140,19 @@ def _tables_markdown(result: Result) -> list[str]:
     return [pipe_table(heads, rows) for heads, rows in result.tables]
 
 
-def _findings_markdown(findings: Sequence[Finding]) -> str:
+def _findings_markdown(findings: Sequence[PaperFinding]) -> str:
     rows = [
         [f"{found.statement} *({found.where})*", f"{_judged(found)}{_surprise(found)}", found.evidence]
         for found in findings
     ]
-    return pipe_table(HEADS, rows)
+    return pipe_table(FINDING_HEADS, rows)
 
 
-def _section(result: Result) -> Html:
-    heading = f"{result.name}-heading"
-    return el(
-        "section",
-        el("h2", result.title, id=heading),
-        _figure(result),
-        to_html(result.text),
-        [to_html(table) for table in _tables_markdown(result)],
-        _findings(result.findings) if result.findings else None,
-        id=result.name,
-        aria_labelledby=heading,
-    )
+def _judged(found: PaperFinding) -> str:
+    return f"{JUDGEMENT_SIGNS[found.judgement]} {found.judgement}"
 
 
-def _figure(result: Result) -> Html:
-    links: list[Html | str] = []
-    for name in _file_names(result):
-        links += [", " if links else "Files: ", el("a", name, href=name)]
-    if result.draw is None:
-        return el("p", links, class_="note")
-    # The width and height keep the page from jumping while the picture loads.
-    width, height = (round(100 * side) for side in result.size)
-    picture = el("img", src=f"{result.name}.svg", alt=result.title, width=width, height=height)
-    return el("figure", picture, el("figcaption", links))
-
-
-def _findings(findings: Sequence[Finding]) -> Html:
-    head = el("tr", [el("th", text, scope="col") for text in HEADS])
-    rows = [
-        el(
-            "tr",
-            el("td", inline(found.statement), el("small", found.where)),
-            el("td", _judged(found), el("small", _surprise(found)) if _surprise(found) else None, class_="judgement"),
-            el("td", inline(found.evidence)),
-            class_=CSS[found.judgement],
-        )
-        for found in findings
-    ]
-    table = el("table", el("thead", head), el("tbody", rows), class_="findings")
-    return join(el("h3", "What the paper says of it"), el("div", table, class_="scroll"))
-
-
-def _judged(found: Finding) -> str:
-    return f"{SIGNS[found.judgement]} {found.judgement}"
-
-
-def _surprise(found: Finding) -> str:
+def _surprise(found: PaperFinding) -> str:
     return "" if found.as_expected else f" (known before: {found.expected})"
 
 

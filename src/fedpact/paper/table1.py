@@ -10,18 +10,15 @@ import numpy as np
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.paper.judging import finding, judge, number, numbers, span, within
+from fedpact.paper.judging import CAP, OTHER_CAPS, SAME_AMOUNT, SYMBOLS, judge, number, numbers, span, within
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Judgement, Result
-from fedpact.paper.stopped_short import Stop, stopped_short, taken_for_optimum
+from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.paper.table1_optimiser import Stop, run_to_stop, stop_at
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["PRINTED", "table1_result"]
-
-WHERE = "section 7.1, Table 1"
+TABLE_1 = "section 7.1, Table 1"
 MATRICES = ("W1", "W2", "W3")
-TITLES = {"shapley": "M^Shap", "externality": "M^E"}
 # The paper's digits: agents 0, 1 and 2; the reciprocity printed beside them is their minimum.
 PRINTED: dict[tuple[str, str], tuple[float, float, float]] = {
     ("W1", "shapley"): (1.000, 1.000, 1.000),
@@ -33,12 +30,10 @@ PRINTED: dict[tuple[str, str], tuple[float, float, float]] = {
 }
 DIGIT = 5e-4  # three decimals are printed
 # How near the optimiser's stop comes to the printed digits; it moves a little with the rounding of its slopes.
-NEAR = 0.01
+STOP_NEARNESS = 0.01
 STARTS = (5.0, 10.0)
-OTHER_CAPS = (200.0, 1000.0, np.inf)
-SAME = 1e-6
 
-TEXT = """\
+TABLE_1_TEXT = """\
 Ratios (a + p)/φ at γ = 0.001 and β = 0.02 for
 
 {matrices}
@@ -81,7 +76,7 @@ class Row:
     @property
     def title(self) -> str:
         """Its first two cells in one."""
-        return f"{self.matrix}, {TITLES[self.outcome.mechanism]}"
+        return f"{self.matrix}, {SYMBOLS[self.outcome.mechanism]}"
 
     @property
     def distance(self) -> float:
@@ -94,7 +89,7 @@ def table1_result() -> Result:
     rows = table_rows()
     w3 = _row("W3", "externality").outcome
     first_sample = float((w3.federation.weights.T @ w3.federation.marginal_payoffs(w3.contributions))[0])
-    text = TEXT.format(
+    text = TABLE_1_TEXT.format(
         matrices="\n".join(f"- {name} = {_matrix_text(_federation(name))}" for name in MATRICES),
         side_by_side=_side_by_side(rows),
         stops=_stops_table(),
@@ -123,7 +118,7 @@ def table1_result() -> Result:
 
 
 @lru_cache
-def table_rows(cap: float = 400.0) -> tuple[Row, ...]:
+def table_rows(cap: float = CAP) -> tuple[Row, ...]:
     """The six rows in the paper's order; the paper leaves the caps open."""
     return tuple(
         Row(matrix=name, outcome=rules.solve(_federation(name).replace(caps=cap)))
@@ -135,13 +130,13 @@ def table_rows(cap: float = 400.0) -> tuple[Row, ...]:
 @lru_cache
 def stops() -> tuple[Stop, ...]:
     """Where the default optimiser stops on W2."""
-    return tuple(stopped_short(_federation("W2"), start) for start in STARTS)
+    return tuple(run_to_stop(_federation("W2"), start) for start in STARTS)
 
 
 @lru_cache
-def went_on() -> Stop:
+def tight_stop() -> Stop:
     """Where the same optimiser ends with exact slopes and tight tolerances."""
-    return stopped_short(_federation("W2"), STARTS[-1], tight=True)
+    return run_to_stop(_federation("W2"), STARTS[-1], tight=True)
 
 
 def _federation(name: str) -> Federation:
@@ -184,9 +179,9 @@ def _stops_table() -> str:
     exact = _row("W2", "externality").outcome
     agents = ["agent 0", "agent 1", "agent 2"]
     heads = ["W2, M^E", "contributions", *agents, "payments sum to", "marginal welfare left, of γ", "welfare"]
-    optimum = taken_for_optimum(exact.federation, exact.contributions, run="exact optimum")
+    optimum = stop_at(exact.federation, exact.contributions, run="exact optimum")
     printed = ["printed", "not given", *(f"{ratio:.3f}" for ratio in PRINTED["W2", "externality"]), "", "", ""]
-    return pipe_table(heads, [printed, *(_stop_cells(stop) for stop in (*stops(), went_on(), optimum))])
+    return pipe_table(heads, [printed, *(_stop_cells(stop) for stop in (*stops(), tight_stop(), optimum))])
 
 
 def _stop_cells(stop: Stop) -> list[str]:
@@ -208,11 +203,11 @@ def _ratio_text(ratio: float) -> str:
     return f"{ratio:.3f}" if np.isfinite(ratio) else "undefined"
 
 
-def _shapley_rows() -> Finding:
+def _shapley_rows() -> PaperFinding:
     rows = [row for row in table_rows() if row.outcome.mechanism == "shapley"]
     off = max(row.distance for row in rows)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        TABLE_1,
         "M^Shap is perfectly reciprocal for all three matrices: every ratio is 1.000.",
         judge(off <= DIGIT),
         f"All nine ratios are 1 to {within(off)}.",
@@ -220,12 +215,12 @@ def _shapley_rows() -> Finding:
     )
 
 
-def _homogeneous_row() -> Finding:
+def _homogeneous_row() -> PaperFinding:
     row = _row("W1", "externality")
     worst = row.outcome.worst_reciprocity
     symmetric = row.distance <= DIGIT
-    return finding(
-        f"{WHERE}; Theorem 4",
+    return PaperFinding(
+        f"{TABLE_1}; Theorem 4",
         "M^E on W1 is perfectly reciprocal: 1.000, as the minimum over all equilibria.",
         judge(symmetric and worst.value >= 1.0 - DIGIT, partly=symmetric),
         f"1.000 at the symmetric equilibrium {numbers(row.outcome.contributions, '.2f')}. The equilibria form a set of "
@@ -235,24 +230,24 @@ def _homogeneous_row() -> Finding:
     )
 
 
-def _no_payments_among_equals() -> Finding:
-    outcomes = [_row("W1", name).outcome for name in TITLES]
+def _no_payments_among_equals() -> PaperFinding:
+    outcomes = [_row("W1", name).outcome for name in SYMBOLS]
     largest = max(float(np.abs(outcome.payments).max()) for outcome in outcomes)
-    return finding(
+    return PaperFinding(
         "section 6",
         "At a symmetric equilibrium of equal agents nobody pays anybody, under M^E and under M^Shap.",
-        judge(largest <= SAME),
+        judge(largest <= SAME_AMOUNT),
         f"The largest payment on W1 is {within(largest)}.",
         expected=Judgement.CONFIRMED,
     )
 
 
-def _printed_row(matrix: str) -> Finding:
+def _printed_row(matrix: str) -> PaperFinding:
     row = _row(matrix, "externality")
     computed = ", ".join(_ratio_text(ratio) for ratio in row.outcome.reciprocity_ratios)
     printed = ", ".join(f"{ratio:.3f}" for ratio in row.printed)
-    return finding(
-        WHERE,
+    return PaperFinding(
+        TABLE_1,
         f"M^E on {matrix} has the ratios {printed}, and reciprocity {min(row.printed):.3f}.",
         judge(row.distance <= DIGIT),
         f"At the optimum {numbers(row.outcome.contributions, '.2f')} they are {computed}, and reciprocity is "
@@ -261,17 +256,17 @@ def _printed_row(matrix: str) -> Finding:
     )
 
 
-def _explained() -> Finding:
+def _explained() -> PaperFinding:
     printed = np.array(PRINTED["W2", "externality"])
     exact = _row("W2", "externality").outcome
     off = [float(np.abs(stop.ratios - printed).max()) for stop in stops()]
     optimum_off = float(np.abs(exact.reciprocity_ratios - printed).max())
     missed = [exact.welfare - stop.welfare for stop in stops()]
-    went = _moved(went_on(), exact)
-    return finding(
+    went = _moved(tight_stop(), exact)
+    return PaperFinding(
         "our explanation of Table 1",
         "The printed row of M^E on W2 belongs to an optimiser's stop, not to the optimum.",
-        judge(max(off) <= NEAR < optimum_off and min(missed) > 0 and went < 0.01),
+        judge(max(off) <= STOP_NEARNESS < optimum_off and min(missed) > 0 and went < 0.01),
         f"L-BFGS-B with SciPy's defaults, started at 5 and at 10, ends {numbers(off, '.4f')} from the printed digits, "
         f"{span([_moved(stop, exact) for stop in stops()], '.1f')} samples from the optimum, whose ratios are up to "
         f"{optimum_off:.3f} off; it misses {numbers(missed, '.1e')} of welfare. With exact slopes and tight tolerances "
@@ -284,14 +279,14 @@ def _moved(stop: Stop, exact: Outcome) -> float:
     return float(np.abs(stop.contributions - exact.contributions).max())
 
 
-def _deviations() -> Finding:
+def _deviations() -> PaperFinding:
     ratios: dict[str, FloatArray] = {
         name: _row(name, "externality").outcome.reciprocity_ratios for name in MATRICES[1:]
     }
     finite = {name: values[np.isfinite(values)] for name, values in ratios.items()}
     short = all(float(values.min()) < 0.95 for values in finite.values())
-    return finding(
-        f"{WHERE}; section 6",
+    return PaperFinding(
+        f"{TABLE_1}; section 6",
         "With unequal weights the ratios of M^E are noticeably away from 1.",
         judge(short),
         f"W2: {span(finite['W2'].tolist(), '.3f')}. W3: {span(finite['W3'].tolist(), '.3f')} for agents 1 and 2; agent "
@@ -300,7 +295,7 @@ def _deviations() -> Finding:
     )
 
 
-def _trade_off() -> Finding:
+def _trade_off() -> PaperFinding:
     pairs = {name: (_row(name, "externality").outcome, _row(name, "shapley").outcome) for name in MATRICES[1:]}
     holds = all(
         ours.welfare > fair.welfare and ours.reciprocity < fair.reciprocity - DIGIT for ours, fair in pairs.values()
@@ -310,8 +305,8 @@ def _trade_off() -> Finding:
         f"{fair.reciprocity:.3f}"
         for name, (ours, fair) in pairs.items()
     )
-    return finding(
-        WHERE,
+    return PaperFinding(
+        TABLE_1,
         "With unequal weights M^E gives up reciprocity for welfare, and M^Shap welfare for reciprocity.",
         judge(holds),
         f"M^E against M^Shap: {told}.",
@@ -319,33 +314,33 @@ def _trade_off() -> Finding:
     )
 
 
-def _never_above_one() -> Finding:
+def _never_above_one() -> PaperFinding:
     highest = max(row.outcome.reciprocity for row in table_rows())
-    return finding(
-        f"{WHERE}; section 6",
+    return PaperFinding(
+        f"{TABLE_1}; section 6",
         "Payments that balance cannot lift reciprocity above 1: no row exceeds it.",
-        judge(highest <= 1.0 + SAME),
+        judge(highest <= 1.0 + SAME_AMOUNT),
         f"The highest of the six rows is {highest:.3f}.",
         expected=Judgement.CONFIRMED,
     )
 
 
-def _caps_do_not_matter() -> Finding:
+def _caps_do_not_matter() -> PaperFinding:
     def figures(cap: float) -> FloatArray:
         rows = table_rows(cap)
         found = [[*row.outcome.reciprocity_ratios, row.outcome.worst_reciprocity.value] for row in rows]
         return np.array(found)
 
-    drawn = figures(400.0)
+    drawn = figures(CAP)
     defined = np.isfinite(drawn)
     changes = [float(np.abs(figures(cap)[defined] - drawn[defined]).max()) for cap in OTHER_CAPS]
     kept = all((np.isfinite(figures(cap)) == defined).all() for cap in OTHER_CAPS)
     largest = max(float(row.outcome.worst_reciprocity.contributions.max()) for row in table_rows())
-    return finding(
-        WHERE,
+    return PaperFinding(
+        TABLE_1,
         "The caps τ are not given, so they should not matter.",
-        judge(kept and max(changes) <= SAME),
-        f"Computed with τ = 400; no equilibrium asks anybody for more than {number(largest)}. With τ = 200, 1000 and "
-        f"∞ the largest change of a ratio is {within(max(changes))}.",
+        judge(kept and max(changes) <= SAME_AMOUNT),
+        f"Computed with τ = {CAP:g}; no equilibrium asks anybody for more than {number(largest)}. With τ = 200, 1000 "
+        f"and ∞ the largest change of a ratio is {within(max(changes))}.",
         expected=Judgement.CONFIRMED,
     )

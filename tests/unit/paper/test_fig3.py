@@ -10,7 +10,7 @@ import pytest
 import fedpact as fp
 from fedpact.comparison import Sweep
 from fedpact.paper import fig3
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 
 POINTS = 25  # steps of 0.25
 

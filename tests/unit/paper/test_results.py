@@ -6,20 +6,20 @@ import pytest
 
 from fedpact.paper import results
 from fedpact.paper.judging import judge, number, numbers, span, within
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.utils.errors import InvalidInput
 
 
 def test_names_are_those_of_the_paper() -> None:
     assert list(results.RESULTS) == ["fig1", "fig2", "fig3", "table1", "fig4", "fig5", "theorems", "heterogeneous"]
     usual = [name for name in results.RESULTS if name not in results.ON_REQUEST]
-    assert results.chosen([]) == results.chosen(["all"]) == usual
-    assert results.chosen(["fig5", "fig1", "fig5"]) == ["fig1", "fig5"]
+    assert results.choose_results([]) == results.choose_results(["all"]) == usual
+    assert results.choose_results(["fig5", "fig1", "fig5"]) == ["fig1", "fig5"]
 
 
 def test_an_unknown_name_lists_the_known() -> None:
     with pytest.raises(InvalidInput, match="there is no result 'fig9'; there are fig1, fig2, fig3, table1, fig4"):
-        results.chosen(["fig1", "fig9"])
+        results.choose_results(["fig1", "fig9"])
 
 
 @pytest.mark.parametrize("name", results.RESULTS)

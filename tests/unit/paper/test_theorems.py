@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.paper.theorems import (
-    ROUNDING,
+    MARGIN_ROUNDING,
     THEOREMS,
     Condition,
     Counterexample,
@@ -51,7 +51,7 @@ def always(level: float, **rest: object) -> Theorem:
     [
         (1.0, True, True),
         (0.0, True, False),
-        (-0.5 * ROUNDING, True, False),
+        (-0.5 * MARGIN_ROUNDING, True, False),
         (-1e-6, False, False),
         (np.nan, False, False),
     ],
@@ -122,7 +122,7 @@ def test_judgements_come_out_as_known() -> None:
 def test_rounding_is_written_as_zero() -> None:
     result = theorems_result(count=2, seed=7)
     margins = result.columns["worst_margin"]
-    assert all(margin == 0.0 or abs(margin) > ROUNDING for margin in margins)
+    assert all(margin == 0.0 or abs(margin) > MARGIN_ROUNDING for margin in margins)
 
 
 @pytest.mark.parametrize("theorem", THEOREMS.values(), ids=THEOREMS)

@@ -7,21 +7,19 @@ from typing import Any
 
 from fedpact.paper.judging import number
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Result
+from fedpact.paper.results import PaperFinding, Result
 from fedpact.paper.theorems.fairness import FAIRNESS
 from fedpact.paper.theorems.money import MONEY
 from fedpact.paper.theorems.optimality import OPTIMALITY
 from fedpact.paper.theorems.rationality import RATIONALITY
 from fedpact.paper.theorems.structure import STRUCTURE
-from fedpact.paper.theorems.theorem import ROUNDING, Check, Theorem, check
-
-__all__ = ["THEOREMS", "theorems_result"]
+from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Check, Theorem, check
 
 THEOREMS: Mapping[str, Theorem] = {
     theorem.name: theorem for theorem in (*OPTIMALITY, *RATIONALITY, *FAIRNESS, *MONEY, *STRUCTURE)
 }
 
-TEXT = """\
+THEOREMS_TEXT = """\
 Each claim is held against random federations that meet its assumptions by construction: a profile is drawn, and the
 costs that make it an equilibrium follow. The margin is the slack of the claim as a share of what is at stake for the
 average agent; below zero the claim fails, and a strict claim needs more than zero. Every claim has a kept
@@ -45,7 +43,7 @@ def theorems_result(*, count: int = 300, seed: int = 1, progress: Callable[[int,
         title="The theorems, on random federations",
         columns=_columns(checks),
         findings=[_finding(each) for each in checks],
-        text=TEXT.format(table=_table(checks)),
+        text=THEOREMS_TEXT.format(table=_table(checks)),
     )
 
 
@@ -66,9 +64,9 @@ def _columns(checks: Sequence[Check]) -> dict[str, Sequence[Any]]:
     }
 
 
-def _finding(found: Check) -> Finding:
+def _finding(found: Check) -> PaperFinding:
     theorem = found.theorem
-    return Finding(
+    return PaperFinding(
         where=theorem.where,
         statement=f"{theorem.statement} Assumed: {theorem.assumptions}.",
         judgement=found.judgement,
@@ -107,7 +105,7 @@ def _table(checks: Sequence[Check]) -> str:
 
 def _settled(margin: float) -> float:
     """Six digits, and rounding counts as zero: the same on every machine."""
-    return 0.0 if abs(margin) <= ROUNDING else float(f"{margin:.6g}")
+    return 0.0 if abs(margin) <= MARGIN_ROUNDING else float(f"{margin:.6g}")
 
 
 def _told(margin: float) -> str:

@@ -18,21 +18,8 @@ from fedpact.programs.optimal_face import optimal_face
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 
-__all__ = [
-    "any_profile",
-    "earned_by_shapley",
-    "earned_socially",
-    "homogeneous_optimum",
-    "homogeneous_shapley",
-    "many",
-    "optima_of_types",
-    "renamable_optimum",
-    "shapley_equilibrium",
-    "welfare_optimum",
-]
-
-FEWEST, MOST = 3, 7
-FEWEST_BENEFICIARIES = 3
+MIN_AGENTS, MAX_AGENTS = 3, 7
+MIN_BENEFICIARIES = 3
 AT_ZERO, AT_CAP = 0.25, 0.75  # of a uniform number: below, an agent contributes nothing; above, its cap
 DEPTH = 0.8  # how far towards the floor of the domain all harm at the caps together may go
 SMALLEST_COST = 1e-6
@@ -88,7 +75,7 @@ def shapley_equilibrium(rng: np.random.Generator, *, edges: bool = False, least:
 
 def homogeneous_optimum(rng: np.random.Generator, *, symmetric: bool = True) -> Instance:
     """The paper's homogeneous federation and an interior optimum, the symmetric one or any; all is in closed form."""
-    n_agents, beta = int(rng.integers(FEWEST, MOST + 2)), _beta(rng)
+    n_agents, beta = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 2)), _beta(rng)
     cost = beta * np.exp(rng.uniform(-6.0, -0.1))  # below beta: alone too agents contribute
     total = (n_agents * beta / cost) ** (1.0 / (beta + 1.0)) - 1.0
     shares = np.ones(n_agents) if symmetric else np.exp(rng.uniform(-2.0, 2.0, n_agents))
@@ -104,7 +91,7 @@ def homogeneous_shapley(rng: np.random.Generator, *, weight: float = 1.0, edges:
 
     Whoever is not capped contributes the same; with equal costs, those capped below that want more.
     """
-    n_agents, beta = int(rng.integers(FEWEST, MOST + 1)), _beta(rng)
+    n_agents, beta = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 1)), _beta(rng)
     profile = np.full(n_agents, np.exp(rng.uniform(-2.0, 4.0)))
     caps = np.exp(rng.uniform(0.01, 3.0, n_agents)) * profile
     if edges:
@@ -123,7 +110,7 @@ def renamable_optimum(rng: np.random.Generator) -> Instance:
 
     Weights depend on the distance round the ring only, costs and caps are equal. In a third of them the cap binds.
     """
-    n_agents, beta = int(rng.integers(FEWEST, MOST + 1)), _beta(rng)
+    n_agents, beta = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 1)), _beta(rng)
     by_distance = np.concatenate([[1.0], rng.uniform(0.05, 2.0, n_agents - 1)])
     places = np.arange(n_agents)
     weights = by_distance[(places[None, :] - places[:, None]) % n_agents]
@@ -192,12 +179,12 @@ def _any_payoff(rng: np.random.Generator) -> Payoff:
 
 def _parts(rng: np.random.Generator, *, harm: bool, edges: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights with 1 on the diagonal and three beneficiaries each, a profile, and caps."""
-    n_agents = int(rng.integers(FEWEST, MOST + 1))
+    n_agents = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 1))
     weights = rng.uniform(0.05, 2.0, (n_agents, n_agents))
     if rng.integers(2):  # sparse
         order = rng.random((n_agents, n_agents))
         np.fill_diagonal(order, -1.0)
-        kept = order.argsort(axis=0).argsort(axis=0) < FEWEST_BENEFICIARIES
+        kept = order.argsort(axis=0).argsort(axis=0) < MIN_BENEFICIARIES
         weights = np.where(kept | (rng.random((n_agents, n_agents)) < 0.4), weights, 0.0)
     if harm:
         harmful = (rng.random((n_agents, n_agents)) < 0.2) | (rng.random(n_agents) < 0.3)[None, :]

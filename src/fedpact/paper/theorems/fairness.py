@@ -10,16 +10,14 @@ from fedpact.certificates.certify import social_optimality
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.paper.theorems.drawing import any_profile, homogeneous_optimum, renamable_optimum, welfare_optimum
 from fedpact.paper.theorems.rationality import optimum_at
 from fedpact.paper.theorems.theorem import Condition, Counterexample, Instance, Theorem, stakes
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["FAIRNESS"]
-
-SAME = 1e-9  # of the largest contribution
+EQUAL_CONTRIBUTION = 1e-9  # of the largest contribution
 
 
 def shares(instance: Instance) -> FloatArray:
@@ -54,7 +52,7 @@ def symmetric_optimum(instance: Instance) -> float:
 
 def is_symmetric(instance: Instance) -> bool:
     """Whether everybody contributes the same."""
-    return bool(np.ptp(instance.contributions) <= SAME * instance.contributions.max())
+    return bool(np.ptp(instance.contributions) <= EQUAL_CONTRIBUTION * instance.contributions.max())
 
 
 def draw_homogeneous(rng: np.random.Generator) -> Instance:

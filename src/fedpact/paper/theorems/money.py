@@ -13,8 +13,6 @@ from fedpact.paper.theorems.rationality import SCARCE, WASTEFUL, interior_paymen
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["MONEY"]
-
 STEP = 1e-3  # of a contribution, either way
 
 

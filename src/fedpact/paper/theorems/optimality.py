@@ -9,8 +9,6 @@ from fedpact.federation import Federation, PowerLaw
 from fedpact.paper.theorems.drawing import earned_socially, homogeneous_shapley, shapley_equilibrium
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
 
-__all__ = ["OPTIMALITY"]
-
 EASINGS = 2.0 ** -np.arange(1, 15)  # by which share those strictly inside contribute less
 
 

@@ -7,19 +7,17 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import price_payments
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.paper.theorems.drawing import (
     earned_socially,
     homogeneous_shapley,
     shapley_equilibrium,
     welfare_optimum,
 )
-from fedpact.paper.theorems.theorem import ROUNDING, Condition, Counterexample, Instance, Theorem, stakes
+from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Condition, Counterexample, Instance, Theorem, stakes
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["RATIONALITY", "interior_payments"]
 
 CLEAR = 1e-9  # of what a sample earns: net externalities below it have no sign
 
@@ -139,7 +137,7 @@ def harm_is_interior(instance: Instance) -> bool:
 def values_others_as_self(instance: Instance) -> bool:
     """Whether everybody's data is worth at least as much to the others as to itself."""
     federation = instance.federation
-    return bool((federation.dense_weights() >= federation.own_weights[None, :] - ROUNDING).all())
+    return bool((federation.dense_weights() >= federation.own_weights[None, :] - MARGIN_ROUNDING).all())
 
 
 def optimum_at(

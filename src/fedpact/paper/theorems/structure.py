@@ -16,8 +16,6 @@ from fedpact.programs.optimal_face import optimal_face
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["STRUCTURE"]
-
 Gains = Callable[[Federation, FloatArray], FloatArray]
 
 

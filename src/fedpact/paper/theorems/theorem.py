@@ -1,9 +1,9 @@
 """What a theorem is here: a claim, a way to draw federations it speaks of, and a number that says whether it holds.
 
 A margin is the slack of the claim as a share of what is at stake for the average agent, the mean of |a_i| + c_i, unless
-its docstring names another measure. A claim that allows equality holds down to `-ROUNDING`; a strict one must exceed
-`ROUNDING`. Every theorem keeps a counterexample, a federation in plain numbers that lacks one assumption and at which
-the claim fails: a check that cannot fail would show nothing.
+its docstring names another measure. A claim that allows equality holds down to `-MARGIN_ROUNDING`; a strict one must
+exceed `MARGIN_ROUNDING`. Every theorem keeps a counterexample, a federation in plain numbers that lacks one assumption
+and at which the claim fails: a check that cannot fail would show nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.paper.result import Judgement
+from fedpact.paper.results import Judgement
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["ROUNDING", "Check", "Condition", "Counterexample", "Instance", "Theorem", "check", "stakes"]
-
 # Margins are differences of sums of at most 2^7 numbers of the size of the stakes.
-ROUNDING = 1e-11
+MARGIN_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,7 +104,7 @@ class Theorem:
 
     def holds(self, margin: float) -> bool:
         """Whether a margin is that of a claim that holds; an undefined one is not."""
-        return bool(margin > ROUNDING) if self.strict else bool(margin >= -ROUNDING)
+        return bool(margin > MARGIN_ROUNDING) if self.strict else bool(margin >= -MARGIN_ROUNDING)
 
     def counterexample_margin(self) -> float:
         """The margin at the counterexample."""

@@ -17,25 +17,9 @@ import numpy as np
 from fedpact.deals import Outcome
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
-from fedpact.paper.judging import finding, judge, number, within
+from fedpact.paper.judging import CAP, OTHER_CAPS, SAME_AMOUNT, ZERO_AMOUNT, judge, number, within
 from fedpact.paper.markdown import pipe_table
-from fedpact.paper.result import Finding, Judgement
-
-__all__ = [
-    "BETAS",
-    "BETWEEN_TEXT",
-    "CAP",
-    "GAMMAS",
-    "Point",
-    "at_gamma",
-    "between",
-    "cap_finding",
-    "costs_where",
-    "idle_points",
-    "rises",
-    "sweep",
-    "sweep_table",
-]
+from fedpact.paper.results import Judgement, PaperFinding
 
 N_AGENTS = 3
 GAMMAS = (0.02, 0.015, 0.01, 0.007, 0.005, 0.003, 0.001)
@@ -43,11 +27,6 @@ BETAS = (0.005, 0.05, 0.5)
 # Values between the paper's, to see whether what is said of three values holds in between.
 IN_BETWEEN = (0.1, 0.2, 0.3, 0.4)
 BETWEEN_TEXT = f"β = {', '.join(f'{beta:g}' for beta in IN_BETWEEN)} in between"
-# The paper leaves tau open here; its training experiment gives everybody 400 images.
-CAP = 400.0
-OTHER_CAPS = (200.0, 1000.0, np.inf)
-SAME = 1e-6  # relative; the solvers are good to about 1e-9
-NOTHING = 1e-9  # contributions and welfare differences below are zero
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +41,7 @@ class Point:
     @property
     def worth_a_sample(self) -> bool:
         """Whether n beta > gamma: the first sample is worth its cost to all agents together."""
-        return N_AGENTS * self.beta > self.gamma * (1.0 + SAME)
+        return N_AGENTS * self.beta > self.gamma * (1.0 + SAME_AMOUNT)
 
     @property
     def contributions(self) -> tuple[float, float]:
@@ -119,16 +98,16 @@ def idle_points() -> str:
     return ", ".join(f"β = {point.beta:g} with γ = {point.gamma:g}" for point in idle)
 
 
-def cap_finding(result: str, values: Callable[[Point], tuple[float, float]]) -> Finding:
+def cap_finding(result: str, values: Callable[[Point], tuple[float, float]]) -> PaperFinding:
     """Whether another tau would change what a figure draws."""
     drawn = np.array([values(point) for point in sweep()])
     changes = [float(np.abs(np.array([values(point) for point in sweep(cap)]) - drawn).max()) for cap in OTHER_CAPS]
     largest = max(max(point.contributions) for point in sweep())
     others = ", ".join(_cap_text(cap) for cap in OTHER_CAPS)
-    return finding(
+    return PaperFinding(
         f"section 7.1, {result}",
         "The caps τ are not given, so they should not matter.",
-        judge(max(changes) <= SAME * float(drawn.max())),
+        judge(max(changes) <= SAME_AMOUNT * float(drawn.max())),
         f"Drawn with τ = {CAP:g}; the largest contribution is {number(largest)}, so no cap binds. With τ = {others} "
         f"the largest change is {within(max(changes))}.",
         expected=Judgement.CONFIRMED,
@@ -156,7 +135,7 @@ def _solved(beta: float, gamma: float, cap: float) -> Point:
 
 
 def _positive(amount: float) -> float:
-    return float(amount) if amount > NOTHING else 0.0
+    return float(amount) if amount > ZERO_AMOUNT else 0.0
 
 
 def _cap_text(cap: float) -> str:

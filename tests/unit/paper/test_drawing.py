@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from fedpact.paper import drawing
-from fedpact.paper.result import Result
-from fedpact.paper.writing import csv_text, files_of, make_folder, pictures, write_files
+from fedpact.paper.drawing import pictures
+from fedpact.paper.page import csv_text, files_of, make_folder, write_files
+from fedpact.paper.results import Result
 from fedpact.utils.errors import InvalidInput
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -18,8 +18,6 @@ from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Stop", "interior_payments", "stopped_short"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stop:
@@ -47,7 +45,7 @@ class Stop:
     welfare: float
 
 
-def stopped_short(federation: Federation, start: float, *, tight: bool = False) -> Stop:
+def run_to_stop(federation: Federation, start: float, *, tight: bool = False) -> Stop:
     """Run the optimiser from equal contributions, by default as it comes, and take its answer at its word."""
     from scipy.optimize import minimize  # noqa: PLC0415 - heavy, and only needed here
 
@@ -70,10 +68,10 @@ def stopped_short(federation: Federation, start: float, *, tight: bool = False) 
         options={"ftol": 1e-16, "gtol": 1e-12} if tight else {},
     )
     how = "exact slopes, tight" if tight else "defaults"
-    return taken_for_optimum(federation, np.asarray(answer.x), run=f"L-BFGS-B from {start:g}, {how}")
+    return stop_at(federation, np.asarray(answer.x), run=f"L-BFGS-B from {start:g}, {how}")
 
 
-def taken_for_optimum(federation: Federation, contributions: FloatArray, *, run: str) -> Stop:
+def stop_at(federation: Federation, contributions: FloatArray, *, run: str) -> Stop:
     """Payments and ratios at a point, as if it were an interior optimum."""
     payments = interior_payments(federation, contributions)
     shares = shapley_values(federation, contributions).values

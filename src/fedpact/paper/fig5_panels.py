@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from fedpact.deals import Outcome
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism
-from fedpact.paper.stopped_short import interior_payments
+from fedpact.paper.judging import ZERO_AMOUNT
+from fedpact.paper.table1_optimiser import interior_payments
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["CAP", "HIGHEST", "INCOMING", "LOWEST", "MECHANISMS", "Panel", "four_agents", "panel"]
 
 INCOMING = (-0.1, 0.0, 0.1)
 LOWEST, HIGHEST = -1.0, 0.3
 BETA, COSTS, CAP = 0.5, (0.1, 0.3, 0.3, 0.3), 3.0
-POINTS = 53  # steps of 0.025, zero among them
+PANEL_POINTS = 53  # steps of 0.025, zero among them
 MECHANISMS: Mapping[str, Mechanism] = {"externality": ExternalityMechanism(), "shapley": ShapleyMechanism()}
-NOTHING = 1e-9  # gaps and contributions below are zero
 CROSSING = 1e-12  # how finely a crossing is sought
 
 
@@ -53,12 +51,12 @@ class Panel:
     def gaps(self, mechanism: str) -> FloatArray:
         """Delta_0, with rounding set to zero."""
         found = self.of_agent_0(mechanism, lambda outcome: outcome.ir_gaps)
-        return np.where(np.abs(found) <= NOTHING, 0.0, found)
+        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
 
     def payments(self, mechanism: str) -> FloatArray:
         """p_0, with rounding set to zero."""
         found = self.of_agent_0(mechanism, lambda outcome: outcome.payments)
-        return np.where(np.abs(found) <= NOTHING, 0.0, found)
+        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
 
     def contributions(self, mechanism: str) -> FloatArray:
         """s_0."""
@@ -67,7 +65,7 @@ class Panel:
     def at_bound(self, mechanism: str) -> NDArray[np.bool_]:
         """Where agent 0 contributes nothing or all it has."""
         given = self.contributions(mechanism)
-        return (given <= NOTHING) | (given >= CAP - NOTHING)
+        return (given <= ZERO_AMOUNT) | (given >= CAP - ZERO_AMOUNT)
 
     @cached_property
     def crossings(self) -> Mapping[str, Sequence[float]]:
@@ -83,13 +81,13 @@ class Panel:
     def externality(self) -> FloatArray:
         """T_0 under M^E: what one more sample of agent 0's is worth to the others; rounding set to zero."""
         found = self.of_agent_0("externality", lambda outcome: outcome.net_externality)
-        return np.where(np.abs(found) <= NOTHING, 0.0, found)
+        return np.where(np.abs(found) <= ZERO_AMOUNT, 0.0, found)
 
     @cached_property
     def in_domain(self) -> NDArray[np.bool_]:
         """Where every profile within the caps leaves every payoff defined, as Proposition 1 asks."""
         lowest = [1.0 + (outcome.federation.negative_weights() * CAP).sum(axis=1) for outcome in self._externality]
-        return np.array([float(reach.min()) > NOTHING for reach in lowest])
+        return np.array([float(reach.min()) > ZERO_AMOUNT for reach in lowest])
 
     @cached_property
     def deficits(self) -> FloatArray:
@@ -116,7 +114,7 @@ class Panel:
 
 
 @lru_cache
-def panel(incoming: float, points: int = POINTS) -> Panel:
+def panel(incoming: float, points: int = PANEL_POINTS) -> Panel:
     """Solve both mechanisms over the outgoing weights."""
     outgoing = np.round(np.linspace(LOWEST, HIGHEST, points), 12)
     return Panel(

@@ -30,18 +30,16 @@ from fedpact.training.measured import (
 )
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["FULL", "GAMMAS", "QUICK", "START", "Curve", "Run", "Settings", "runs"]
-
 N_AGENTS, SAMPLES, TEST_SHARE, START = 3, 400, 0.2, 150
 GAMMAS = (0.001, 0.01)
-MOST_GRIDS = 4  # a grid whose best profile is on its edge is followed by one around that profile
+MAX_GRIDS = 4  # a grid whose best profile is on its edge is followed by one around that profile
 ALONE, SURFACE, HISTORIES = 72, 100, 10  # models, about
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Fig4Settings:
     """How long and how fine."""
 
     seeds: Sequence[int]
@@ -49,12 +47,12 @@ class Settings:
     grid_step: int
 
 
-FULL = Settings(seeds=(0, 1, 2), rounds=50, grid_step=20)
-QUICK = Settings(seeds=(0,), rounds=20, grid_step=50)
+FULL = Fig4Settings(seeds=(0, 1, 2), rounds=50, grid_step=20)
+QUICK = Fig4Settings(seeds=(0,), rounds=20, grid_step=50)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Curve:
+class MechanismRounds:
     """One mechanism round by round.
 
     Attributes
@@ -86,7 +84,7 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class Fig4Run:
     """Both mechanisms for one seed and one cost."""
 
     seed: int
@@ -95,9 +93,9 @@ class Run:
     grids: Sequence[GridSearch]
     surface: SurfaceSearch
     alone: StandingAlone
-    shapley: Curve
-    externality: Curve
-    by_surface: Curve
+    shapley: MechanismRounds
+    externality: MechanismRounds
+    by_surface: MechanismRounds
 
     @property
     def grid_trainings(self) -> int:
@@ -105,7 +103,7 @@ class Run:
         return sum(grid.tried for grid in self.grids)
 
 
-def runs(settings: Settings, *, folder: Path | None = None, progress: Progress | None = None) -> list[Run]:
+def runs(settings: Fig4Settings, *, folder: Path | None = None, progress: Progress | None = None) -> list[Fig4Run]:
     """All runs; what was trained before is read from the folder."""
     images = mnist()
     steps = _Steps(settings, progress)
@@ -117,11 +115,11 @@ def runs(settings: Settings, *, folder: Path | None = None, progress: Progress |
     return found
 
 
-def _run(game: CoalitionGame, seed: int, gamma: float, settings: Settings, steps: _Steps) -> Run:
+def _run(game: CoalitionGame, seed: int, gamma: float, settings: Fig4Settings, steps: _Steps) -> Fig4Run:
     alone = standing_alone(game, gamma)
     steps.reach("alone")
     grids = [grid_search(game, gamma, centre=START, step=settings.grid_step)]
-    while grids[-1].on_edge and len(grids) < MOST_GRIDS:
+    while grids[-1].on_edge and len(grids) < MAX_GRIDS:
         grids.append(grid_search(game, gamma, centre=grids[-1].contributions, step=settings.grid_step))
     steps.reach("grid")
     surface = surface_search(game, gamma)
@@ -129,7 +127,7 @@ def _run(game: CoalitionGame, seed: int, gamma: float, settings: Settings, steps
     responses = best_responses(game, gamma, start=START, rounds=settings.rounds)
     steps.reach("responses")
     around = (surface, alone, settings.rounds)
-    run = Run(
+    run = Fig4Run(
         seed=seed,
         gamma=gamma,
         responses=responses,
@@ -144,7 +142,9 @@ def _run(game: CoalitionGame, seed: int, gamma: float, settings: Settings, steps
     return run
 
 
-def _shapley(game: CoalitionGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int) -> Curve:
+def _shapley(
+    game: CoalitionGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int
+) -> MechanismRounds:
     schedule = found.schedule(rounds)
     values = np.array([game.shapley(used).values for used in schedule])
     return _curve(game, gamma, schedule, values - gamma * schedule, alone)
@@ -152,7 +152,7 @@ def _shapley(game: CoalitionGame, gamma: float, found: BestResponses, alone: Sta
 
 def _externality(
     game: CoalitionGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, StandingAlone, int]
-) -> Curve:
+) -> MechanismRounds:
     """Contributions stay; payments are at the prices of the fitted surface."""
     surface, alone, rounds = around
     federation = surface.surface.federation(costs=gamma, caps=game.available)
@@ -164,8 +164,8 @@ def _externality(
 
 def _curve(
     game: CoalitionGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
-) -> Curve:
-    return Curve(
+) -> MechanismRounds:
+    return MechanismRounds(
         schedule=schedule,
         accuracies=game.history(schedule).accuracies,
         utilities=utilities,
@@ -176,7 +176,7 @@ def _curve(
 class _Steps:
     """How far the runs are, in models: every part has its share, however many of them were known before."""
 
-    def __init__(self, settings: Settings, progress: Progress | None) -> None:
+    def __init__(self, settings: Fig4Settings, progress: Progress | None) -> None:
         grid = len(range(0, 201, settings.grid_step)) ** N_AGENTS
         part = {
             "alone": ALONE,
