@@ -67,7 +67,7 @@ class Punctual(Processes):
 @pytest.fixture
 def punctual(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Punctual]:
     """Start agents of which some are known to be late; those that do not end by themselves are killed soon."""
-    monkeypatch.setattr(processes, "GRACE", 0.5)
+    monkeypatch.setattr(processes, "EXIT_TIMEOUT", 0.5)
 
     def start(commands: list[list[str]], *, late: set[int]) -> Punctual:
         made = Punctual.__new__(Punctual)
@@ -188,7 +188,7 @@ MISBEHAVING = {
 
 def test_processes_that_misbehave_are_out_and_keep_nobody_waiting(tmp_path: Path, monkeypatch, punctual) -> None:
     """All of them at one table with three that do not."""
-    monkeypatch.setattr(processes, "LONGEST", 1 << 20)  # a shorter line is endless too
+    monkeypatch.setattr(processes, "MAX_LINE", 1 << 20)  # a shorter line is endless too
     rng = np.random.default_rng(8)
     n, honest = 3 + len(MISBEHAVING), [0, 1, 2]
     everybody = fp.Federation(rng.uniform(0.1, 2.0, (n, n)), costs=0.02, caps=50.0, payoff=fp.PowerLaw(0.3))

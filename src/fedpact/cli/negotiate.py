@@ -117,6 +117,7 @@ def _kept(transcript: Path | None) -> str:
 
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
+    assert deal.prices is not None  # negotiated
     out = [name in deal.excluded for name in deal.agents]
     prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
     columns = [

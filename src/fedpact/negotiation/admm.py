@@ -124,8 +124,8 @@ class _State:
         matters = np.zeros((session.size, session.size), dtype=bool)
         for place in session.members:
             matters[place] = session.uses(int(place))
-        said = [session.introductions[int(place)].stiffness for place in session.members]
-        rho = FIRST_RHO * (float(np.median([one for one in said if one > 0.0])) if any(said) else 1.0)
+        stated = [session.introductions[int(place)].stiffness for place in session.members]
+        rho = FIRST_RHO * (float(np.median([one for one in stated if one > 0.0])) if any(stated) else 1.0)
         return cls(matters=matters, caps=session.caps, rho=rho, joint=np.where(matters, start, 0.0))
 
     @property

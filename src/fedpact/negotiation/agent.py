@@ -1,4 +1,4 @@
-"""An agent at the table: it owns its row of weights, its payoff, its cost and its cap, and answers questions.
+"""An agent: it owns its row of weights, its payoff, its cost and its cap, and answers questions.
 
 Questions and answers are plain data (numbers, lists, dictionaries), so that they can travel by any means. What each
 question makes an agent reveal is written at its answer. An agent with a payoff or a cost of its own kind overrides
@@ -21,8 +21,8 @@ Question = dict[str, Any]
 Answer = dict[str, Any]
 
 # Of the value: with less to gain from more data an agent has enough, and names no prices.
-ENOUGH = 1e-40
-STEEPEST = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
+MIN_SLOPE = 1e-40
+MAX_SLOPE = 1e40  # of the value: beyond it numbers overflow, and the agent counts as outside its domain
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class Agent:
         That is -a_i'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
         """
         uses = np.flatnonzero(self.weights)
-        bend = -self.value * _only(self.payoff.curvature(np.zeros(1)))
+        bend = -self.value * _as_float(self.payoff.curvature(np.zeros(1)))
         return {
             "cap": self.cap if np.isfinite(self.cap) else "inf",
             "uses": uses.tolist(),
@@ -93,47 +93,49 @@ class Agent:
         payoff, slope = self._worth(data)
         if payoff is None:
             return {"outside": True}
-        enough = slope <= ENOUGH * self.value
-        bend = 0.0 if enough else -self.value * _only(self.payoff.curvature(np.array([data])))
+        enough = slope <= MIN_SLOPE * self.value
+        bend = 0.0 if enough else -self.value * _as_float(self.payoff.curvature(np.array([data])))
         own = contributions[[self.index]]
         return {
             "payoff": payoff,
             "prices": [0.0] * self.weights.size if enough else (slope * self.weights).tolist(),
             "curvature": 0.0 if enough else bend / slope / slope,
-            "cost": _only(self.cost.value(own)),
-            "marginal_cost": _only(self.cost.slope(own)),
-            "cost_curvature": _only(self.cost.curvature(own)),
+            "cost": _as_float(self.cost.value(own)),
+            "marginal_cost": _as_float(self.cost.slope(own)),
+            "cost_curvature": _as_float(self.cost.curvature(own)),
         }
 
     def _worth(self, data: float) -> tuple[float | None, float]:
         """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""
-        if data <= _only(self.payoff.floor):
+        if data <= _as_float(self.payoff.floor):
             return None, np.inf
         with np.errstate(over="ignore"):
-            payoff = self.value * _only(self.payoff.value(np.array([data])))
-            slope = self.value * _only(self.payoff.slope(np.array([data])))
-        if not (np.isfinite(payoff) and slope < STEEPEST * self.value):
+            payoff = self.value * _as_float(self.payoff.value(np.array([data])))
+            slope = self.value * _as_float(self.payoff.slope(np.array([data])))
+        if not (np.isfinite(payoff) and slope < MAX_SLOPE * self.value):
             return None, np.inf
         return payoff, slope
 
     def _proximal(self, question: Question) -> Answer:
-        """Reveals: the profile it would ask for at the prices named, near the one on the table, and its utility there.
+        """Reveals: the profile it would ask for at the prices named, near the one proposed, and its utility there.
 
         argmax over x of u_i(x) - prices x - sum_j rho_j/2 (x_j - s_j)^2; a_i depends on x by one number, so this is
         one root.
         """
-        table, prices, rho = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho"))
+        proposed, prices, rho = (
+            np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho")
+        )
         used = self.weights != 0
         used[question["absent"]] = False  # data that cannot be had
-        wanted = np.where(used, table - prices / rho, 0.0)
-        stiffness = np.array(np.broadcast_to(rho, table.shape))
-        pull = stiffness[self.index] * wanted[self.index] - _only(self.cost.linear)
-        stiffness[self.index] += 2.0 * _only(self.cost.quadratic)
+        wanted = np.where(used, proposed - prices / rho, 0.0)
+        stiffness = np.array(np.broadcast_to(rho, proposed.shape))
+        pull = stiffness[self.index] * wanted[self.index] - _as_float(self.cost.linear)
+        stiffness[self.index] += 2.0 * _as_float(self.cost.quadratic)
         wanted[self.index] = pull / stiffness[self.index]
         gain = np.where(used, self.weights / stiffness, 0.0)
         start, reach = float(self.weights @ wanted), float(self.weights @ gain)
         slope = self._root_slope(start, reach)
-        return {"proposal": (wanted + slope * gain).tolist(), **self._standing(table)}
+        return {"proposal": (wanted + slope * gain).tolist(), **self._utility(proposed)}
 
     def _root_slope(self, start: float, reach: float) -> float:
         """The marginal payoff m with m = value g'(start + m reach)."""
@@ -152,16 +154,16 @@ class Agent:
             low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
         return low + falling_root(lambda more: excess(low + more), np.inf, guess=high - low)
 
-    def _standing(self, contributions: FloatArray) -> Answer:
+    def _utility(self, contributions: FloatArray) -> Answer:
         payoff, _ = self._worth(float(self.weights @ contributions))
-        return {"payoff": payoff, "cost": _only(self.cost.value(contributions[[self.index]]))}
+        return {"payoff": payoff, "cost": _as_float(self.cost.value(contributions[[self.index]]))}
 
     def _messages(self, question: Question) -> Answer:
         """Reveals nothing new: it proposes what was agreed, at the prices that were worked out."""
         return {"proposals": list(question["proposals"]), "prices": list(question["prices"])}
 
 
-def _only(number: Any) -> float:
+def _as_float(number: Any) -> float:
     """The one number in an array."""
     return float(np.ravel(number)[0])
 

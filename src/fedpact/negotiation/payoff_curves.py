@@ -1,14 +1,14 @@
-"""A curve through what an agent has said: the shape of its payoff along the one direction it depends on.
+"""A curve through what an agent has answered: the shape of its payoff along the one direction it depends on.
 
 In t, the change in data valued at the agent's own prices (units of payoff), the slope is the hyperbola
 
     a'(t) = (1 + t / width)^(-decay width),        width = infinity standing for e^(-decay t),
 
-1 at t = 0, where the agent was asked; `decay` is the curvature it said. The width is fitted to the payoff at one other
-place: the last one it was asked about, or contributing nothing, which is worth nothing. The four families are of
+1 at t = 0, where the agent was asked; `decay` is the curvature it states. The width is fitted to the payoff at one
+other place: the last one it was asked about, or contributing nothing, which is worth nothing. The four families are of
 this form, so for them the curve is the payoff itself; for any other concave payoff it is a model that agrees with it in
 value, slope and curvature at one place and in value at another. Where the slope at the other place shows that the
-curvature said is of no use, the curve is the exponential through both payoffs.
+curvature stated is of no use, the curve is the exponential through both payoffs.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.utils.arrays import FloatArray
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
-WIDEST = 1e6  # in decay lengths: wider ones are exponentials
-NARROWEST = 1e-3
-FAR_ENOUGH = 1e-2  # decay lengths: the payoff at a nearer place says too little about the width
-USELESS = 2.0  # times the slope said
-STRAIGHT = 1e-12
+MAX_WIDTH = 1e6  # in decay lengths: wider ones are exponentials
+MIN_WIDTH = 1e-3
+MIN_DISTANCE = 1e-2  # decay lengths: the payoff at a nearer place says too little about the width
+MAX_SLOPE_ERROR = 2.0  # times the slope stated
+MIN_BEND = 1e-12
 NEARLY_LOG = 1e-14  # decay x width - 1: nearer to 1 the integral is a logarithm to the last digit
 HALVINGS = 40  # leaves 1e-11 of a width
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PayoffCurves:
-    """One curve per agent at the table; agent i's t at contributions s is prices_i s - offset_i.
+    """One curve per member; agent i's t at contributions s is prices_i s - offset_i.
 
     `prices` is (agents, agents), of the place where the curve was taken; the others have an entry per agent.
     """
@@ -92,7 +92,7 @@ def _hyperbola(steps: FloatArray, decay: FloatArray, width: FloatArray) -> Float
 
 
 def fit_curves(histories: Sequence[Sequence[MarginalAnswer]], members: np.ndarray) -> PayoffCurves:
-    """The curve of every agent at the table, from all it has said; `members` are their places."""
+    """The curve of every member, from all its answers; `members` are their places."""
     taken = [_base_answer(history) for history in histories]
     prices = np.array([place.worth for place in taken])
     offset = np.array([place.worth @ place.at for place in taken])
@@ -102,18 +102,18 @@ def fit_curves(histories: Sequence[Sequence[MarginalAnswer]], members: np.ndarra
     width = _widths(steps, gains, decay, offset)
     curves = PayoffCurves(prices=prices[:, members], offset=offset, decay=decay, width=width)
     unsaid = np.array([not _bends(place) for place in taken])
-    return _corrected(curves, steps, gains, slopes, unsaid)
+    return _correct_curves(curves, steps, gains, slopes, unsaid)
 
 
-def _corrected(
+def _correct_curves(
     curves: PayoffCurves, steps: FloatArray, gains: FloatArray, slopes: FloatArray, unsaid: np.ndarray
 ) -> PayoffCurves:
     """With the exponential through both payoffs where a curve is off by more than a factor at the other place.
 
-    The same where no curvature was said.
+    The same where no curvature was stated.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        off = unsaid | (np.abs(np.log(curves.slopes(steps) / slopes)) > np.log(USELESS))
+        off = unsaid | (np.abs(np.log(curves.slopes(steps) / slopes)) > np.log(MAX_SLOPE_ERROR))
     off &= (gains < steps) & ((steps < 0.0) | (gains > 0.0))  # concave and rising at all
     if not off.any():
         return curves
@@ -142,17 +142,17 @@ def _base_answer(history: Sequence[MarginalAnswer]) -> MarginalAnswer:
 
 
 def _decay(place: MarginalAnswer) -> float:
-    """The curvature said; where it is none, one that makes itself felt over the contributions on the table."""
+    """The curvature stated; where it is none, one that makes itself felt over the contributions asked about."""
     return place.curvature if _bends(place) else 1.0 / (_stretch(place) or 1.0)
 
 
 def _bends(place: MarginalAnswer) -> bool:
-    """Whether the curvature said makes itself felt at all."""
-    return place.curvature * _stretch(place) > STRAIGHT
+    """Whether the curvature stated makes itself felt at all."""
+    return place.curvature * _stretch(place) > MIN_BEND
 
 
 def _stretch(place: MarginalAnswer) -> float:
-    """What contributions like those on the table, and one more sample of each, are worth at the margin."""
+    """What contributions like those asked about, and one more sample of each, are worth at the margin."""
     return float(np.abs(place.worth).sum()) * (1.0 + float(place.at.max()))
 
 
@@ -165,10 +165,14 @@ def _elsewhere(here: MarginalAnswer, history: Sequence[MarginalAnswer], decay: f
     for place in reversed(history):
         step = float(here.worth @ (place.at - here.at))
         slope = float(np.abs(place.worth).sum()) / size if size > 0.0 else 1.0
-        if not place.outside and step != 0.0 and (abs(step) * decay >= FAR_ENOUGH or abs(slope - 1.0) >= FAR_ENOUGH):
+        if (
+            not place.outside
+            and step != 0.0
+            and (abs(step) * decay >= MIN_DISTANCE or abs(slope - 1.0) >= MIN_DISTANCE)
+        ):
             return step, place.payoff - here.payoff, slope
     step = -float(here.worth @ here.at)
-    return (step, -here.payoff, np.nan) if abs(step) * decay >= FAR_ENOUGH else (0.0, 0.0, np.nan)
+    return (step, -here.payoff, np.nan) if abs(step) * decay >= MIN_DISTANCE else (0.0, 0.0, np.nan)
 
 
 def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: FloatArray) -> FloatArray:
@@ -178,8 +182,8 @@ def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: Flo
     """
     known = steps != 0.0
     furthest = np.maximum(np.maximum(-steps, offset), 0.0)
-    low = furthest * (1.0 + 1e-12) + NARROWEST * ASSUMED_POWER / decay
-    high = low + WIDEST / decay
+    low = furthest * (1.0 + 1e-12) + MIN_WIDTH * ASSUMED_POWER / decay
+    high = low + MAX_WIDTH / decay
     assumed = np.maximum(ASSUMED_POWER / decay, low)
 
     with np.errstate(over="ignore"):

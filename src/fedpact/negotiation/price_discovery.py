@@ -58,7 +58,7 @@ def discover_prices(session: Session, *, tol: float, max_rounds: int, start: Flo
 
 
 class _Search:
-    """Where the coordinator stands: the profile to ask about next, and the best one heard of."""
+    """Where the coordinator stands: the profile to ask about next, and the best one so far."""
 
     def __init__(self, session: Session, start: FloatArray, tol: float) -> None:
         self.session, self.profile, self.tol = session, start, tol

@@ -29,10 +29,10 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
 
-GRACE = 2.0  # seconds to end
+EXIT_TIMEOUT = 2.0  # seconds
 CHUNK = 1 << 16  # bytes read at once
-LONGEST = 1 << 24  # bytes of a line
-LONGEST_NAME = 200
+MAX_LINE = 1 << 24  # bytes
+MAX_NAME = 200
 
 
 def save_agent(agent: Agent, path: Path) -> None:
@@ -90,7 +90,7 @@ def _say(entry: Mapping[str, Any]) -> None:
 
 
 class _Worker:
-    """One agent's process: what it has still to be told, and what it has said."""
+    """One agent's process: what is still to be sent to it, and what it has said."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.process = subprocess.Popen(
@@ -101,41 +101,41 @@ class _Worker:
         for stream in (self.input, self.output):
             os.set_blocking(stream.fileno(), False)
         self.ended = False
-        self._untold = b""
+        self._unsent = b""
         self._line = b""
         self._lines: deque[bytes] = deque()
 
-    def tell(self, question: Mapping[str, Any]) -> None:
-        """Put a question behind what it has still to be told."""
-        self._untold += encode_line(question).encode() + b"\n"
+    def send(self, question: Mapping[str, Any]) -> None:
+        """Put a question behind what is still to be sent."""
+        self._unsent += encode_line(question).encode() + b"\n"
 
     @property
-    def has_untold(self) -> bool:
-        """Whether there is something it has still to be told."""
-        return bool(self._untold)
+    def has_unsent(self) -> bool:
+        """Whether there is something still to be sent."""
+        return bool(self._unsent)
 
     def write(self) -> None:
         """Say as much as it takes in now."""
         try:
-            self._untold = self._untold[os.write(self.input.fileno(), self._untold) :]
+            self._unsent = self._unsent[os.write(self.input.fileno(), self._unsent) :]
         except BlockingIOError:
             pass
         except OSError:  # it no longer listens, but may have said something before
-            self._untold = b""
+            self._unsent = b""
 
     def read(self) -> None:
         """Take in what it has said by now, up to a limit: nobody keeps the others waiting by talking."""
         try:
-            heard = os.read(self.output.fileno(), CHUNK)
+            received = os.read(self.output.fileno(), CHUNK)
         except BlockingIOError:
             return
         except OSError:
-            heard = b""
-        if not heard:
+            received = b""
+        if not received:
             self.ended = True
             return
-        *lines, self._line = (self._line + heard).split(b"\n")
-        if len(self._line) > LONGEST:
+        *lines, self._line = (self._line + received).split(b"\n")
+        if len(self._line) > MAX_LINE:
             lines, self._line = [*lines, self._line[:CHUNK]], b""
         self._lines.extend(lines)
 
@@ -152,7 +152,7 @@ class _Worker:
         return {"number": number, "error": "its process has ended"} if self.ended else None
 
     def hang_up(self) -> None:
-        """Nothing more is said or heard; an agent of ours ends by itself."""
+        """Nothing more is said or received; an agent of ours ends by itself."""
         for stream in (self.input, self.output):
             with suppress(OSError):
                 stream.close()
@@ -182,8 +182,8 @@ class Processes:
         self._workers: list[_Worker] = []
         try:
             for place, command in enumerate(commands):
-                self._workers.append(_started(command, place))
-            greetings = self._heard(dict.fromkeys(range(len(commands))), patience)
+                self._workers.append(_start_worker(command, place))
+            greetings = self._collect(dict.fromkeys(range(len(commands))), patience)
             self._names = _names([greetings.get(place) for place in range(len(commands))])
         except BaseException:
             self.close()
@@ -209,22 +209,22 @@ class Processes:
     def ask(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
         """Ask all at once, then wait for answers until the time is up."""
         for place, question in questions.items():
-            self._workers[place].tell(question)
-        return self._heard({place: question["number"] for place, question in questions.items()}, self.timeout)
+            self._workers[place].send(question)
+        return self._collect({place: question["number"] for place, question in questions.items()}, self.timeout)
 
-    def _heard(self, numbers: Mapping[int, int | None], timeout: float) -> dict[int, Any]:
+    def _collect(self, numbers: Mapping[int, int | None], timeout: float) -> dict[int, Any]:
         """Answers to the questions of these numbers, by place, as far as they come in time."""
-        heard: dict[int, Any] = {}
+        received: dict[int, Any] = {}
         deadline = time.monotonic() + timeout
         while True:
-            for place in numbers.keys() - heard.keys():
+            for place in numbers.keys() - received.keys():
                 answer = self._workers[place].answer(numbers[place])
                 if answer is not None:
-                    heard[place] = answer
+                    received[place] = answer
             remaining = deadline - time.monotonic()
-            if len(heard) == len(numbers) or remaining <= 0.0:
-                return heard
-            self._exchange([self._workers[place] for place in numbers.keys() - heard.keys()], remaining)
+            if len(received) == len(numbers) or remaining <= 0.0:
+                return received
+            self._exchange([self._workers[place] for place in numbers.keys() - received.keys()], remaining)
 
     @staticmethod
     def _exchange(workers: Sequence[_Worker], timeout: float) -> None:
@@ -232,7 +232,7 @@ class Processes:
         with selectors.DefaultSelector() as selector:
             for worker in workers:
                 selector.register(worker.output, selectors.EVENT_READ, worker.read)
-                if worker.has_untold:
+                if worker.has_unsent:
                     selector.register(worker.input, selectors.EVENT_WRITE, worker.write)
             for key, _ in selector.select(timeout):
                 key.data()
@@ -241,7 +241,7 @@ class Processes:
         """End all processes: those that do not end by themselves are killed."""
         for worker in self._workers:
             worker.hang_up()
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + EXIT_TIMEOUT
         for worker in self._workers:
             try:
                 worker.process.wait(timeout=max(deadline - time.monotonic(), 0.0))
@@ -258,7 +258,7 @@ class Processes:
         self.close()
 
 
-def _started(command: Sequence[str], place: int) -> _Worker:
+def _start_worker(command: Sequence[str], place: int) -> _Worker:
     try:
         return _Worker(command)
     except OSError as error:
@@ -269,11 +269,11 @@ def _names(greetings: Sequence[Any]) -> list[str]:
     """What everybody is called; an agent that does not say is called by its place."""
     names: list[str] = []
     for place, greeting in enumerate(greetings):
-        said = greeting if isinstance(greeting, dict) else {}
-        name = said.get("name")
-        if said.get("index", place) != place:
-            raise InvalidInput(f"agent {place} says that its place is {said['index']!r:.40}; start agents in order")
-        usable = isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name not in names
+        stated = greeting if isinstance(greeting, dict) else {}
+        name = stated.get("name")
+        if stated.get("index", place) != place:
+            raise InvalidInput(f"agent {place} says that its place is {stated['index']!r:.40}; start agents in order")
+        usable = isinstance(name, str) and name.strip() and len(name) <= MAX_NAME and name not in names
         names.append(str(name) if usable else f"agent {place}")
     while len(set(names)) < len(names):  # somebody is called like another's place
         names = [name if names.index(name) == place else f"{name} ({place})" for place, name in enumerate(names)]

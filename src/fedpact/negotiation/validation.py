@@ -42,7 +42,7 @@ class Introduction:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MarginalAnswer:
-    """What an agent said of one profile; `outside` if it lies beyond the domain of its payoff.
+    """What an agent answers about one profile; `outside` if it lies beyond the domain of its payoff.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class MarginalAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProposalAnswer:
-    """A proposal near the table, and payoff and cost at the table; the payoff is minus infinity outside the domain."""
+    """A proposal near the contributions asked about, and payoff and cost at these; minus infinity outside the domain."""
 
     proposal: FloatArray
     payoff: float

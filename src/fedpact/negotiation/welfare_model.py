@@ -14,8 +14,9 @@ from functools import cached_property
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
-from fedpact.negotiation.payoff_curves import FAR_ENOUGH, USELESS, PayoffCurves, fit_curves
+from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import room
@@ -23,18 +24,18 @@ from fedpact.programs.kernels import climb_all
 from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.utils.arrays import FloatArray
 
-FARTHER = 64.0
-MOST_STRETCHES = 12
-FEW = 24  # agents: more are solved faster by the interior point alone
-MODERATE = 1e100
-MAXIMAL = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
+STRETCH = 64.0
+MAX_STRETCHES = 12
+MAX_COMPILED_AGENTS = 24  # agents: more are solved faster by the interior point alone
+MAX_SQUARED = 1e100
+MAX_LINEARISED_GAIN = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WelfareModel:
-    """Welfare around a profile, as the agents at the table have described it.
+    """Welfare around a profile, as the members have described it.
 
-    Arrays run over the agents at the table; `worth` is (agents, agents), what they have said of the profile itself.
+    Arrays run over the members; `worth` is (agents, agents), what they have answered about the profile itself.
     """
 
     at: FloatArray
@@ -47,8 +48,10 @@ class WelfareModel:
     curves: PayoffCurves = field(repr=False)
 
     @classmethod
-    def of(cls, histories: Sequence[Sequence[MarginalAnswer]], caps: FloatArray, members: np.ndarray) -> WelfareModel:
-        """The model of agents from all each has said, lastly about the same profile; `members` are their places."""
+    def of(
+        cls, histories: Sequence[Sequence[MarginalAnswer]], caps: FloatArray, members: NDArray[np.intp]
+    ) -> WelfareModel:
+        """The model of agents from all their answers, lastly about one profile; `members` are their places."""
         answers = [history[-1] for history in histories]
         return cls(
             at=answers[0].at[members],
@@ -63,7 +66,7 @@ class WelfareModel:
 
     @property
     def welfare(self) -> float:
-        """At the profile, as said."""
+        """At the profile, as stated."""
         return float(self.payoffs.sum() - self.costs.sum())
 
     @cached_property
@@ -88,13 +91,13 @@ class WelfareModel:
 
     def best(self) -> tuple[FloatArray, float]:
         """The profile the model is largest at, and how much more it promises there."""
-        box = np.where(np.isfinite(self.caps), self.caps, FARTHER * (1.0 + self.at.max()))
-        for _ in range(MOST_STRETCHES):
-            found = self._maximised(box)
+        box = np.where(np.isfinite(self.caps), self.caps, STRETCH * (1.0 + self.at.max()))
+        for _ in range(MAX_STRETCHES):
+            found = self._maximise(box)
             stretched = ~np.isfinite(self.caps) & (found >= 0.99 * box)
             if not stretched.any():
                 break
-            box = np.where(stretched, FARTHER * box, box)
+            box = np.where(stretched, STRETCH * box, box)
         return found, self.promised(found)
 
     def promised(self, profile: FloatArray) -> float:
@@ -120,9 +123,11 @@ class WelfareModel:
         """The marginal costs of the first sample."""
         return self.marginal_costs - self.cost_curvatures * self.at
 
-    def _maximised(self, box: FloatArray) -> FloatArray:
-        found, gain = self._climbed(box) if self.at.size <= FEW and self._moderate(box) else (self.at, np.inf)
-        if gain <= MAXIMAL:
+    def _maximise(self, box: FloatArray) -> FloatArray:
+        found, gain = (
+            self._climb(box) if self.at.size <= MAX_COMPILED_AGENTS and self._can_be_squared(box) else (self.at, np.inf)
+        )
+        if gain <= MAX_LINEARISED_GAIN:
             return found
         try:
             other, _ = maximise_batch(_Program(self, box))
@@ -130,15 +135,15 @@ class WelfareModel:
             return found
         return found if self.promised(found) >= self.promised(other) else other
 
-    def _moderate(self, box: FloatArray) -> bool:
+    def _can_be_squared(self, box: FloatArray) -> bool:
         """Whether compiled code can square everything without overflow."""
         curves = self.curves
         with np.errstate(over="ignore"):
             steepest = curves.slopes(-curves.offset)
             bends = curves.bends(-curves.offset) * (np.abs(curves.prices) @ box) ** 2
-        return bool((steepest < MODERATE).all() and (bends < MODERATE).all())
+        return bool((steepest < MAX_SQUARED).all() and (bends < MAX_SQUARED).all())
 
-    def _climbed(self, box: FloatArray) -> tuple[FloatArray, float]:
+    def _climb(self, box: FloatArray) -> tuple[FloatArray, float]:
         """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""
         curves, wide = self.curves, np.isinf(self.curves.width)
         finite = np.where(wide, 1.0, curves.width)
@@ -158,13 +163,13 @@ class WelfareModel:
 
 
 def _cost_curvature(history: Sequence[MarginalAnswer], place: int) -> float:
-    """As said; as the marginal costs say, where they have risen at quite another rate since the last other place."""
+    """As stated; as the marginal costs say, where they have risen at quite another rate since the last other place."""
     now = history[-1]
     for before in reversed(history):
         moved = float(now.at[place] - before.at[place])
-        if not before.outside and abs(moved) > FAR_ENOUGH * float(now.at[place]):
+        if not before.outside and abs(moved) > MIN_DISTANCE * float(now.at[place]):
             risen = max((now.marginal_cost - before.marginal_cost) / moved, 0.0)
-            agrees = risen <= USELESS * now.cost_curvature and now.cost_curvature <= USELESS * risen
+            agrees = risen <= MAX_SLOPE_ERROR * now.cost_curvature and now.cost_curvature <= MAX_SLOPE_ERROR * risen
             rounding = 1e-12 * now.marginal_cost / abs(moved)
             return now.cost_curvature if agrees or abs(risen - now.cost_curvature) <= rounding else risen
     return now.cost_curvature
