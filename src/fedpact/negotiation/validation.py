@@ -66,7 +66,7 @@ class MarginalAnswer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProposalAnswer:
-    """A proposal near the contributions asked about, and payoff and cost at these; minus infinity outside the domain."""
+    """A proposal near the contributions asked about, payoff and cost at these; minus infinity outside the domain."""
 
     proposal: FloatArray
     payoff: float
