@@ -1,4 +1,7 @@
-"""Claims about an outcome and certificates for them, computed apart from the solvers."""
+"""Claims about an outcome and certificates for them, computed apart from the solvers.
+
+May use: utils, federation, shapley, programs.
+"""
 
 from fedpact.certificates.assumptions import Assumption, assumptions
 from fedpact.certificates.certificate import Certificate, Claim, Verdict

@@ -1,4 +1,7 @@
-"""The command line: `fedpact COMMAND`, one module per command."""
+"""The command line: `fedpact COMMAND`, one module per command.
+
+May use: everything below.
+"""
 
 from fedpact.cli.app import main
 

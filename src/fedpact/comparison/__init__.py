@@ -1,4 +1,7 @@
-"""Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once."""
+"""Mechanisms side by side: on one federation, while its numbers are uncertain, over parameters, on many at once.
+
+May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, stability.
+"""
 
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch

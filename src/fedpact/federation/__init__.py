@@ -1,7 +1,7 @@
 """The instance: who takes part, how useful data is to whom, what it costs and what accuracy is worth.
 
 One `Federation`, a `Batch` of many alike, or a `Population` of agents of few kinds; payoff families, costs, the rules
-their numbers obey, and bounds on what anybody would contribute. It uses `utils` alone.
+their numbers obey, and bounds on what anybody would contribute. May use: utils.
 """
 
 from fedpact.federation.batch import Batch

@@ -1,4 +1,7 @@
-"""From logs to a federation: weights and accuracy curves estimated from measured accuracies, and what follows."""
+"""From logs to a federation: weights and accuracy curves estimated from measured accuracies, and what follows.
+
+May use: utils, federation, scenario, deals, mechanisms, stability, comparison.
+"""
 
 from fedpact.fitting.estimate import fit
 from fedpact.fitting.observations import Observations

@@ -4,6 +4,8 @@
 * `UnderDeal` puts any strategy under a deal, `keep_deal` and `agreed_samples` go with it on the nodes.
 
 It needs Flower: `pip install "fedpact[flower]"`.
+
+May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, negotiation, training.
 """
 
 from fedpact.utils.errors import MissingExtra

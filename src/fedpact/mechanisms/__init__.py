@@ -3,6 +3,8 @@
 They turn the programs (`fedpact.programs`) into outcomes (`fedpact.deals`). What follows from an outcome, from
 departures to reports, asks the mechanism and knows no class or name; so a mechanism may come from outside the package
 (`registry`). The message game is the Externality mechanism played without anybody who computes it.
+
+May use: utils, federation, shapley, programs, certificates, deals.
 """
 
 from fedpact.mechanisms.base import BatchSolution, Mechanism

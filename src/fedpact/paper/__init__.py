@@ -1,4 +1,4 @@
 """The paper's figures, tables and theorems computed anew, one module for each, and what became of its statements.
 
-May use: everything below the command line and the explorer.
+May use: everything below, except flower.
 """

@@ -1,7 +1,7 @@
 """Scenario files: a federation as a coordinator writes it down, in TOML or JSON.
 
 Reading with errors that name the place, writing that reads back bit for bit, the JSON Schema, a template to fill in,
-built-in examples, and how sure the numbers are. It uses `federation` and `utils`.
+built-in examples, and how sure the numbers are. May use: utils, federation.
 """
 
 from fedpact.scenario.reading import load_scenario, parse_scenario, schema

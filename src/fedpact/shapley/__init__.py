@@ -1,8 +1,8 @@
 """Shapley values of a federation at a contribution profile, their slopes, and the potential; and values of any game.
 
 `values` answers the question, `routes` chooses how: coalitions (`enumeration`), the integral in NumPy (`quadrature`) or
-in compiled code (`compiled`, `kernels`), or `sampling`. `blackbox` samples games that only answer for coalitions. May
-use `federation` and `utils`; knows no solver.
+in compiled code (`compiled`, `kernels`), or `sampling`. `blackbox` samples games that only answer for coalitions. It
+knows no solver. May use: utils, federation.
 """
 
 from fedpact.shapley.blackbox import sample_game

@@ -1,4 +1,7 @@
-"""Who stays: members that would do better elsewhere leave, and what is left."""
+"""Who stays: members that would do better elsewhere leave, and what is left.
+
+May use: utils, federation, shapley, programs, certificates, deals, mechanisms.
+"""
 
 from fedpact.stability.participation import StableFederation, stable_federation
 

@@ -1,7 +1,10 @@
 """Federated training of many small models: what accuracy does each agent get from whose data?
 
 `Experiment` deals images to agents and trains the paper's network by federated averaging for any contribution profile,
-as fast as the cores allow. It needs JAX: `pip install "fedpact[train]"`.
+as fast as the cores allow. `measured` plays the mechanisms on what was trained. It needs JAX:
+`pip install "fedpact[train]"`.
+
+May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, stability, fitting.
 """
 
 from fedpact.training.data import Images, mnist
