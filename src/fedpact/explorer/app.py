@@ -21,9 +21,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from fedpact.explorer.files import Content
+from fedpact.explorer.form import page_view
 from fedpact.explorer.questions import Answers, started
 from fedpact.explorer.service import Cancelled
-from fedpact.explorer.views.page import page
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
 
@@ -48,7 +48,7 @@ def make_app(scenario: Scenario, *, source: str, answers: Answers | None = None)
     """The application that begins with a scenario; `source` is what to call it."""
     answers = answers or Answers()
     draft, notes = started(scenario)
-    shell = page(draft, token=secrets.token_hex(8), notes=notes, source=source)
+    shell = page_view(draft, token=secrets.token_hex(8), notes=notes, source=source)
 
     async def home(request: Request) -> Response:
         return HTMLResponse(shell, headers=HEADERS)

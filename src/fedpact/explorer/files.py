@@ -18,8 +18,6 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format
 from fedpact.utils.tables import csv_text
 
-__all__ = ["FILES", "Content", "picture", "read_upload", "table_of"]
-
 
 @dataclass(frozen=True)
 class Content:
@@ -27,6 +25,15 @@ class Content:
 
     data: bytes
     kind: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to take home: what the page says of it, and how it is made."""
+
+    label: str
+    about: str
+    make: Callable[[Scenario, Comparison], Content]
 
 
 def read_upload(name: str, text: str) -> Scenario:
@@ -43,12 +50,12 @@ def read_upload(name: str, text: str) -> Scenario:
     return parse_scenario(document, where=name, folder=Path())
 
 
-def table_of(found: Sweep) -> Content:
+def table_file(found: Sweep) -> Content:
     """The numbers of a sweep."""
     return Content(csv_text(found.columns()).encode(), "text/csv; charset=utf-8")
 
 
-def picture(figure: Any, kind: str) -> Content:
+def picture_file(figure: Any, kind: str) -> Content:
     """A matplotlib figure as a file."""
     from fedpact.report.plots.style import figure_bytes  # noqa: PLC0415 - optional dependency
 
@@ -63,13 +70,13 @@ def _report(scenario: Scenario, comparison: Comparison) -> Content:
 
 
 def _scenario(kind: str) -> Callable[[Scenario, Comparison], Content]:
-    def written(scenario: Scenario, comparison: Comparison) -> Content:
+    def write(scenario: Scenario, comparison: Comparison) -> Content:
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"scenario.{kind}"
             save_scenario(scenario, path)
             return Content(path.read_bytes(), f"application/{kind}")
 
-    return written
+    return write
 
 
 def _numbers(scenario: Scenario, comparison: Comparison) -> Content:
@@ -88,13 +95,23 @@ def _everything(scenario: Scenario, comparison: Comparison) -> Content:
     return Content(f"{text}\n".encode(), "application/json")
 
 
-FILES: Mapping[str, Callable[[Scenario, Comparison], Content]] = {
-    "report.html": _report,
-    "scenario.toml": _scenario("toml"),
-    "scenario.json": _scenario("json"),
-    "deal.csv": _numbers,
-    "deal.json": _everything,
-    "deal.png": lambda scenario, comparison: picture(comparison.plot(), "png"),
-    "deal.svg": lambda scenario, comparison: picture(comparison.plot(), "svg"),
-    "weights.png": lambda scenario, comparison: picture(scenario.federation.plot().figure, "png"),
+def _picture(kind: str) -> Callable[[Scenario, Comparison], Content]:
+    return lambda scenario, comparison: picture_file(comparison.plot(), kind)
+
+
+def _weights(scenario: Scenario, comparison: Comparison) -> Content:
+    return picture_file(scenario.federation.plot().figure, "png")
+
+
+DOWNLOADS: Mapping[str, Download] = {
+    "report.html": Download("The report", "one page to mail or to print, for the members", _report),
+    "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario("toml")),
+    "scenario.json": Download("The scenario as JSON", "for other programs", _scenario("json")),
+    "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),
+    "deal.json": Download(
+        "Everything", "numbers, certificates, departures, as `fedpact compare --json` prints it", _everything
+    ),
+    "deal.png": Download("The picture", "both mechanisms and the baselines", _picture("png")),
+    "deal.svg": Download("The picture, to be scaled", "for documents", _picture("svg")),
+    "weights.png": Download("The weights", "who can use whose data", _weights),
 }

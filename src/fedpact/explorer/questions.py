@@ -15,24 +15,30 @@ import numpy as np
 from fedpact.comparison import Sweep
 from fedpact.comparison.axes import check_axes
 from fedpact.explorer.draft import Draft, draft_of, number_text, with_agent, with_own_curves, without_agent
-from fedpact.explorer.files import FILES, Content, picture, read_upload, table_of
+from fedpact.explorer.files import DOWNLOADS, Content, picture_file, read_upload, table_file
+from fedpact.explorer.form import error_entries, form_view
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS, Desk
 from fedpact.explorer.validation import read_draft
-from fedpact.explorer.views.deal import deal as deal_view
-from fedpact.explorer.views.deal import payoff_picture, view_of
-from fedpact.explorer.views.form import error_entries, form
-from fedpact.explorer.views.maps import MAPPED, heat_map
-from fedpact.explorer.views.steps import departure_steps, negotiation_steps, negotiation_summary
-from fedpact.explorer.views.whatif import moved, range_curves
+from fedpact.explorer.views import (
+    MAPPED,
+    deal_view,
+    departure_steps,
+    gain_charts,
+    heat_map,
+    negotiation_chart,
+    negotiation_rounds,
+    negotiation_steps,
+    payoff_chart,
+    view_of,
+    what_if,
+)
 from fedpact.federation import Federation
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
-
-__all__ = ["Answers", "Unfinished", "started"]
 
 DOUBTS_LEFT_OUT = (
     "The file says how sure its numbers are. The explorer works with the numbers alone, and files saved here leave "
@@ -77,7 +83,7 @@ class Answers:
         elif question.get("do") == "remove":
             draft = without_agent(draft, _whole("agent", question.get("agent")))
         draft = with_own_curves(draft)
-        return {"draft": draft.record(), "form": form(draft)}
+        return {"draft": draft.record(), "form": form_view(draft)}
 
     def deal(self, question: Question) -> Answer:
         """The deal of a draft, or its errors; what the solvers refuse is a problem of no field."""
@@ -89,14 +95,14 @@ class Answers:
         try:
             comparison = self.desk.comparison(scenario)
             with self.desk.working():
-                shown_deal = deal_view(scenario, comparison)
+                shown_deal = deal_view(view_of(scenario, comparison))
         except FedpactError as error:
             return {"errors": [], "problem": str(error)}
         federation = scenario.federation
         return {
             "errors": [],
             "deal": shown_deal,
-            "curve": payoff_picture(federation, comparison),
+            "curve": payoff_chart(federation, comparison),
             "agents": list(federation.names),
             "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
@@ -125,7 +131,7 @@ class Answers:
             "value": number_text(points[step]),
             "words": parameter.words(federation),
             "kept": _kept(draft, parameter, federation, number_text(points[step])).record(),
-            "moved": moved(scenario, self.desk.comparison(scenario), there),
+            "moved": what_if(view_of(scenario, self.desk.comparison(scenario)), there),
         }
 
     def curves(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
@@ -134,7 +140,7 @@ class Answers:
         parameter, points = _slider(question, scenario.federation)
         found = self.desk.along(scenario, parameter, points, progress)
         words = parameter.words(scenario.federation)
-        return {"curves": range_curves(scenario, self.desk.comparison(scenario), found, words)}
+        return {"curves": gain_charts(view_of(scenario, self.desk.comparison(scenario)), found, words)}
 
     def map(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
         """A map over two parameters."""
@@ -149,14 +155,14 @@ class Answers:
         _, scenario = _finished(question)
         found, _, _ = self._mapped(scenario, question, lambda done, total: None)
         with self.desk.working():
-            return picture(found.plot(), "png") if question.get("kind") == "png" else table_of(found)
+            return picture_file(found.plot(), "png") if question.get("kind") == "png" else table_file(found)
 
     def leaving(self, question: Question) -> Answer:
         """Who leaves, step by step."""
         _, scenario = _finished(question)
-        comparison = self.desk.comparison(scenario)
+        view = view_of(scenario, self.desk.comparison(scenario))
         settled = self.desk.departures(scenario, str(question.get("mechanism")), str(question.get("leave")))
-        return {"steps": departure_steps(scenario, comparison, settled), "members": list(settled.members)}
+        return {"steps": departure_steps(view, settled), "members": list(settled.members)}
 
     def talks(self, question: Question) -> Answer:
         """A negotiation, round by round."""
@@ -164,23 +170,23 @@ class Answers:
         protocol = str(question.get("protocol"))
         if protocol not in PROTOCOLS:
             raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {short_repr(protocol)}")
-        comparison = self.desk.comparison(scenario)
-        played = self.desk.negotiation(scenario, protocol)
+        view = view_of(scenario, self.desk.comparison(scenario))
+        deal = self.desk.negotiation(scenario, protocol)
         return {
-            "steps": negotiation_steps(scenario, comparison, played),
-            "curve": negotiation_summary(scenario, comparison, played),
-            "rounds": len(played.rounds),
+            "steps": negotiation_steps(view, deal),
+            "curve": negotiation_chart(view.unit, deal),
+            "rounds": len(negotiation_rounds(deal)),
         }
 
     def file(self, question: Question) -> Content:
         """A file to take home."""
         _, scenario = _finished(question)
         wanted = str(question.get("file"))
-        if wanted not in FILES:
-            raise InvalidInput(f"there is no file {short_repr(wanted)} to take home; there are {', '.join(FILES)}")
+        if wanted not in DOWNLOADS:
+            raise InvalidInput(f"there is no file {short_repr(wanted)} to take home; there are {', '.join(DOWNLOADS)}")
         comparison = self.desk.comparison(scenario)
         with self.desk.working():
-            return FILES[wanted](scenario, comparison)
+            return DOWNLOADS[wanted].make(scenario, comparison)
 
     def _mapped(
         self, scenario: Scenario, question: Question, progress: Callable[[int, int], None]
@@ -213,7 +219,7 @@ class Answers:
 
 def _loaded(scenario: Scenario) -> Answer:
     draft, notes = started(scenario)
-    return {"draft": draft.record(), "form": form(draft), "notes": notes}
+    return {"draft": draft.record(), "form": form_view(draft), "notes": notes}
 
 
 def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:

@@ -30,8 +30,6 @@ from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["FOLLOWED", "MOST_CELLS", "STEPS", "Cancelled", "Desk", "Played", "Range", "Round"]
-
 STEPS = 60  # of a slider
 MOST_CELLS = 101  # of a map, each way
 KEPT = 8  # results of each kind
@@ -49,24 +47,7 @@ class Cancelled(Exception):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Round:
-    """One round of a negotiation: what was on the table, and how far from agreement it was."""
-
-    contributions: FloatArray
-    welfare: float | None
-    residual: float | None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Played:
-    """A negotiation: its rounds and its deal."""
-
-    rounds: Sequence[Round]
-    deal: Deal
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Range:
+class GainCurves:
     """Gains over the values of one parameter: by mechanism, a row for each value."""
 
     points: FloatArray
@@ -105,7 +86,7 @@ class Desk:
 
     def along(
         self, scenario: Scenario, parameter: Parameter, points: FloatArray, progress: Callable[[int, int], None]
-    ) -> Range:
+    ) -> GainCurves:
         """Gains over a range: at all points where that is quick, else at every fifth; `progress` may raise."""
         federation = scenario.federation
         progress(0, 1)
@@ -114,14 +95,14 @@ class Desk:
         if _quick(federation, [axis], FOLLOWED):
             with self._lock:
                 found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED)
-            return Range(points=points, gaps={rules: each["ir_gaps"] for rules, each in found.metrics.items()})
+            return GainCurves(points=points, gaps={rules: each["ir_gaps"] for rules, each in found.metrics.items()})
         few = points[::COARSER]
         singles = []
         for place, value in enumerate(few):
             progress(place, few.size)
             time.sleep(PAUSE)
             singles.append(self.at(scenario, parameter, float(value)).metrics)
-        return Range(
+        return GainCurves(
             points=few, gaps={rules: np.vstack([one[rules]["ir_gaps"] for one in singles]) for rules in FOLLOWED}
         )
 
@@ -173,10 +154,10 @@ class Desk:
             lambda: stable_federation(scenario.federation, mechanism_named(mechanism), leave=leave, first=first),
         )
 
-    def negotiation(self, scenario: Scenario, protocol: str) -> Played:
-        """A negotiation between the members, round by round."""
+    def negotiation(self, scenario: Scenario, protocol: str) -> Deal:
+        """A negotiation between the members; its trace has what was on the table, round by round."""
         return self._remembered(
-            "negotiation", (_key(scenario), protocol), lambda: _played(scenario.federation, protocol)
+            "negotiation", (_key(scenario), protocol), lambda: negotiate(scenario.federation, protocol=protocol)
         )
 
     @contextmanager
@@ -195,16 +176,6 @@ class Desk:
             kept.move_to_end(key)
             found: T = kept[key]
             return found
-
-
-def _played(federation: Federation, protocol: str) -> Played:
-    deal = negotiate(federation, protocol=protocol)
-    rounds = tuple(
-        Round(contributions=np.array(event["contributions"]), welfare=event["welfare"], residual=event["residual"])
-        for event in deal.trace
-        if event["event"] == "round"
-    )
-    return Played(rounds=rounds, deal=deal)
 
 
 def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:

@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
 
 from fedpact.comparison import Comparison
-from fedpact.report.html import Html, el
-from fedpact.report.sections.certificates import certificates
-from fedpact.report.sections.conditions import conditions
-from fedpact.report.sections.contributions import contributions
-from fedpact.report.sections.fairness import fairness
-from fedpact.report.sections.federation import federation
-from fedpact.report.sections.gains import gains
-from fedpact.report.sections.method import method
-from fedpact.report.sections.payments import payments
-from fedpact.report.sections.summary import summary
-from fedpact.report.sections.uncertainty import uncertainty
-from fedpact.report.sections.welfare import welfare
+from fedpact.report.background_sections import certificates, conditions, federation, method, summary
+from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
+from fedpact.report.markup import render
 from fedpact.report.view import View
 from fedpact.scenario import Money
 from fedpact.utils.files import replace_text
-from fedpact.utils.words import count_text
 
-__all__ = ["render_report", "write_report"]
-
-# What needs at least one solved mechanism, in order, with the short names of the contents.
-ABOUT_OUTCOMES = {
-    "contributions": (contributions, "Contributions"),
-    "payments": (payments, "Payments"),
-    "gains": (gains, "Gains"),
-    "uncertainty": (uncertainty, "Certainty"),
-    "fairness": (fairness, "Fairness"),
-    "welfare": (welfare, "Welfare"),
-    "certificates": (certificates, "Certificates"),
-    "conditions": (conditions, "Assumptions"),
+SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
+    "summary": summary,
+    "contributions": contributions,
+    "payments": payments,
+    "gains": gains,
+    "uncertainty": uncertainty,
+    "fairness": fairness,
+    "welfare": welfare,
+    "certificates": certificates,
+    "conditions": conditions,
+    "federation": federation,
+    "method": method,
 }
-ALWAYS = {"federation": (federation, "Federation"), "method": (method, "Glossary")}
+"""What the template of each section shows."""
+
+# After the summary, in order, with the short names of the contents.
+CONTENTS = {
+    "contributions": "Contributions",
+    "payments": "Payments",
+    "gains": "Gains",
+    "uncertainty": "Certainty",
+    "fairness": "Fairness",
+    "welfare": "Welfare",
+    "certificates": "Certificates",
+    "conditions": "Assumptions",
+    "federation": "Federation",
+    "method": "Glossary",
+}
+WITHOUT_OUTCOMES = ("federation", "method")
 
 
 def render_report(
@@ -62,17 +70,33 @@ def render_report(
     >>> "Ada &amp; Co" in render_report(compare(alone, [Standalone()]))
     True
     """
-    title = scenario_title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
-    view = View(comparison=comparison, title=title, description=description.strip(), money=money)
-    parts = (ABOUT_OUTCOMES if comparison.outcomes else {}) | ALWAYS
-    if not comparison.uncertainty:
-        parts = {ident: part for ident, part in parts.items() if ident != "uncertainty"}
-    body = el(
-        "body",
-        _header(view),
-        el("main", summary(view), _contents(parts), [make(view) for make, _ in parts.values()]),
+    view = View.of(comparison, title=scenario_title, description=description, money=money)
+    contents = {
+        ident: label
+        for ident, label in CONTENTS.items()
+        if (comparison.outcomes or ident in WITHOUT_OUTCOMES) and (comparison.uncertainty or ident != "uncertainty")
+    }
+    parts = [render_section(ident, view) for ident in contents]
+    return str(
+        render(
+            "report.html",
+            view=view,
+            style=style_sheet(),
+            summary=render_section("summary", view),
+            contents=contents,
+            parts=parts,
+        )
     )
-    return f"<!DOCTYPE html>\n{el('html', _head(view), body, lang='en-GB')}\n"
+
+
+def render_section(ident: str, view: View) -> Markup:
+    """One section of the report as HTML; also for other pages that have its style sheet."""
+    return render(f"{ident}.html", view=view, **SECTIONS[ident](view))
+
+
+def style_sheet() -> Markup:
+    """The style sheet of all pages."""
+    return Markup(files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8"))
 
 
 def write_report(
@@ -92,30 +116,3 @@ def write_report(
     """
     text = render_report(comparison, scenario_title=scenario_title, description=description, money=money)
     replace_text(Path(path), text)
-
-
-def _head(view: View) -> Html:
-    style = files("fedpact.report").joinpath("style.css").read_text(encoding="utf-8")
-    return el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("meta", name="generator", content="fedpact"),
-        el("title", f"{view.title}: federation report"),
-        el("style", Html(style)),
-    )
-
-
-def _header(view: View) -> Html:
-    return el(
-        "header",
-        el("p", "Federation report", class_="kicker"),
-        el("h1", view.title),
-        el("p", view.description, class_="lead") if view.description else None,
-    )
-
-
-def _contents(parts: Mapping[str, tuple[object, str]]) -> Html:
-    entries = [el("li", el("a", label, href=f"#{ident}")) for ident, (_, label) in parts.items()]
-    return el("nav", el("ol", entries), aria_label="Contents")

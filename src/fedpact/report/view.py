@@ -12,47 +12,35 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
-from fedpact.report.html import Html, el
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-__all__ = ["FEW", "MOST_SHOWN", "Selection", "View", "losses_first"]
-
 FEW = 30
 """Up to this many agents are all shown."""
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """How many of more than that are shown."""
 
-MOST_LOSSES = 12
+MAX_LOSSES = 12
 """Of many agents, how many that lose are shown before those that gain most."""
 
-COLOURS = 5
-SHORT_NAME = 12
+N_COLOURS = 5
+SHORT_NAME_LENGTH = 12
 # Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
-PAYOFF_DECIMALS = 4
-MOST_DECIMALS = 15
+MIN_DECIMALS = 4
+MAX_DECIMALS = 15
 
 
 @dataclass(frozen=True)
 class Selection:
     """The agents a picture shows, by number, and how many it leaves out."""
 
-    agents: Sequence[int]
+    agents: list[int]
     left_out: int
     why: str
-
-    @property
-    def note(self) -> Html | None:
-        """What was left out, in words; None if nothing."""
-        if not self.left_out:
-            return None
-        text = f"Shown: the {len(self.agents)} members with {self.why}. {count_text(self.left_out, 'more member')} "
-        verb = "is" if self.left_out == 1 else "are"
-        return el("p", text, verb, " not shown; ", el("a", "all numbers", href="#numbers"), ".", class_="note")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,6 +51,12 @@ class View:
     title: str
     description: str
     money: Money | None
+
+    @classmethod
+    def of(cls, comparison: Comparison, *, title: str = "", description: str = "", money: Money | None = None) -> View:
+        """A comparison with what its scenario says of it; federations without a title are called by their size."""
+        title = title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
+        return cls(comparison=comparison, title=title, description=description.strip(), money=money)
 
     @property
     def federation(self) -> Federation:
@@ -77,7 +71,7 @@ class View:
     @property
     def panels(self) -> str:
         """The class of a row of panels: with more room where names are long."""
-        return "panels roomy" if max(map(len, self.names)) > SHORT_NAME else "panels"
+        return "panels roomy" if max(map(len, self.names)) > SHORT_NAME_LENGTH else "panels"
 
     @cached_property
     def unit(self) -> Unit:
@@ -117,22 +111,22 @@ class View:
     def colour(self, outcome: Outcome) -> str:
         """The class that gives the mechanism its colour."""
         federated = [each.mechanism for each in self.deals]
-        return f"mech{federated.index(outcome.mechanism) % COLOURS}" if outcome.federated else "alone"
+        return f"mech{federated.index(outcome.mechanism) % N_COLOURS}" if outcome.federated else "alone"
 
     @cached_property
     def settlements(self) -> Mapping[str, Settlement | None]:
         """The transfers of every outcome, by mechanism; None where the payments do not balance."""
-        return {outcome.mechanism: self._settled(outcome) for outcome in self.comparison.outcomes}
+        return {outcome.mechanism: self._settlement(outcome) for outcome in self.comparison.outcomes}
 
     def select(self, sizes: FloatArray, why: str) -> Selection:
         """All agents if they are few, otherwise those with the largest `sizes`, largest first."""
         n_agents = self.federation.n_agents
         if n_agents <= FEW:
-            return Selection(range(n_agents), 0, why)
-        ranked = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MOST_SHOWN]
-        return Selection([int(agent) for agent in ranked], n_agents - len(ranked), why)
+            return Selection(list(range(n_agents)), 0, why)
+        ranked = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_SHOWN]
+        return Selection(ranked.tolist(), n_agents - len(ranked), why)
 
-    def _settled(self, outcome: Outcome) -> Settlement | None:
+    def _settlement(self, outcome: Outcome) -> Settlement | None:
         payments = outcome.payments
         if np.abs(payments).max() <= self.unit.noise:
             payments = np.zeros_like(payments)
@@ -150,12 +144,12 @@ def losses_first(gaps: FloatArray) -> FloatArray:
     """Sizes for `View.select`: the worst losses come first, then the largest gains, and never only losses."""
     place = np.empty(gaps.size)
     place[np.argsort(gaps, kind="stable")] = np.arange(gaps.size)
-    worst = (gaps < 0) & (place < MOST_LOSSES)
+    worst = (gaps < 0) & (place < MAX_LOSSES)
     return np.where(worst, 2.0 * gaps.size - place, place)
 
 
 def _decimals(payments: FloatArray) -> int:
     largest = float(np.abs(payments).max())
     if not 0 < largest < np.inf:
-        return PAYOFF_DECIMALS
-    return int(np.clip(PAYOFF_DECIMALS - 1 - np.floor(np.log10(largest)), PAYOFF_DECIMALS, MOST_DECIMALS))
+        return MIN_DECIMALS
+    return int(np.clip(MIN_DECIMALS - 1 - np.floor(np.log10(largest)), MIN_DECIMALS, MAX_DECIMALS))

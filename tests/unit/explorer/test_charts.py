@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedpact.explorer.views.charts import Curve, curves, heat_cells, tick_texts, ticks
+from fedpact.explorer.charts import ChartLine, curve_chart, heat_cells, tick_marks, tick_texts, ticks
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
@@ -35,7 +35,7 @@ def test_a_range_of_one_number_has_one_tick():
 
 def test_curves_are_lifted_where_there_is_no_number():
     points = np.array([0.0, 1.0, np.nan, 2.0, 3.0])
-    made = curves(np.arange(5.0), [Curve(label="a", points=points)], title="t", below="b")
+    made = curve_chart(np.arange(5.0), [ChartLine(label="a", points=points)], title="t", below="b")
     (path,) = re.findall(r'd="([^"]*)"', made)
     assert path.count("M") == 2 and path.count("L") == 2
     assert "nan" not in made
@@ -43,13 +43,14 @@ def test_curves_are_lifted_where_there_is_no_number():
 
 @pytest.mark.parametrize("points", [np.zeros(3), np.full(3, np.nan), np.array([np.inf, 1.0, 2.0])])
 def test_odd_curves_can_be_drawn(points):
-    made = curves(np.arange(3.0), [Curve(label="a", points=points)], title="t", below="b", marker=1.0, zero=False)
+    lines = [ChartLine(label="a", points=points)]
+    made = curve_chart(np.arange(3.0), lines, title="t", below="b", marker=1.0, zero=False)
     assert "nan" not in made and "inf" not in made.replace("info", "")
 
 
 def test_labels_keep_apart_and_inside():
-    lines = [Curve(label=str(place), points=np.array([0.0, 1.0])) for place in range(8)]
-    made = curves(np.array([0.0, 1.0]), lines, title="t", below="b")
+    lines = [ChartLine(label=str(place), points=np.array([0.0, 1.0])) for place in range(8)]
+    made = curve_chart(np.array([0.0, 1.0]), lines, title="t", below="b")
     ends = made.partition('class="ends"')[2]
     tops = sorted(float(top) for top in re.findall(r"top:([\d.-]+)%", ends))
     assert len(tops) == 8 and tops[0] >= 0 and tops[-1] <= 100
@@ -57,29 +58,31 @@ def test_labels_keep_apart_and_inside():
 
 
 def test_names_in_curves_are_escaped():
-    made = curves(np.array([0.0, 1.0]), [Curve(label="<b>", points=np.ones(2))], title="<i>", below="<u>")
+    made = curve_chart(np.array([0.0, 1.0]), [ChartLine(label="<b>", points=np.ones(2))], title="<i>", below="<u>")
     assert not re.search("<b>|<i>|<u>", made)
 
 
 def test_maps_colour_by_sign_and_size():
-    made = heat_cells(np.array([[-2.0, 0.0], [1.0, np.nan]]), title="t")
-    cells = re.findall(r'<rect x="(\d)" y="(\d)"[^>]*class="(\w+)" fill-opacity="([\d.]+)"', made)
-    assert cells == [
-        ("0", "1", "loss", "0.920"),
-        ("1", "1", "gain", "0.000"),
-        ("0", "0", "gain", "0.460"),
-        ("1", "0", "none", "1.000"),
+    assert heat_cells(np.array([[-2.0, 0.0], [1.0, np.nan]])) == [
+        (0, 1, "loss", 0.92),
+        (1, 1, "gain", 0.0),
+        (0, 0, "gain", 0.46),
+        (1, 0, "none", 1.0),
     ]
 
 
 def test_maps_without_losses_begin_at_the_smallest_number():
-    made = heat_cells(np.array([[5.0, 6.0]]), title="t")
-    assert re.findall(r'fill-opacity="([\d.]+)"', made) == ["0.000", "0.920"]
-    below = heat_cells(np.array([[-5.0, -6.0]]), title="t")
-    assert re.findall(r'class="(\w+)" fill-opacity="([\d.]+)"', below) == [("loss", "0.000"), ("loss", "0.920")]
+    assert [cell[2:] for cell in heat_cells(np.array([[5.0, 6.0]]))] == [("gain", 0.0), ("gain", 0.92)]
+    assert [cell[2:] for cell in heat_cells(np.array([[-5.0, -6.0]]))] == [("loss", 0.0), ("loss", 0.92)]
 
 
 @pytest.mark.parametrize("value", [0.0, 3.0, np.nan])
 def test_flat_maps_can_be_drawn(value):
-    made = heat_cells(np.full((2, 2), value), title="t")
-    assert "nan" not in made
+    assert np.isfinite([opacity for *_, opacity in heat_cells(np.full((2, 2), value))]).all()
+
+
+def test_ticks_of_a_map_stand_at_the_middles_of_its_cells():
+    marks = tick_marks(0.0, 4.0, cells=5)
+    assert [text for _, text in marks] == ["0", "1", "2", "3", "4"]
+    np.testing.assert_allclose([at for at, _ in marks], [10.0, 30.0, 50.0, 70.0, 90.0])
+    np.testing.assert_allclose([at for at, _ in tick_marks(0.0, 4.0)], [0.0, 25.0, 50.0, 75.0, 100.0])

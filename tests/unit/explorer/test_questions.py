@@ -14,11 +14,12 @@ import pytest
 
 import fedpact as fp
 from fedpact.explorer.draft import Draft, draft_of
-from fedpact.explorer.files import FILES
+from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.parameters import Parameter, points_between
 from fedpact.explorer.questions import Answers, Unfinished, started
 from fedpact.explorer.service import STEPS, Cancelled, Desk
 from fedpact.explorer.validation import read_draft
+from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario.examples import EXAMPLES, hospitals
@@ -347,11 +348,13 @@ def test_negotiations_are_played_to_their_deal(answers, ask, protocol):
 
 
 def test_negotiations_show_what_is_on_the_table(answers, ask):
-    played = answers.desk.negotiation(hospitals(), "price-discovery")
-    np.testing.assert_array_equal(played.rounds[0].contributions, 0.0)
-    for each in played.rounds:
-        assert each.welfare is None or np.isclose(FEDERATION.welfare(each.contributions), each.welfare, rtol=1e-9)
-    np.testing.assert_allclose(played.rounds[-1].contributions, played.deal.contributions, rtol=1e-6)
+    deal = answers.desk.negotiation(hospitals(), "price-discovery")
+    rounds = negotiation_rounds(deal)
+    np.testing.assert_array_equal(rounds[0]["contributions"], 0.0)
+    for each in rounds:
+        welfare = FEDERATION.welfare(np.array(each["contributions"]))
+        assert each["welfare"] is None or np.isclose(welfare, each["welfare"], rtol=1e-9)
+    np.testing.assert_allclose(rounds[-1]["contributions"], deal.contributions, rtol=1e-6)
 
 
 def test_an_unknown_protocol_is_refused(answers, ask):
@@ -392,4 +395,4 @@ def test_pictures_are_pictures(answers, ask, file, start):
 def test_only_known_files_can_be_taken(answers, ask):
     with pytest.raises(fp.InvalidInput, match="there is no file"):
         answers.file(ask(file="../secrets"))
-    assert len(FILES) == 8
+    assert len(DOWNLOADS) == 8

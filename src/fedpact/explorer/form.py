@@ -1,0 +1,124 @@
+"""The page before anything is asked: the federation as it is typed at the side, and tabs for every question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from fedpact.explorer.charts import PACKAGE
+from fedpact.explorer.draft import MOST_AGENTS, PARAMETERS, Draft
+from fedpact.explorer.files import DOWNLOADS
+from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS
+from fedpact.explorer.views import MAPPED
+from fedpact.mechanisms import MECHANISMS
+from fedpact.report.markup import render
+from fedpact.scenario.examples import EXAMPLES
+
+HEADS: Mapping[str, tuple[str, str]] = {
+    "costs": ("Cost", "per unit of data"),
+    "quadratic": ("Rising cost", "per unit squared"),
+    "caps": ("Cap", "the most it can give"),
+    "values": ("Value", "of one unit of payoff"),
+}
+FAMILIES = {
+    "power-law": "Power law: 1 − (1 + data)^−beta",
+    "exponential": "Exponential: 1 − e^(−rate · data)",
+    "log": "Logarithm: log(1 + data)",
+    "michaelis": "Michaelis: data / (data + half)",
+}
+FIELD_WORDS = {
+    "": "The federation",
+    "family": "Curve",
+    "title": "Title",
+    "description": "Description",
+    "money.currency": "Currency",
+    "money.per_payoff": "Money per unit of payoff",
+}
+PARAMETER_HINTS = {"beta": "how fast it rises", "rate": "how fast it rises", "half": "data for half of it"}
+TABS = {
+    "federation": "Federation",
+    "deal": "Deal",
+    "whatif": "What if",
+    "map": "Heat map",
+    "leaving": "Who leaves",
+    "talks": "Negotiation",
+    "files": "Take home",
+}
+EXAMPLE_TITLES = {
+    "hospitals": "Five hospitals",
+    "paper-w1": "Paper, W1: equal",
+    "paper-w2": "Paper, W2: unequal",
+    "paper-w3": "Paper, W3: one harms",
+}
+
+
+def form_view(draft: Draft) -> Markup:
+    """All fields, holding what was typed."""
+    columns = dict(HEADS)
+    if draft.own_curves:
+        columns |= {f"payoff.{label}": (label, PARAMETER_HINTS[label]) for label in draft.parameters}
+    return render(
+        "form.html",
+        package=PACKAGE,
+        draft=draft,
+        names=[_called(draft, agent) for agent in range(draft.n_agents)],
+        columns=columns,
+        families=FAMILIES,
+        hints=PARAMETER_HINTS,
+        has_parameters=bool(PARAMETERS.get(draft["family"])),
+        words=FIELD_WORDS,
+        max_agents=MOST_AGENTS,
+    )
+
+
+def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) -> str:
+    """The whole page, with the draft to begin with."""
+    return str(
+        render(
+            "page.html",
+            package=PACKAGE,
+            source=source,
+            start={"draft": draft.record(), "token": token, "notes": notes, "steps": STEPS},
+            form=form_view(draft),
+            tabs=TABS,
+            examples={"": "Start from…"} | {key: EXAMPLE_TITLES.get(key, key) for key in EXAMPLES},
+            rules={key: MECHANISMS[key].title for key in FOLLOWED},
+            metrics={key: label for key, (label, _) in MAPPED.items()},
+            downloads=DOWNLOADS,
+            max_step=STEPS,
+            max_cells=MOST_CELLS,
+        )
+    )
+
+
+def error_entries(draft: Draft, errors: Mapping[str, str]) -> list[dict[str, str]]:
+    """Errors for the page to show: the field, the part of the form it is in, what it is called, what is wrong."""
+    return [
+        {"field": field, "part": _part_of(field), "words": _words_for(draft, field), "message": message}
+        for field, message in errors.items()
+    ]
+
+
+def _part_of(field: str) -> str:
+    label = field.partition("[")[0]
+    if label == "weights":
+        return "weights"
+    if label in ("family", "") or label.startswith("payoff."):
+        return "members" if "[" in field else "payoff"
+    return "members" if label in ("names", *HEADS) else "words"
+
+
+def _words_for(draft: Draft, field: str) -> str:
+    label, _, place = field.partition("[")
+    places = [int(each) for each in place.removesuffix("]").split(",") if each]
+    if label == "weights":
+        return f"{_called(draft, places[1])} to {_called(draft, places[0])}"
+    if label == "names":
+        return f"Name of member {places[0] + 1}"
+    called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
+    return f"{called} of {_called(draft, places[0])}" if places else called
+
+
+def _called(draft: Draft, agent: int) -> str:
+    return draft[f"names[{agent}]"].strip() or f"member {agent + 1}"

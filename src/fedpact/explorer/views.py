@@ -1,0 +1,312 @@
+"""What the page is shown in answer to its questions, as HTML: the deal, what if, maps, departures, negotiations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from fedpact.certificates.tolerances import utility_tolerances, would_leave
+from fedpact.comparison import Comparison, Sweep
+from fedpact.comparison.sweep_result import unit_of
+from fedpact.deals import Deal, Outcome
+from fedpact.deals.deal import Event
+from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells, tick_marks
+from fedpact.explorer.service import GainCurves
+from fedpact.federation import Federation
+from fedpact.report.charts import BarRow, NumberLine, agent_bar
+from fedpact.report.markup import render
+from fedpact.report.numbers import Unit, number_texts, percent
+from fedpact.report.page import render_section
+from fedpact.report.view import View
+from fedpact.scenario import Scenario
+from fedpact.stability import StableFederation
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.jsonl import jsonable
+
+SECTIONS = {
+    "gains": "Gains",
+    "payments": "Payments",
+    "contributions": "Contributions",
+    "fairness": "Fairness",
+    "welfare": "Welfare",
+    "certificates": "Certificates",
+    "conditions": "Assumptions",
+    "federation": "All numbers",
+}
+CURVE_POINTS = 121
+CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
+MAX_LINES = 6  # of a picture
+LINE_ROOM = 1.5  # of the deals as they are now, on the lines of bars
+MAX_LEAVERS_NAMED = 3
+MAX_STEPS = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
+MOVED: Mapping[str, str] = {"ir_gaps": "Gain", "payments": "Payment", "contributions": "Contribution"}
+MAPPED: Mapping[str, tuple[str, bool]] = {
+    "individual-rationality": ("Smallest gain of anybody", False),
+    "welfare": ("Welfare", False),
+    "reciprocity": ("Lowest part of a Shapley share returned", False),
+    "ir_gaps": ("Gain of one member", True),
+    "payments": ("Payment of one member", True),
+    "contributions": ("Contribution of one member", True),
+    "utilities": ("Net benefit of one member", True),
+}
+"""What a map can show, and whether it is about one member."""
+
+
+def view_of(scenario: Scenario, comparison: Comparison) -> View:
+    """What the sections of the report look at."""
+    return View.of(comparison, title=scenario.title, description=scenario.description, money=scenario.money)
+
+
+# The deal
+
+
+def deal_view(view: View) -> Markup:
+    """Recommendation, headline numbers, and a section for every question about the deal."""
+    parts = [render_section(ident, view) for ident in SECTIONS]
+    summary = render_section("summary", view)
+    return render("deal.html", package=PACKAGE, summary=summary, contents=SECTIONS, parts=parts)
+
+
+def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
+    """What data is worth: one curve if the members share it, else those of the first few."""
+    most = max((float(federation.data(outcome.contributions).max()) for outcome in comparison), default=0.0)
+    across = np.linspace(0.0, CURVE_REACH * (most if most > 0 else 1.0), CURVE_POINTS)
+    own = any(np.ndim(numbers) for numbers in federation.payoff.parameters.values())
+    curves = [
+        federation.payoff.take([agent]).value(across) if own else federation.payoff.value(across)
+        for agent in range(federation.n_agents)
+    ]
+    worth = federation.values[:, None] * np.array(curves)
+    alike = bool((worth == worth[0]).all())
+    shown = [0] if alike else range(min(federation.n_agents, MAX_LINES))
+    lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
+    below = "Payoff over the weighted data that reaches a member"
+    return curve_chart(across, lines, title="The payoff curve", below=below)
+
+
+# What if
+
+
+def what_if(view: View, there: Sweep) -> Markup:
+    """The deals at one value of a parameter; ticks mark the deals as they are now."""
+    panels = []
+    for mechanism in there.metrics:
+        solved = bool(there.solved[mechanism][0])
+        panel = {"outcome": view.comparison[mechanism], "solved": solved, "tables": []}
+        if solved:
+            panel |= _change(view, there, mechanism)
+            panel["tables"] = [_moved_bars(view, there, mechanism, metric) for metric in MOVED]
+        panels.append(panel)
+    return render("whatif.html", package=PACKAGE, view=view, panels=panels)
+
+
+def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
+    """The welfare there, its change against now, and who would leave."""
+    found, now = there.metrics[mechanism], view.comparison[mechanism]
+    welfare = float(found["welfare"][0])
+    payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
+    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, now.federation.values))
+    return {
+        "welfare": view.unit.text(welfare),
+        "change": view.unit.text(welfare - now.welfare, signed=True),
+        "leavers": [agent for agent, goes in zip(there.agents, leaves, strict=True) if goes],
+        "max_leavers": MAX_LEAVERS_NAMED,
+    }
+
+
+def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[str, Any]:
+    label, outcome, amounts = MOVED[metric], view.comparison[mechanism], metric != "contributions"
+    before: FloatArray = getattr(outcome, metric)
+    # The same line for both mechanisms, with room around the deals of now: bars move, and the line mostly stays.
+    known = [LINE_ROOM * getattr(view.comparison[rules], metric) for rules in there.metrics]
+    line = NumberLine.over(*known, *(found[metric] for found in there.metrics.values()))
+    numbers = there.metrics[mechanism][metric][0]
+    chosen = view.select(np.abs(numbers), "the largest numbers").agents
+    texts = view.unit.column(numbers[chosen], signed=True) if amounts else number_texts(numbers[chosen])
+    css = None if amounts else view.colour(outcome)
+    rows = [
+        agent_bar(line, there.agents[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
+        for agent, text in zip(chosen, texts, strict=True)
+    ]
+    return {"label": label, "rows": rows, "head": f"{label}, {view.unit.label}" if amounts else label}
+
+
+def gain_charts(view: View, found: GainCurves, words: str) -> Markup:
+    """How the members' gains change over the whole range of a parameter, one picture per mechanism."""
+    panels = []
+    for mechanism, gaps in found.gaps.items():
+        outcome = view.comparison[mechanism]
+        lines = [ChartLine(label=view.names[agent], points=gaps[:, agent]) for agent in _most_moved(gaps)]
+        rest = len(view.names) - len(lines)
+        note = f" The {len(lines)} members it moves most; {rest} more." if rest else ""
+        chart = curve_chart(
+            found.points,
+            lines,
+            title=f"Gains under {view.title_of(outcome)}",
+            below=f"Gain in {view.unit.label}, over the {words}.{note}",
+            scale=view.unit.per_payoff,
+            marker=float(found.points[0]),
+        )
+        panels.append((outcome, chart))
+    return render("gain_curves.html", package=PACKAGE, view=view, panels=panels)
+
+
+def _most_moved(gaps: FloatArray) -> list[int]:
+    """The members whose gain changes most, in their own order."""
+    known = np.isfinite(gaps)
+    lowest, highest = (
+        np.where(known, gaps, np.inf).min(axis=0),
+        np.where(known, gaps, -np.inf).max(axis=0),
+    )
+    there = np.flatnonzero(known.any(axis=0))
+    ranked = there[np.argsort(-(highest - lowest)[there], kind="stable")][:MAX_LINES]
+    return sorted(ranked.tolist())
+
+
+# Maps
+
+
+def map_values(found: Sweep, agent: int) -> FloatArray:
+    """The numbers of a map with one mechanism and one metric, of one member where they are members'."""
+    (metrics,) = found.metrics.values()
+    ((metric, values),) = metrics.items()
+    return values[..., agent] if found.is_per_agent(metric) else values
+
+
+def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) -> tuple[Markup, dict[str, Any]]:
+    """The map, and its numbers for the page to read out: the first axis upwards, the second to the right."""
+    ((mechanism, metrics),) = found.metrics.items()
+    (metric,) = metrics
+    label, of_member = MAPPED[metric]
+    amounts = unit_of(metric) == "payoff"
+    values = map_values(found, agent) * (unit.per_payoff if amounts else 1.0)
+    if of_member:
+        label = f"{label} ({found.agents[agent]})"
+    measure = unit.label if amounts else unit_of(metric)
+    up, right = (axis.points for axis in found.axes)
+    y_ticks, x_ticks = (tick_marks(float(side.min()), float(side.max()), cells=side.size) for side in (up, right))
+    picture = render(
+        "map.html",
+        package=PACKAGE,
+        title=f"{label} under {found.title(mechanism)}",
+        values=values,
+        finite=values[np.isfinite(values)],
+        cells=heat_cells(values),
+        measure=measure,
+        y_ticks=y_ticks,
+        x_ticks=x_ticks,
+        words=words,
+    )
+    numbers = np.where(np.isfinite(values), values, np.nan)
+    return picture, jsonable(
+        {"values": numbers, "up": up, "right": right, "words": words, "measure": measure, "label": label}
+    )
+
+
+# Who leaves
+
+
+def departure_steps(view: View, settled: StableFederation) -> list[Markup]:
+    """The deal of every round with who leaves it, then what is left."""
+    outcomes = [departure.outcome for departure in settled.departures]
+    line = NumberLine.over(*(each.ir_gaps for each in [*outcomes, settled.outcome] if each is not None))
+    steps = []
+    for place, departure in enumerate(settled.departures):
+        outcome = departure.outcome
+        missing = departure.endowments[np.isin(outcome.agents, departure.leavers)]
+        step = {
+            "round": place + 1,
+            "departure": departure,
+            "missing": view.unit.text(float(missing.sum())),
+            "rows": _gain_bars(outcome, departure.leavers, view.unit, line),
+        }
+        steps.append(render("departure.html", package=PACKAGE, view=view, **step))
+    share = view.comparison.share_of_best(settled.welfare)
+    lost = settled.welfare_all_stay - settled.welfare
+    end = {
+        "settled": settled,
+        "share": percent(share) if np.isfinite(share) else "",
+        "lost": view.unit.text(lost) if lost > view.unit.noise else "",
+        "rows": [] if settled.outcome is None else _gain_bars(settled.outcome, (), view.unit, line),
+    }
+    return [*steps, render("departures_end.html", package=PACKAGE, view=view, **end)]
+
+
+def _gain_bars(outcome: Outcome, leavers: Sequence[str], unit: Unit, line: NumberLine) -> list[BarRow]:
+    rows = []
+    for agent, gap, text in zip(
+        outcome.agents, outcome.ir_gaps, unit.column(outcome.ir_gaps, signed=True), strict=True
+    ):
+        css = "loss" if agent in outcome.leavers else "gain"
+        word, text_css = ("leaves", "loss-text") if agent in leavers else (None, "")
+        rows.append(agent_bar(line, agent, float(gap), text, css=css, word=word, text_css=text_css))
+    return rows
+
+
+# Negotiations
+
+
+def negotiation_steps(view: View, deal: Deal) -> list[Markup]:
+    """What is on the table in every round, or in evenly spaced ones of many, and the deal at the end."""
+    rounds = negotiation_rounds(deal)
+    line = NumberLine.over(*(each["contributions"] for each in rounds), deal.contributions)
+    steps = []
+    for place in np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), MAX_STEPS)).astype(int)):
+        given, welfare = rounds[place]["contributions"], rounds[place]["welfare"]
+        rows = [
+            agent_bar(line, agent, float(number), text, css="mech0", mark=float(goal))
+            for agent, number, goal, text in zip(
+                view.names, given, deal.contributions, number_texts(given), strict=True
+            )
+        ]
+        step = {
+            "place": int(place) + 1,
+            "count": len(rounds),
+            "welfare": "not known yet" if welfare is None else view.unit.text(welfare),
+            "apart": _distance_text(deal.provenance.protocol, rounds[place]["residual"]),
+            "rows": rows,
+        }
+        steps.append(render("round.html", package=PACKAGE, **step))
+    return [*steps, _agreement(deal, view.unit)]
+
+
+def negotiation_rounds(deal: Deal) -> list[Event]:
+    """The rounds of a negotiation."""
+    return [event for event in deal.trace if event["event"] == "round"]
+
+
+def _distance_text(protocol: str | None, residual: float | None) -> str:
+    """How far from agreement a round was: a share of what is at stake, or of what is on the table."""
+    if residual is None:
+        return "this round went too far and is taken back"
+    share = "more than all of it" if residual > 1.0 else f"{100.0 * residual:.2g} %"
+    if protocol == "price-discovery":
+        return f"gain still promised, of what is at stake: {share}"
+    return f"wishes apart from the table, of its size: {share}"
+
+
+def _agreement(deal: Deal, unit: Unit) -> Markup:
+    line = NumberLine.over(deal.payments)
+    texts, given = unit.column(deal.payments, signed=True), number_texts(deal.contributions)
+    rows = [
+        agent_bar(line, agent, float(payment), text, word=f"gives {contribution}")
+        for agent, payment, text, contribution in zip(deal.agents, deal.payments, texts, given, strict=True)
+    ]
+    return render("agreement.html", package=PACKAGE, deal=deal, unit=unit, rows=rows)
+
+
+def negotiation_chart(unit: Unit, deal: Deal) -> Markup:
+    """How the negotiation went, as a picture over its rounds."""
+    welfare = np.array([np.nan if each["welfare"] is None else each["welfare"] for each in negotiation_rounds(deal)])
+    return curve_chart(
+        np.arange(1.0, welfare.size + 1),
+        [ChartLine(label="welfare", points=welfare)],
+        title="Welfare by round",
+        below=f"Welfare of what is on the table, in {unit.label}, by round",
+        scale=unit.per_payoff,
+        marker=1.0,
+        zero=False,
+    )

@@ -1,0 +1,370 @@
+"""What the sections around the deal show: the summary, what is certified, what it rests on, the federation, the method.
+
+Each function prepares what the template of the same name fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+import fedpact
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.deals import Outcome
+from fedpact.federation import Federation
+from fedpact.report.markup import mention, mention_list, name_tag
+from fedpact.report.numbers import (
+    MINUS,
+    SPACE,
+    UNDEFINED,
+    given_text,
+    lowest_share_text,
+    number_text,
+    number_texts,
+    percent,
+    share_text,
+)
+from fedpact.report.view import MAX_SHOWN, Selection, View
+from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, SHAPLEY_METHODS
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import count_text
+
+MAX_REASON_LENGTH = 900
+MAX_CARD_NAMES = 3
+WHOLE_SHARE = 1e-9  # a ratio this close to one is one
+# Of a witness with more entries than this, fewer are shown.
+MAX_WITNESS = 30
+WITNESS_DIGITS = 6
+SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
+MAX_FAILING_NAMES = 4
+MAX_LISTED = 500
+"""The most agents whose numbers are all listed."""
+
+# The strongest shade of a weight; text stays readable on it. Tables with more columns are set tighter.
+MAX_SHADE = 0.55
+MAX_ROOMY_COLUMNS = 12
+
+
+# Summary
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline number with what it is and a word on it."""
+
+    label: str
+    figure: str
+    note: str
+
+
+def summary(view: View) -> dict[str, Any]:
+    """The recommendation with its reason, the headline numbers, the mechanisms at a glance, what was not solved."""
+    comparison, chosen = view.comparison, view.chosen
+    recommendation = comparison.recommendation if comparison.outcomes else None
+    cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(chosen))]
+    if chosen is not None:
+        cards += [_welfare_card(view, chosen), _money_card(view, chosen), _fairness_card(chosen)]
+    return {
+        "recommendation": recommendation,
+        "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
+        "max_reason_length": MAX_REASON_LENGTH,
+        "cards": cards,
+        "overview": _overview(view),
+        "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
+    }
+
+
+def _leavers_note(outcome: Outcome) -> str:
+    if not outcome.leavers:
+        return "nobody would leave"
+    return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_CARD_NAMES))
+
+
+def _welfare_card(view: View, chosen: Outcome) -> Card:
+    stable = view.comparison.after_departures.get(chosen.mechanism)
+    welfare = stable.welfare if stable is not None else chosen.welfare
+    label = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
+    alone, share = float(chosen.standalone.sum()), view.comparison.share_of_best(welfare)
+    notes = [f"{percent(share)} of the best possible"] if np.isfinite(share) else []
+    if alone > 0:
+        notes.append(f"{percent(welfare / alone - 1.0, signed=True)} against everybody alone")
+    return _card(label, view.unit.text(welfare), "; ".join(notes))
+
+
+def _money_card(view: View, chosen: Outcome) -> Card:
+    settlement, received = view.settlements[chosen.mechanism], float(np.maximum(chosen.payments, 0.0).sum())
+    label = "Changes hands"
+    if settlement is None:
+        return _card(label, view.unit.text(float(np.abs(chosen.payments).sum()) / 2), "the payments do not balance")
+    if not settlement.transfers:
+        return _card(label, "nothing", "no payments")
+    return _card(label, view.unit.text(received), f"in {count_text(len(settlement.transfers), 'transfer')}")
+
+
+def _fairness_card(chosen: Outcome) -> Card:
+    text = lowest_share_text(chosen)
+    if text == UNDEFINED:
+        note = "some groups of members have no payoff"
+    elif chosen.reciprocity >= 1.0 - WHOLE_SHARE:
+        note = "everybody gets its share, or more"
+    else:
+        note = Markup("to {}").format(mention(chosen.agents[int(chosen.reciprocity_ratios.argmin())]))
+    return _card("Lowest Shapley share returned", text, note)
+
+
+def _card(label: str, figure: str, note: str) -> Card:
+    return Card(label, figure.replace(SPACE, " "), note)  # a long amount may go below its currency
+
+
+def _overview(view: View) -> list[dict[str, Any]]:
+    """A row per mechanism."""
+    welfare = view.unit.column([outcome.welfare for outcome in view.comparison])
+    rows = []
+    for outcome, text in zip(view.comparison, welfare, strict=True):
+        stable = view.comparison.after_departures.get(outcome.mechanism)
+        rows.append(
+            {
+                "outcome": outcome,
+                "about": view.comparison.mechanism(outcome.mechanism).description,
+                "cells": (
+                    text,
+                    percent(view.comparison.share_of_best(outcome.welfare)),
+                    "–" if stable is None else percent(view.comparison.share_of_best(stable.welfare)),
+                    _leavers_cell(outcome),
+                    lowest_share_text(outcome),
+                ),
+            }
+        )
+    return rows
+
+
+def _leavers_cell(outcome: Outcome) -> str:
+    if not outcome.federated:
+        return "–"
+    if len(outcome.leavers) == 1:
+        return name_tag(outcome.leavers[0])
+    return f"{len(outcome.leavers):,} of {len(outcome.agents):,}" if outcome.leavers else "nobody"
+
+
+# Certificates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A certificate of one outcome as a cell and as evidence."""
+
+    title: str
+    about: str
+    outcome: Outcome
+    certificate: Certificate
+    sign: str
+    css: str
+    word: str
+    margin: str
+    facts: Sequence[tuple[str, str]]
+
+
+def certificates(view: View) -> dict[str, Any]:
+    """Claims by mechanisms, and the evidence behind each verdict."""
+    by_outcome = {
+        view.title_of(outcome): [_judgement(view, outcome, found) for found in outcome.certificates.values()]
+        for outcome in view.comparison
+    }
+    return {"by_outcome": by_outcome, "by_claim": list(zip(*by_outcome.values(), strict=True))}
+
+
+def _judgement(view: View, outcome: Outcome, found: Certificate) -> Judgement:
+    promised = found.claim in view.comparison.mechanism(outcome.mechanism).claims
+    css, word = _promise(found.verdict, promised=promised)
+    facts = [
+        ("verdict", f"{found.verdict}; {'promised by design' if promised else 'not promised'}"),
+        ("margin", number_text(found.margin, digits=WITNESS_DIGITS)),
+        ("counts as rounding", f"up to {number_text(found.tol, digits=WITNESS_DIGITS)}"),
+        ("scope", found.scope),
+        *((EVIDENCE.get(key, key.replace("_", " ")), _evidence(given)) for key, given in found.witness.items()),
+    ]
+    title, about = CLAIMS[Claim(found.claim)]
+    return Judgement(
+        title=title, about=about, outcome=outcome, certificate=found, sign=SIGNS[found.verdict], css=css, word=word,
+        margin=_margin_text(view, found), facts=facts,
+    )  # fmt: skip
+
+
+def _promise(verdict: Verdict, *, promised: bool) -> tuple[str, str]:
+    """The class of a cell and the word on the promise."""
+    if verdict is Verdict.VIOLATED:
+        return ("broken", "promised: an error") if promised else ("missed", "not promised")
+    if verdict is not Verdict.HOLDS:
+        return "open", "promised" if promised else "not promised"
+    return ("kept", "promised by design") if promised else ("bonus", "not promised, holds here")
+
+
+def _margin_text(view: View, found: Certificate) -> str:
+    if abs(found.margin) <= found.tol:
+        return "0"
+    return view.unit.column([found.margin], signed=True)[0]
+
+
+def _evidence(given: object) -> str:
+    """An entry of a witness: numbers and names, in lists and by name."""
+    if isinstance(given, Mapping):
+        entries = list(given.items())
+        parts = [Markup("<bdi>{}</bdi> {}").format(key, _evidence(value)) for key, value in _first(entries)]
+        return _sequence(parts, len(entries)) if entries else "nobody"
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return _sequence([_evidence(value) for value in _first(given)], len(given))
+    if isinstance(given, bool | str):
+        return Markup("<bdi>{}</bdi>").format(given)
+    if isinstance(given, int | np.integer):
+        return f"{int(given):,}"
+    if isinstance(given, float | np.floating):
+        return number_text(float(given), digits=WITNESS_DIGITS)
+    return str(given)
+
+
+def _first(given: Sequence[Any]) -> Sequence[Any]:
+    return given if len(given) <= MAX_WITNESS else given[:MAX_SHOWN]
+
+
+def _sequence(parts: Sequence[str], count: int) -> Markup:
+    more = f" and {count - len(parts):,} more" if count > len(parts) else ""
+    return Markup(", ").join(parts) + more
+
+
+# Assumptions
+
+
+def conditions(view: View) -> dict[str, Any]:
+    """The paper's assumptions, for whom they fail, and what stands out under each mechanism."""
+    outcomes = view.mechanisms_proper
+    assumptions = []
+    for same in zip(*(outcome.assumptions for outcome in outcomes), strict=True):
+        failing = [(view.title_of(outcome), one) for outcome, one in zip(outcomes, same, strict=True) if not one.holds]
+        alike = len(failing) == len(outcomes) and len({tuple(one.agents) for _, one in failing}) == 1
+        assumptions.append(
+            {
+                "name": same[0].name.capitalize(),
+                "about": ASSUMPTIONS.get(same[0].name),
+                "failing": failing,
+                "alike": alike,
+            }
+        )
+    return {"assumptions": assumptions, "max_names": MAX_FAILING_NAMES, "max_sentences": MAX_SHOWN}
+
+
+# The federation
+
+
+def federation(view: View) -> dict[str, Any]:
+    """What was known of every agent, how useful data is to whom, and every number of every deal."""
+    chosen = _prominent(view)
+    return {
+        "curve": _curve_text(view.federation),
+        "chosen": chosen,
+        "agents": _agent_columns(view, chosen),
+        "weights": _weights(view, chosen),
+        "weights_note": _weights_note(view.federation),
+        "numbers": [(view.title_of(outcome), _numbers(view, outcome)) for outcome in view.comparison],
+        "n_hidden": max(0, view.federation.n_agents - MAX_LISTED),
+    }
+
+
+def _prominent(view: View) -> Selection:
+    if view.chosen is None:
+        return view.select(np.zeros(view.federation.n_agents), "the first entries")
+    if view.chosen.payments.any():
+        return view.select(np.abs(view.chosen.payments), f"the largest payments under {view.title_of(view.chosen)}")
+    return view.select(view.chosen.contributions, f"the largest contributions under {view.title_of(view.chosen)}")
+
+
+def _curve_text(given: Federation) -> str:
+    ranges = []
+    for label, numbers in given.payoff.parameters.items():
+        low, high = float(np.min(numbers)), float(np.max(numbers))
+        ranges.append(f"{label} = {low:g}" if low == high else f"{label} = {low:g} to {high:g}")
+    return f"{given.payoff.family} curve" + (f" ({', '.join(ranges)})" if ranges else "")
+
+
+def _table(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The heads and rows of a table with a row per agent."""
+    return ("Member", *columns), list(zip(map(name_tag, names), *columns.values(), strict=True))
+
+
+def _agent_columns(view: View, chosen: Selection) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    given, shown = view.federation, chosen.agents
+    columns = {"Cost of the first unit": view.unit.given_column(given.costs.linear[shown])}
+    if given.costs.quadratic.any():
+        columns["rising per unit by"] = view.unit.given_column(2.0 * given.costs.quadratic[shown])
+    columns["Cap"] = [given_text(float(cap)) for cap in given.caps[shown]]
+    columns["Value"] = view.unit.given_column(given.values[shown])
+    return _table([view.names[agent] for agent in shown], columns)
+
+
+def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Every per-agent number of an outcome; each member finds its own row here."""
+    shown, unit = slice(0, MAX_LISTED), view.unit
+    shares = zip(outcome.reciprocity_ratios[shown], outcome.shapley_values[shown], strict=True)
+    columns = {
+        "Contribution": number_texts(outcome.contributions[shown]),
+        "Payoff": unit.column(outcome.payoffs[shown]),
+        "Cost": unit.column(outcome.costs[shown]),
+        "Payment": unit.column(outcome.payments[shown], signed=True),
+        "Net benefit": unit.column(outcome.utilities[shown]),
+        "Alone": unit.column(outcome.standalone[shown]),
+        "Gain": unit.column(outcome.ir_gaps[shown], signed=True),
+        "Shapley share": unit.column(outcome.shapley_values[shown]),
+        "Share back": [share_text(float(ratio), float(share)) for ratio, share in shares],
+    }
+    return _table(outcome.agents[:MAX_LISTED], columns)
+
+
+def _weights(view: View, chosen: Selection) -> dict[str, Any]:
+    """The weights among the chosen agents as a coloured table: the row receives, the column gives."""
+    weights = view.federation.take(np.asarray(chosen.agents)).dense_weights()
+    tight = len(chosen.agents) > MAX_ROOMY_COLUMNS
+    names = [view.names[agent] for agent in chosen.agents]
+    shades = MAX_SHADE * np.abs(weights) / np.abs(weights).max()
+    rows = []
+    for row, texts in enumerate(_weight_texts(weights, tight=tight)):
+        kinds = ["harm" if weight < 0 else "help" for weight in weights[row]]
+        kinds[row] = "own"
+        rows.append((names[row], list(zip(texts, kinds, shades[row], strict=True))))
+    return {"names": names, "rows": rows, "tight": tight}
+
+
+def _weight_texts(weights: FloatArray, *, tight: bool) -> list[list[str]]:
+    """Every weight as text; with the same few decimals where there is little room."""
+    decimals = int(np.clip(2 - np.floor(np.log10(np.abs(weights).max())), 0, 6))
+    form = f".{decimals}f" if tight else ".4g"
+    return [["0" if weight == 0 else format(weight, form).replace("-", MINUS) for weight in row] for row in weights]
+
+
+def _weights_note(given: Federation) -> str:
+    """The range of all weights, those not shown among them."""
+    n_agents = given.n_agents
+    if n_agents == 1:
+        return "A single member: only its own data matters."
+    n_pairs = n_agents * (n_agents - 1)
+    n_other = int(np.count_nonzero(given.weight_entries)) - n_agents
+    n_harmful = int((given.weight_entries < 0).sum())
+    mean = float((given.weights.sum() - given.own_weights.sum()) / n_pairs)
+    harm = f"{n_harmful:,} of these {'is' if n_harmful == 1 else 'are'} harmful" if n_harmful else "none is harmful"
+    return (
+        "The row receives, the column gives; 1 means as useful as one’s own data usually is. "
+        f"Of {n_pairs:,} pairs of members, {n_other:,} have a weight other than zero; {harm}. "
+        f"The mean weight of another’s data is {number_text(mean, digits=3)}."
+    )
+
+
+# Method
+
+
+def method(view: View) -> dict[str, Any]:
+    """A glossary, and how everything was computed."""
+    used = {outcome.shapley.method for outcome in view.comparison}
+    methods = [text for name, text in SHAPLEY_METHODS.items() if name in used]
+    return {"glossary": GLOSSARY, "methods": methods, "version": fedpact.__version__}

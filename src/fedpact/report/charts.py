@@ -1,0 +1,270 @@
+"""Pictures as SVG that stretch to the width of the page: bars, dots and lines for the cell of a table, who pays whom.
+
+Lengths are percentages, so a picture fills whatever width it has while lines and dots keep their size. Rows that share
+a `NumberLine` can be compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import ArrayLike
+
+from fedpact.deals import Settlement
+from fedpact.report.markup import name_tag, render
+from fedpact.report.numbers import cents_text
+from fedpact.utils.words import count_text
+
+BAR_HEIGHT = 16
+DOT_HEIGHT = 20
+DOT_RADIUS = 5
+# Upright lines go this far beyond the picture, to meet those of the next row.
+REACH = 4
+# The line ends this many per cent short of the picture's edges, so that dots are not cut.
+MARGIN = 1.5
+# Bars of something are at least this long, in per cent.
+MIN_BAR = 0.4
+
+MAX_NODES = 10
+"""The most payers, and the most payees, that stand by themselves; the others are drawn as one."""
+
+FLOW_HEIGHT = 220.0
+SLOT = 42.0  # two lines of text
+GAP = 6.0
+BEND = 45
+
+
+# Rows of tables
+
+
+@dataclass(frozen=True)
+class NumberLine:
+    """The numbers from `low` to `high`, zero among them, on the width of a picture."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, *columns: ArrayLike) -> NumberLine:
+        """The shortest line with room for all finite numbers, and zero."""
+        numbers = np.concatenate([np.zeros(1), *(np.ravel(np.asarray(column, dtype=np.float64)) for column in columns)])
+        finite = numbers[np.isfinite(numbers)]
+        low, high = float(finite.min()), float(finite.max())
+        return cls(low, high if high > low else low + 1.0)
+
+    def at(self, number: float) -> float:
+        """Where a number is, in per cent of the width."""
+        share = (number - self.low) / (self.high - self.low)
+        return round(MARGIN + share * (100.0 - 2.0 * MARGIN), 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarRow:
+    """A row of a bar table: what it is about, its picture, its number, and words before and after that."""
+
+    label: str
+    picture: Markup
+    number: str
+    before: str = ""
+    word: str | None = None
+    word_css: str = ""
+    css: str = ""
+
+
+def bar(line: NumberLine, number: float, css: str, title: str, *, mark: float | None = None) -> Markup:
+    """A bar from zero to `number`; `mark` adds a tick such as a cap. The number itself stands in the next cell."""
+    zero = line.at(0.0)
+    parts = [_upright(zero, "zero", BAR_HEIGHT)]
+    if np.isfinite(number) and number != 0:
+        end = line.at(number)
+        parts.append(
+            Markup('<rect x="{:g}%" y="2" width="{:.2f}%" height="{}" rx="1.5" class="bar {}"></rect>').format(
+                min(zero, end), max(abs(end - zero), MIN_BAR), BAR_HEIGHT - 4, css
+            )
+        )
+    if mark is not None and np.isfinite(mark):
+        parts.append(_upright(line.at(mark), "mark", BAR_HEIGHT))
+    return _picture(title, parts, Markup('height="{}" class="chart" aria-hidden="true"').format(BAR_HEIGHT))
+
+
+def agent_bar(
+    line: NumberLine,
+    agent: str,
+    number: float,
+    text: str,
+    *,
+    css: str | None = None,
+    mark: float | None = None,
+    word: str | None = None,
+    text_css: str = "",
+) -> BarRow:
+    """A row with an agent's bar, which has the colour of its sign unless a class gives it another."""
+    picture = bar(line, number, css or sign_class(number), f"{agent}: {text}", mark=mark)
+    return BarRow(label=name_tag(agent), picture=picture, number=text, word=word, css=text_css)
+
+
+def sign_class(number: float) -> str:
+    """The class that gives losses and gains their colours."""
+    return "loss" if number < 0 else "gain"
+
+
+def dumbbell(line: NumberLine, share: float, benefit: float, css: str, title: str) -> Markup:
+    """A ring at the share and a dot at the benefit, joined by a line."""
+    return _dots(line, (share, benefit), [(benefit, DOT_RADIUS, f"bar {css}"), (share, DOT_RADIUS, "ring")], css, title)
+
+
+def whisker(line: NumberLine, ends: ArrayLike, middle: float, css: str, title: str) -> Markup:
+    """A line over an interval and a dot at the estimate."""
+    low, high = (float(end) for end in np.asarray(ends))
+    return _dots(line, (low, high), [(middle, DOT_RADIUS - 1, f"bar {css}")], css, title)
+
+
+def _dots(
+    line: NumberLine, rod: tuple[float, float], dots: Sequence[tuple[float, int, str]], css: str, title: str
+) -> Markup:
+    middle = DOT_HEIGHT / 2
+    parts = [_upright(line.at(0.0), "zero", DOT_HEIGHT)]
+    if np.isfinite(rod).all():
+        ends = [line.at(end) for end in rod]
+        parts.append(Markup('<line x1="{:g}%" x2="{:g}%" y1="{}" y2="{}" class="rod {}"></line>').format(
+            *ends, middle, middle, css
+        ))  # fmt: skip
+    parts += [
+        Markup('<circle cx="{:g}%" cy="{}" r="{}" class="{}"></circle>').format(line.at(number), middle, radius, kind)
+        for number, radius, kind in dots
+        if np.isfinite(number)
+    ]
+    return _picture(title, parts, Markup('height="{}" class="chart" role="img"').format(DOT_HEIGHT))
+
+
+def _upright(at: float, css: str, height: float) -> Markup:
+    return Markup('<line x1="{0:g}%" x2="{0:g}%" y1="{1}" y2="{2}" class="{3}"></line>').format(
+        at, -REACH, height + REACH, css
+    )
+
+
+def _picture(title: str, parts: Sequence[Markup], attributes: Markup) -> Markup:
+    return Markup('<svg width="100%" {}><title>{}</title>{}</svg>').format(attributes, title, Markup().join(parts))
+
+
+# Who pays whom
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A payer or a payee, or the rest of them (`key` None); its bar begins `top` pixels down."""
+
+    key: str | None
+    label: str
+    cents: int
+    top: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ribbon:
+    """What goes from a payer to a payee: its shape, in a box 100 wide, and in words."""
+
+    shape: str
+    sentence: str
+    cents: int
+
+
+def payment_flow(settlement: Settlement, title: str, ident: str) -> Markup:
+    """The picture of a settlement that has transfers; `ident` keeps apart several pictures on one page.
+
+    Payers stand on the left, payees on the right, with ribbons between them as wide as what is paid. The ribbons are
+    drawn in a box that stretches to the page; names and amounts stand beside it as text, which does not stretch.
+    """
+    payers, payees, amounts = flow_layout(settlement)
+    ribbons = _ribbons(settlement, payers, payees, amounts)
+    largest = sorted(ribbons, key=lambda ribbon: -ribbon.cents)[: 2 * MAX_NODES]
+    return render(
+        "flow.html",
+        settlement=settlement,
+        title=title,
+        ident=ident,
+        height=max(_height(payers), _height(payees)),
+        sides=[("loss", "−", payers), ("gain", "+", payees)],
+        ribbons=ribbons,
+        description=" ".join(ribbon.sentence for ribbon in largest),
+    )
+
+
+Amounts = Mapping[tuple[str | None, str | None], int]
+"""What goes from a node of the first column to one of the second, by their keys."""
+
+
+def flow_layout(settlement: Settlement) -> tuple[list[Node], list[Node], Amounts]:
+    """Where payers and payees stand, and what goes from which to which."""
+    payers, payees = _node_keys(settlement, -1), _node_keys(settlement, +1)
+    amounts: dict[tuple[str | None, str | None], int] = defaultdict(int)
+    for transfer in settlement.transfers:
+        amounts[payers[transfer.payer], payees[transfer.payee]] += transfer.cents
+    columns = [
+        _column(amounts, side, count_text(sum(key is None for key in keys.values()), rest))
+        for side, (keys, rest) in enumerate([(payers, "other payer"), (payees, "other payee")])
+    ]
+    height = max(map(_height, columns))
+    left, right = ([replace(node, top=node.top + (height - _height(nodes)) / 2) for node in nodes] for nodes in columns)
+    return left, right, amounts
+
+
+def _node_keys(settlement: Settlement, sign: int) -> dict[str, str | None]:
+    """The node that each payer, or payee, belongs to: its own name, or None for the rest."""
+    balances = [(sign * cents, agent) for agent, cents in zip(settlement.names, settlement.cents, strict=True)]
+    ranked = [agent for size, agent in sorted(balances, key=lambda pair: -pair[0]) if size > 0]
+    n_alone = len(ranked) if len(ranked) <= MAX_NODES else MAX_NODES - 1
+    return {agent: agent if place < n_alone else None for place, agent in enumerate(ranked)}
+
+
+def _column(amounts: Amounts, side: int, rest: str) -> list[Node]:
+    """The nodes of one side, largest first and the rest last, each in a slot with room for its label."""
+    totals: dict[str | None, int] = defaultdict(int)
+    for ends, cents in amounts.items():
+        totals[ends[side]] += cents
+    turnover = sum(totals.values())
+    nodes, top = [], 0.0
+    for key, cents in sorted(totals.items(), key=lambda item: (item[0] is None, -item[1])):
+        height = max(FLOW_HEIGHT * cents / turnover, 1.0)
+        slot = max(height, SLOT)
+        label = rest if key is None else key
+        nodes.append(Node(key=key, label=label, cents=cents, top=top + (slot - height) / 2, height=height))
+        top += slot + GAP
+    return nodes
+
+
+def _height(nodes: Sequence[Node]) -> float:
+    last = nodes[-1]
+    return last.top + last.height + max(0.0, SLOT - last.height) / 2
+
+
+def _ribbons(settlement: Settlement, payers: Sequence[Node], payees: Sequence[Node], amounts: Amounts) -> list[Ribbon]:
+    """One ribbon per pair; each leaves its payer, and reaches its payee, in the order of the other side."""
+    starts, ends = ({node.key: node.top for node in nodes} for nodes in (payers, payees))
+    ribbons = []
+    for payer in payers:
+        for payee in payees:
+            cents = amounts.get((payer.key, payee.key), 0)
+            if cents:
+                first, last = payer.height * cents / payer.cents, payee.height * cents / payee.cents
+                shape = _ribbon_shape(starts[payer.key], first, ends[payee.key], last)
+                starts[payer.key] += first
+                ends[payee.key] += last
+                verb = "pay" if payer.key is None else "pays"
+                text = f"{cents_text(settlement, cents)} {settlement.currency}"
+                ribbons.append(Ribbon(shape=shape, sentence=f"{payer.label} {verb} {payee.label} {text}.", cents=cents))
+    return ribbons
+
+
+def _ribbon_shape(top: float, first: float, end: float, last: float) -> str:
+    """A band from the left edge, `first` wide, to the right edge, `last` wide."""
+    far = 100 - BEND
+    return (
+        f"M0 {top:.2f}C{BEND} {top:.2f} {far} {end:.2f} 100 {end:.2f}V{end + last:.2f}"
+        f"C{far} {end + last:.2f} {BEND} {top + first:.2f} 0 {top + first:.2f}Z"
+    )

@@ -1,0 +1,403 @@
+"""What the sections about the deal show: contributions, payments, gains, how sure they are, fairness, welfare.
+
+Each function prepares what the template of the same name fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from fedpact.comparison import Outlook
+from fedpact.deals import Outcome, Settlement
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.report.charts import BarRow, NumberLine, agent_bar, bar, dumbbell, payment_flow, sign_class, whisker
+from fedpact.report.markup import mention_list, name_tag
+from fedpact.report.numbers import (
+    cents_text,
+    given_text,
+    lowest_share_text,
+    number_texts,
+    percent,
+    probability_text,
+    share_text,
+)
+from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
+from fedpact.stability import StableFederation
+from fedpact.utils.arrays import FloatArray
+
+# A contribution closer to its cap than this part of it has reached it.
+AT_CAP = 1e-9
+# Caps up to this many times the largest contribution are marked.
+CAPS_WITHIN = 2.5
+# Transfers beyond these are left to `fedpact settle`; up to the other number they are listed without asking.
+MAX_TRANSFERS = 500
+FEW_TRANSFERS = 8
+MAX_SUBSIDIES = 8
+# Leaving this probably, or staying this probably, is settled for practical purposes.
+UNLIKELY = 0.05
+# Ratios closer to one than this are one; those of other equilibria are worth a word from this much below on.
+WHOLE_SHARE = 1e-9
+LOWER_SHARE = 1e-6
+MAX_LEAVERS_NAMED = 3
+
+
+# Contributions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Profile:
+    """Contributions under one mechanism, or alone."""
+
+    title: str
+    css: str
+    contributions: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Group:
+    """The bars of one agent, and the most it could give."""
+
+    agent: str
+    rows: Sequence[BarRow]
+    note: str
+
+
+def contributions(view: View) -> dict[str, Any]:
+    """A group of bars per agent, one bar per mechanism and one for standing alone."""
+    profiles = _profiles(view)
+    numbers = np.array([profile.contributions for profile in profiles])
+    chosen = view.select(numbers.max(axis=0), "the largest contributions")
+    shown, caps = numbers[:, chosen.agents], view.federation.caps
+    near = caps[chosen.agents][caps[chosen.agents] <= CAPS_WITHIN * shown.max()]
+    line = NumberLine.over(shown, near)
+    texts = np.array(number_texts(shown.ravel())).reshape(shown.shape)
+    groups = [
+        _contribution_bars(view, agent, profiles, line, texts[:, place].tolist())
+        for place, agent in enumerate(chosen.agents)
+    ]
+    return {
+        "profiles": profiles,
+        "totals": list(zip(profiles, number_texts(numbers.sum(axis=1)), strict=True)),
+        "groups": groups,
+        "chosen": chosen,
+        "caps_marked": caps <= line.high,
+    }
+
+
+def _profiles(view: View) -> list[Profile]:
+    """What was solved, with standing alone last, whether it was among it or not."""
+    made = [
+        Profile(title=view.title_of(outcome), css=view.colour(outcome), contributions=outcome.contributions)
+        for outcome in view.comparison
+    ]
+    alone = [profile for profile in made if profile.css == "alone"]
+    if not alone:
+        alone = [Profile(title="Alone", css="alone", contributions=standalone_optimum(view.federation)[0])]
+    return [profile for profile in made if profile.css != "alone"] + alone
+
+
+def _contribution_bars(
+    view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
+) -> Group:
+    who, cap = view.names[agent], float(view.federation.caps[agent])
+    rows = []
+    for profile, text in zip(profiles, texts, strict=True):
+        given = float(profile.contributions[agent])
+        title = f"{who}, {profile.title}: {text}"
+        picture = bar(line, given, profile.css, title, mark=cap if cap <= line.high else None)
+        at_cap = 0 < cap * (1.0 - AT_CAP) <= given
+        rows.append(BarRow(label=profile.title, picture=picture, number=text, before="all it has " if at_cap else ""))
+    note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
+    return Group(agent=who, rows=rows, note=note)
+
+
+# Payments
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Paying:
+    """The payments of one outcome: transfers between the members or, if they do not balance, a list."""
+
+    outcome: Outcome
+    settlement: Settlement | None
+    rows: Sequence[tuple[str, ...]]
+    picture: str = ""
+    turnover: int = 0
+    chosen: Selection | None = None
+
+
+def payments(view: View) -> dict[str, Any]:
+    """A panel per mechanism with payments, and the names of those without and of those with tiny ones."""
+    paying, quiet, tiny = [], [], []
+    for outcome in view.comparison:
+        settlement = view.settlements[outcome.mechanism]
+        if settlement is None:
+            paying.append(_unbalanced(view, outcome))
+        elif settlement.transfers:
+            paying.append(_transfers(view, outcome, settlement))
+        elif np.abs(outcome.payments).max() > view.unit.noise:
+            tiny.append(view.title_of(outcome))
+        else:
+            quiet.append(view.title_of(outcome))
+    return {"paying": paying, "quiet": quiet, "tiny": tiny, "few": FEW_TRANSFERS}
+
+
+def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> Paying:
+    transfers = settlement.transfers
+    turnover = sum(transfer.cents for transfer in transfers)
+    if len(transfers) > MAX_SHOWN:
+        transfers = tuple(sorted(transfers, key=lambda transfer: -transfer.cents))[:MAX_TRANSFERS]
+    ident = f"flow-{view.comparison.outcomes.index(outcome)}"
+    picture = payment_flow(settlement, f"Who pays whom under {view.title_of(outcome)}", ident)
+    rows = [
+        (name_tag(transfer.payer), name_tag(transfer.payee), cents_text(settlement, transfer.cents))
+        for transfer in transfers
+    ]
+    return Paying(outcome=outcome, settlement=settlement, rows=rows, picture=picture, turnover=turnover)
+
+
+def _unbalanced(view: View, outcome: Outcome) -> Paying:
+    """Payments that need somebody from outside: no transfers between members settle them."""
+    chosen = view.select(np.abs(outcome.payments), "the largest payments")
+    amounts = view.unit.column(outcome.payments[chosen.agents], signed=True)
+    rows = [(name_tag(view.names[agent]), amount) for agent, amount in zip(chosen.agents, amounts, strict=True)]
+    return Paying(outcome=outcome, settlement=None, chosen=chosen, rows=rows)
+
+
+# Gains
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panel:
+    """Bars of the agents under one mechanism, and the subsidies that would keep those who would leave."""
+
+    outcome: Outcome
+    note: str
+    rows: Sequence[BarRow] = ()
+    chosen: Selection | None = None
+    subsidies: Sequence[tuple[str, str]] = ()
+    rest: str = ""
+    total: str = ""
+
+
+def gains(view: View) -> dict[str, Any]:
+    """A panel of diverging bars per mechanism under which agents federate."""
+    line = NumberLine.over(*(outcome.ir_gaps for outcome in view.deals))
+    panels = [_gain_panel(view, outcome, line) for outcome in view.deals]
+    return {"panels": panels, "max_subsidies": MAX_SUBSIDIES}
+
+
+def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
+    gaps = np.where(np.abs(outcome.ir_gaps) <= view.unit.noise, 0.0, outcome.ir_gaps)
+    chosen = view.select(losses_first(gaps), "the largest losses and gains")
+    n_leavers = len(outcome.leavers)
+    note = f"{n_leavers:,} of {len(outcome.agents):,} would leave." if n_leavers else "Nobody would leave."
+    texts = view.unit.column(gaps[chosen.agents], signed=True)
+    rows = []
+    for agent, text in zip(chosen.agents, texts, strict=True):
+        name, gap = outcome.agents[agent], float(gaps[agent])
+        word = "would leave" if name in outcome.leavers else None
+        rows.append(agent_bar(line, name, gap, text, word=word, text_css=f"{sign_class(gap)}-text" if gap else ""))
+    leaving = np.flatnonzero(np.isin(outcome.agents, outcome.leavers))
+    ranked = leaving[np.argsort(-outcome.endowments[leaving], kind="stable")]
+    rest = float(outcome.endowments[ranked[MAX_SUBSIDIES:]].sum())
+    return Panel(
+        outcome=outcome,
+        note=note,
+        rows=rows,
+        chosen=chosen,
+        subsidies=_subsidies(view, ranked, outcome.endowments),
+        rest=f"{ranked.size - MAX_SUBSIDIES:,} others, together: {view.unit.text(rest)}",
+        total=view.unit.text(float(outcome.endowments[leaving].sum())),
+    )
+
+
+def _subsidies(view: View, ranked: Sequence[int] | np.ndarray, endowments: FloatArray) -> list[tuple[str, str]]:
+    return [(view.names[agent], view.unit.text(float(endowments[agent]))) for agent in ranked]
+
+
+# How sure
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outlooks:
+    """What may become of the agents under one mechanism."""
+
+    outlook: Outlook
+    outcome: Outcome
+    n_open: int
+    gains: Sequence[BarRow]
+    payments: Sequence[BarRow]
+    chosen: Selection
+    subsidies: Sequence[tuple[str, str]]
+
+
+def uncertainty(view: View) -> dict[str, Any]:
+    """A panel per mechanism with error bars for payments and gains, and who may leave."""
+    outlooks = list(view.comparison.uncertainty.values())
+    lines = [NumberLine.over(*(outlook.interval(what) for outlook in outlooks)) for what in ("ir_gaps", "payments")]
+    return {
+        "panels": [_outlook_panel(view, outlook, *lines) for outlook in outlooks],
+        "level": percent(outlooks[0].level, decimals=0),
+        "max_subsidies": MAX_SUBSIDIES,
+    }
+
+
+def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_line: NumberLine) -> Outlooks:
+    outcome, chances = view.comparison[outlook.mechanism], outlook.leave_probabilities
+    doubt = chances * (1.0 - chances)
+    chosen = view.select(doubt + 1e-9 * np.abs(outcome.ir_gaps), "the least certain part in it")
+    gains = _whiskers(view, outlook.interval("ir_gaps"), outcome.ir_gaps, chosen.agents, gain_line)
+    words = [f"leaves: {probability_text(float(chances[agent]), outlook.n_draws)}" for agent in chosen.agents]
+    pays = bool(np.nan_to_num(outlook.payments).any())
+    needed = np.flatnonzero(outlook.keeping_endowments > view.unit.noise)
+    ranked = needed[np.argsort(-outlook.keeping_endowments[needed], kind="stable")]
+    return Outlooks(
+        outlook=outlook,
+        outcome=outcome,
+        n_open=int(((chances > UNLIKELY) & (chances < 1.0 - UNLIKELY)).sum()),
+        gains=[replace(row, word=word) for row, word in zip(gains, words, strict=True)],
+        payments=_whiskers(view, outlook.interval("payments"), outcome.payments, chosen.agents, payment_line)
+        if pays
+        else (),
+        chosen=chosen,
+        subsidies=_subsidies(view, ranked, outlook.keeping_endowments),
+    )
+
+
+def _whiskers(
+    view: View, ends: FloatArray, middles: FloatArray, agents: Sequence[int], line: NumberLine
+) -> list[BarRow]:
+    lows, highs = (view.unit.column(ends[list(agents), side], signed=True) for side in (0, 1))
+    rows = []
+    for agent, low, high in zip(agents, lows, highs, strict=True):
+        name, middle = view.names[agent], float(middles[agent])
+        picture = whisker(line, ends[agent], middle, sign_class(middle), f"{name}: {low} to {high}")
+        rows.append(BarRow(label=name_tag(name), picture=picture, number=f"{low} to {high}"))
+    return rows
+
+
+# Fairness
+
+
+def fairness(view: View) -> dict[str, Any]:
+    """A panel of dumbbells per mechanism under which agents federate."""
+    deals = view.deals
+    line = NumberLine.over(*(part for deal in deals for part in (deal.payoffs + deal.payments, deal.shapley_values)))
+    alone = [view.title_of(outcome) for outcome in view.comparison if not outcome.federated]
+    return {"panels": [_share_panel(view, outcome, line) for outcome in deals], "alone": alone[:1]}
+
+
+def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
+    gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
+    exact = not gaps.any()
+    note = "Everybody gets exactly its share." if exact else _share_verdict(outcome)
+    if exact and len(gaps) > FEW:
+        return Panel(outcome=outcome, note=note)
+    chosen = view.select(losses_first(gaps), "the largest differences either way")
+    gap_texts = view.unit.column(gaps[chosen.agents], signed=True)
+    rows = []
+    for agent, gap in zip(chosen.agents, gap_texts, strict=True):
+        benefit, share = float(outcome.payoffs[agent] + outcome.payments[agent]), float(outcome.shapley_values[agent])
+        short, undefined = gaps[agent] < 0, bool(np.isnan(share))
+        title = f"{view.names[agent]}: benefit {view.unit.text(benefit)}, Shapley share {view.unit.text(share)}"
+        rows.append(
+            BarRow(
+                label=name_tag(view.names[agent]),
+                picture=dumbbell(line, share, benefit, "alone" if undefined else "loss" if short else "gain", title),
+                number=share_text(float(outcome.reciprocity_ratios[agent]), share),
+                word=None if undefined else gap,
+                css="loss-text" if short else "",
+            )
+        )
+    return Panel(outcome=outcome, note=note, rows=rows, chosen=chosen)
+
+
+def _share_verdict(outcome: Outcome) -> str:
+    ratios = outcome.reciprocity_ratios
+    if np.isnan(ratios).any():
+        return (
+            "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
+            "Shapley shares to compare with."
+        )
+    lowest = float(ratios.min())
+    text = "Everybody gets at least its share."
+    if lowest < 1.0 - WHOLE_SHARE:
+        text = f"Lowest: {lowest_share_text(outcome)}."
+    worst = outcome.worst_reciprocity
+    if worst.searched > 1 and worst.value < lowest - LOWER_SHARE:
+        text += f" At another equilibrium of the same deal as low as {percent(worst.value, decimals=0)}."
+    return text
+
+
+# Welfare
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WelfareGroup:
+    """The welfare of one outcome, with everybody in and once the unwilling have left."""
+
+    outcome: Outcome
+    rows: Sequence[BarRow]
+    story: str
+
+
+def welfare(view: View) -> dict[str, Any]:
+    """Two bars per mechanism, with the best possible welfare as a tick."""
+    stable = view.comparison.after_departures
+    line = NumberLine.over(
+        [outcome.welfare for outcome in view.comparison],
+        [settled.welfare for settled in stable.values()],
+        [view.best_welfare],
+    )
+    return {
+        "groups": [
+            WelfareGroup(
+                outcome=outcome,
+                rows=_welfare_bars(view, outcome, stable.get(outcome.mechanism), line),
+                story=_departure_story(outcome, stable.get(outcome.mechanism)),
+            )
+            for outcome in view.comparison
+        ]
+    }
+
+
+def _welfare_bars(view: View, outcome: Outcome, settled: StableFederation | None, line: NumberLine) -> list[BarRow]:
+    colour = view.colour(outcome)
+    levels = [("everybody stays" if outcome.federated else "everybody alone", outcome.welfare, colour)]
+    if settled is not None:
+        levels.append(("after departures", settled.welfare, f"{colour} later"))
+    texts = view.unit.column([level for _, level, _ in levels])
+    return [
+        BarRow(
+            label=label,
+            picture=bar(line, level, css, f"{view.title_of(outcome)}, {label}: {text}", mark=view.best_welfare),
+            number=text,
+            word=percent(view.comparison.share_of_best(level)),
+            word_css="below",
+        )
+        for (label, level, css), text in zip(levels, texts, strict=True)
+    ]
+
+
+def _departure_story(outcome: Outcome, settled: StableFederation | None) -> str:
+    """Who leaves in which round, and who is left."""
+    if settled is None:
+        return f"{len(outcome.leavers):,} would leave; not followed for a baseline." if outcome.leavers else ""
+    if not settled.departures:
+        return "Nobody leaves."
+    rounds = [_who(departure.leavers, "leave") for departure in settled.departures]
+    end = _who(settled.members, "stay") if settled.members else Markup("nobody is left")
+    return Markup("{}; {}.").format(Markup("; then ").join(rounds), end)
+
+
+def _who(names: Sequence[str], verb: str) -> Markup:
+    """Names with their verb; a count where they are many."""
+    if len(names) > MAX_LEAVERS_NAMED:
+        return Markup(f"{len(names):,} {verb}")
+    return Markup("{} {}").format(mention_list(names), f"{verb}s" if len(names) == 1 else verb)

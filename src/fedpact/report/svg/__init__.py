@@ -1,1 +1,0 @@
-"""Pictures drawn by hand as SVG, which stretch to the width of the page."""
