@@ -43,6 +43,7 @@ PER_AGENT = (
     "payoffs",
     "costs",
     "payments",
+    "side_payments",
     "utilities",
     "standalone",
     "ir_gaps",

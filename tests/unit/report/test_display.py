@@ -61,6 +61,10 @@ def losing(outcome: Outcome) -> Comparison:
     return Comparison(federation=outcome.federation, outcomes=[worse], mechanisms=mechanisms, unsolved={"<b>": "<i>"})
 
 
+def empty() -> Comparison:
+    return Comparison(federation=alike(3), outcomes=[], mechanisms={}, unsolved={})
+
+
 def rows(table: str) -> list[list[str]]:
     """The texts of an HTML table, header first."""
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
@@ -104,7 +108,7 @@ class TestLines:
         assert "voluntary has no outcome: it went wrong" in partial._repr_html_()
 
     def test_empty_comparison(self) -> None:
-        assert repr(compare(alike(3), [])) == "Comparison(3 agents, welfare: no mechanisms)"
+        assert repr(empty()) == "Comparison(3 agents, welfare: no mechanisms)"
 
     def test_stable_federation(self) -> None:
         federation = hospitals().federation
@@ -191,7 +195,7 @@ class TestTables:
         assert html.escape(hospital_comparison.recommendation.reason) in hospital_comparison._repr_html_()
 
     def test_empty_comparison(self) -> None:
-        assert "0 mechanisms" in compare(alike(3), [])._repr_html_()
+        assert "0 mechanisms" in empty()._repr_html_()
 
     def test_federation_shows_parameters_and_weights(self) -> None:
         federation = hospitals().federation
@@ -272,7 +276,7 @@ class TestFrames:
         assert frame.loc[("shapley", "Clinic"), "ir_gaps"] == hospital_comparison["shapley"].ir_gaps[4]
 
     def test_empty_comparison(self) -> None:
-        frame = compare(alike(3), []).to_frame()
+        frame = empty().to_frame()
         assert frame.empty
         assert list(frame.columns) == list(PER_AGENT)
 
