@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from random_cases import cases
 from strategies import kept_in_domain, payoff_of
 
 # The tolerance of the maximiser is 1e-10; Newton steps end far below it.
@@ -38,7 +39,7 @@ def badly_scaled(rng: np.random.Generator) -> fp.Federation:
 @pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism(), fp.ShapleyMechanism()], ids=lambda m: m.name)
 def test_solutions_are_sharp_and_certified(mechanism):
     rng = np.random.default_rng(13)
-    for _ in range(60):
+    for _ in range(cases(60)):
         outcome = mechanism.solve(badly_scaled(rng))
         assert outcome.solution.kkt_residual <= RESIDUAL
         certificates = outcome.certificates

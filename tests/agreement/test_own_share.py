@@ -8,6 +8,7 @@ import pytest
 import fedpact as fp
 from fedpact.programs.best_response import best_answer
 from fedpact.shapley.own_share import own_shares
+from random_cases import cases
 from strategies import ROOMY, random_federation, random_federations, random_profile
 
 # Relative to what coalitions earn.
@@ -81,7 +82,7 @@ def test_upper_end_is_the_cap_or_just_short_of_the_edge(method):
 
 def test_both_routes_have_the_same_best_answer():
     rng = np.random.default_rng(12)
-    for _ in range(15):
+    for _ in range(cases(15)):
         fed = random_federation(rng, n_agents=4, harm=False)
         s = random_profile(rng, fed)
         answers = [

@@ -9,6 +9,7 @@ import fedpact as fp
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
+from random_cases import cases
 from strategies import FAMILIES, random_federation, random_profile
 
 # Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the
@@ -19,7 +20,7 @@ AGREEMENT = 1e-6
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.family)
 def test_potential_agrees_with_best_responses(family):
     rng = np.random.default_rng(5)
-    for _ in range(25):
+    for _ in range(cases(25)):
         fed = random_federation(rng, n_agents=int(rng.integers(1, 6)), family=family)
         equilibrium = fp.ShapleyMechanism().solve(fed).contributions
         walk = fp.best_response_dynamics(fed)
@@ -29,7 +30,7 @@ def test_potential_agrees_with_best_responses(family):
 
 def test_best_responses_end_at_the_same_point_from_anywhere():
     rng = np.random.default_rng(6)
-    for _ in range(10):
+    for _ in range(cases(10)):
         fed = random_federation(rng, n_agents=3)
         ends = [fp.best_response_dynamics(fed, start=random_profile(rng, fed)).contributions for _ in range(3)]
         size = max(float(np.max(ends)), 1e-300)
@@ -38,7 +39,7 @@ def test_best_responses_end_at_the_same_point_from_anywhere():
 
 def test_both_evaluations_of_the_potential_have_the_same_maximiser():
     rng = np.random.default_rng(7)
-    for _ in range(20):
+    for _ in range(cases(20)):
         fed = random_federation(rng, n_agents=int(rng.integers(1, 7)))
         summed, integrated = (
             maximise(ShapleyProgram(fed, potential(fed))) for potential in (EnumeratedPotential, IntegratedPotential)

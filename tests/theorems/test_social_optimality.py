@@ -10,6 +10,7 @@ from fedpact.paper.theorems.drawing import homogeneous_shapley, many, shapley_eq
 from fedpact.paper.theorems.optimality import draw_meeting, welfare_missed
 from fedpact.paper.theorems.theorem import stakes
 from fedpact.programs.optimal_face import OptimalFace
+from random_cases import cases
 
 # Of the payoffs at stake; the instances lose far more.
 STRICTLY = 1e-9
@@ -36,7 +37,7 @@ def most_modest_excess(contributions: np.ndarray, face: OptimalFace) -> float:
 
 def test_somebody_contributes_more_than_at_any_optimum() -> None:
     for draw in (shapley_equilibrium, draw_meeting, homogeneous_shapley):
-        for instance in many(draw, seed=1, count=12):
+        for instance in many(draw, seed=1, count=cases(12)):
             optimum = fp.social_optimum(instance.federation)
             lost = optimum.welfare - instance.federation.welfare(instance.contributions)
             assert lost > STRICTLY * stakes(instance)
@@ -46,7 +47,7 @@ def test_somebody_contributes_more_than_at_any_optimum() -> None:
 
 
 def test_the_certificate_sees_what_is_missed() -> None:
-    for instance in many(shapley_equilibrium, seed=2, count=10):
+    for instance in many(shapley_equilibrium, seed=2, count=cases(10)):
         outcome = fp.ShapleyMechanism().solve(instance.federation)
         certificate = outcome.certificates["social-optimality"]
         assert certificate.verdict == "violated"
@@ -55,7 +56,7 @@ def test_the_certificate_sees_what_is_missed() -> None:
 
 
 def test_equal_agents_contribute_more_in_total() -> None:
-    for instance in many(homogeneous_shapley, seed=3, count=12):
+    for instance in many(homogeneous_shapley, seed=3, count=cases(12)):
         optimum = fp.social_optimum(instance.federation)
         assert instance.contributions.sum() > optimum.contributions.sum() * (1 + STRICTLY)
 
@@ -70,6 +71,6 @@ def test_strictness_ends_where_data_is_too_dear() -> None:
 
 
 def test_the_externality_mechanism_is_optimal_by_design() -> None:
-    for instance in many(shapley_equilibrium, seed=4, count=10):
+    for instance in many(shapley_equilibrium, seed=4, count=cases(10)):
         solved = fp.ExternalityMechanism().solve(instance.federation)
         assert solved.certificates["social-optimality"].verdict == "holds"

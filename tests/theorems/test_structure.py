@@ -9,10 +9,11 @@ import numpy as np
 import fedpact as fp
 from fedpact.paper.theorems.drawing import any_profile, many, optima_of_types, shapley_equilibrium
 from fedpact.shapley.potential import EnumeratedPotential
+from random_cases import cases
 
 
 def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
-    for instance in many(any_profile, seed=1, count=100):
+    for instance in many(any_profile, seed=1, count=cases(100)):
         federation, start = instance.federation, instance.contributions
         moved = start.copy()
         moved[0] = instance.other[0]
@@ -24,7 +25,7 @@ def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
 
 
 def test_the_potential_curves_downwards_everywhere() -> None:
-    for instance in many(any_profile, seed=2, count=200):
+    for instance in many(any_profile, seed=2, count=cases(200)):
         hessian = EnumeratedPotential(instance.federation).hessian(instance.contributions)
         size = np.sqrt(np.maximum(-np.diag(hessian), np.finfo(float).tiny))
         assert np.linalg.eigvalsh(hessian / np.outer(size, size)).max() < 0
@@ -32,7 +33,7 @@ def test_the_potential_curves_downwards_everywhere() -> None:
 
 def test_best_responses_from_anywhere_reach_the_one_equilibrium() -> None:
     rng = np.random.default_rng(3)
-    for instance in many(partial(shapley_equilibrium, edges=True), seed=3, count=6):
+    for instance in many(partial(shapley_equilibrium, edges=True), seed=3, count=cases(6)):
         for _ in range(2):
             start = rng.random(instance.federation.n_agents) * instance.federation.caps
             reached = fp.best_response_dynamics(instance.federation, start=start).contributions
@@ -41,7 +42,7 @@ def test_best_responses_from_anywhere_reach_the_one_equilibrium() -> None:
 
 def test_all_corners_of_the_face_are_optimal_and_reach_the_same() -> None:
     rng = np.random.default_rng(4)
-    for instance in many(optima_of_types, seed=4, count=12):
+    for instance in many(optima_of_types, seed=4, count=cases(12)):
         federation = instance.federation
         optimum = fp.social_optimum(federation)
         for _ in range(3):

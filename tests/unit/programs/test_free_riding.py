@@ -85,7 +85,7 @@ class TestUniqueness:
 
     def test_agrees_with_a_search_over_all_supports(self):
         rng = np.random.default_rng(7)
-        for _ in range(40):
+        for _ in range(cases(40)):
             weights = rng.uniform(0.0, 2.5, (3, 3))
             np.fill_diagonal(weights, 1.0)
             fed = fp.Federation(weights, costs=rng.uniform(0.05, 0.3, 3), payoff=fp.Log())

@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.programs.price_taker import PriceTaker
+from random_cases import cases
 
 # What SLSQP leaves on the table.
 LOOSE = 1e-6
@@ -25,7 +26,7 @@ def shopper(rng: np.random.Generator, payoff: Payoff, *, bend: float = 0.0) -> P
 @pytest.mark.parametrize("bend", [0.0, 0.01])
 def test_no_general_solver_does_better(payoff: Payoff, bend: float) -> None:
     rng = np.random.default_rng(1)
-    for _ in range(10):
+    for _ in range(cases(10)):
         agent = shopper(rng, payoff, bend=bend)
         prices, low = rng.uniform(-0.02, 0.3, 5), rng.uniform(0.0, 1.0, 5)
         high = low + rng.uniform(0.0, 9.0, 5)
