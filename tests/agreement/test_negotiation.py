@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 import fedpact as fp
 from cases import CASES, Case
 from fedpact.federation import Payoff
-from fedpact.negotiation import InProcess, coordinate
+from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from random_cases import cases
 from strategies import FAMILIES, federations, random_federation, random_federations
 
@@ -53,6 +55,30 @@ def assert_is_the_solved_deal_or_as_good(case: Case, deal: fp.Deal) -> None:
         assert there is not None
         best = fp.social_optimum(case.federation).welfare
         assert case.federation.welfare(deal.contributions) >= best - WELFARE * abs(best)
+
+
+class Rounding:
+    """An agent whose requests are off in the last digit, as those of another machine may be."""
+
+    def __init__(self, agent: Agent, rng: np.random.Generator) -> None:
+        self.name, self._agent, self._rng = agent.name, agent, rng
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        said = self._agent.answer(question)
+        if "proposal" in said:
+            last_digits = np.finfo(float).eps * self._rng.integers(-1, 2, len(said["proposal"]))
+            said["proposal"] = (np.array(said["proposal"]) * (1.0 + last_digits)).tolist()
+        return said
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rounding_is_not_worth_a_sample(seed: int) -> None:
+    """Where the first sample costs exactly what it is worth, requests cancel: what is left is nobody's contribution."""
+    rng = np.random.default_rng(seed)
+    federation = CASES["not worth a sample"].federation
+    deal = coordinate(InProcess([Rounding(agent, rng) for agent in agents_of(federation)]), protocol="admm")
+    assert not deal.contributions.any() and not deal.payments.any()
+    assert deal.rounds <= 40
 
 
 @pytest.mark.parametrize("family", FAMILIES)

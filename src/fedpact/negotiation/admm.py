@@ -51,7 +51,7 @@ MAX_EXTRAPOLATION = 1e3  # times the change
 EXTRAPOLATION_RIDGE = 1e-12
 WORTH_ROUNDING = 1e-7  # of prices and requests: what data is worth by them is rounding
 PROPORTION_TOLERANCE = 1e-6  # coarser than that of marginal prices: worth is a difference of large numbers
-REQUEST_ROUNDING = 1e-14
+REQUEST_ROUNDING = 1e-14  # of the requests
 
 
 def reach_consensus(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
@@ -134,8 +134,9 @@ class _State:
 
     @property
     def contributions(self) -> FloatArray:
-        """s: the mean, kept within the caps."""
-        return np.clip(self.joint.sum(axis=0) / self.users, 0.0, self.caps)
+        """s: the mean, kept within the caps; zero where the requests cancel to less than their rounding."""
+        total, rounding = self.joint.sum(axis=0), REQUEST_ROUNDING * np.abs(self.joint).sum(axis=0)
+        return np.minimum(np.where(total > rounding, total / self.users, 0.0), self.caps)
 
     @property
     def prices(self) -> FloatArray:
