@@ -11,7 +11,7 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds
 from fedpact.certificates import Claim
-from fedpact.report.records import OUTCOME_FIELDS
+from fedpact.deals.deal_file import OUTCOME_FIELDS
 from fedpact.scenario import load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 
@@ -33,7 +33,8 @@ DOCUMENTED_KEYS = {
     "welfare",
     "certificates",
 }
-OUTCOME_KEYS = DOCUMENTED_KEYS | {*OUTCOME_FIELDS, "worst_reciprocity", "assumptions", "equilibria"}
+DEAL_KEYS = {"prices", "side_payments", "excluded", "scenario", "source"}
+OUTCOME_KEYS = DOCUMENTED_KEYS | DEAL_KEYS | {*OUTCOME_FIELDS, "worst_reciprocity", "assumptions", "equilibria"}
 
 
 # compare
@@ -238,8 +239,8 @@ def test_shapley_sampling_is_reproducible(run) -> None:
 # settle
 
 
-def test_settle_and_its_ledgers(run, tmp_path: Path) -> None:
-    record = run("settle", "--ledger", tmp_path / "ledger.json", "--json").record
+def test_settle_and_its_files(run, tmp_path: Path) -> None:
+    record = run("settle", "--output", tmp_path / "ledger.json", "--json").record
     ledger = json.loads((tmp_path / "ledger.json").read_text(encoding="utf-8"))
     named = {"mechanism": "externality", "agents": [row["agent"] for row in ledger["balances"]]}
     assert record == named | ledger
@@ -247,9 +248,9 @@ def test_settle_and_its_ledgers(run, tmp_path: Path) -> None:
     assert sum(round(100 * float(row["amount"])) for row in record["balances"]) == 0
     payments = fp.ExternalityMechanism().solve(example("hospitals").federation).payments
     np.testing.assert_allclose([float(row["amount"]) for row in record["balances"]], 1e6 * payments, atol=0.01)
-    result = run("settle", "--ledger", tmp_path / "ledger.csv")
+    result = run("settle", "--output", tmp_path / "ledger.csv")
     assert result.code == 0
-    assert "Ledger written to" in result.out
+    assert "Transfers written to" in result.out
     assert "the fewest possible; all balances add up to zero." in result.words
     assert (tmp_path / "ledger.csv").read_bytes().startswith(b"payer,payee,amount,currency\r\n")
 
@@ -299,7 +300,7 @@ def test_new_from_an_example_is_the_example(run, tmp_path: Path, name: str, suff
 
 
 @pytest.mark.parametrize(
-    "command", ["new kept.toml", "compare paper-w1 --html kept.html", "settle --ledger kept.csv", "settle -o kept.json"]
+    "command", ["new kept.toml", "compare paper-w1 --html kept.html", "settle --output kept.csv", "settle -o kept.json"]
 )
 def test_what_is_there_is_kept_unless_forced(run, tmp_path: Path, command: str) -> None:
     path = tmp_path / command.rsplit(maxsplit=1)[-1]

@@ -292,7 +292,7 @@ def test_check_a_transcript(run, tmp_path: Path) -> None:
     assert result.code == 0
     assert 'The negotiation of "Five hospitals" by price-discovery' in result.words
     assert "University 59.2047 59.2047 +0.171625 +0.171625" in result.words
-    assert "The deal stated is the one that 5 exchanges come to." in result.words
+    assert "recomputed holds: the deal stated is the one that 5 exchanges come to." in result.words
     record = run("check", "said.jsonl", "--json").record
     assert set(record) == DEAL_KEYS | {"stated", "checked", "failed"}
     assert record["checked"] == ["recomputed", "budget-balance"]
@@ -353,6 +353,12 @@ def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
     )
     fp.save_scenario(fp.Scenario(federation=dearer), tmp_path / "dearer.toml")
     run("negotiate", "-o", "said.jsonl")
+    refused = run("check", "dearer.toml", "said.jsonl")
+    assert refused.code == 2
+    assert "the deal was made for another scenario: its agents are the same, but weights, costs" in refused.err
+    # A coordinator between organisations does not know the scenario, and its transcript does not name it.
+    changed(tmp_path / "said.jsonl", 0, lambda header: header.update(scenario=None))
+    changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update(scenario=None))
     result = run("check", "dearer.toml", "said.jsonl", "--json")
     assert result.code == 1
     assert "social-optimality" in result.record["failed"]
@@ -394,21 +400,21 @@ def test_an_unfinished_transcript_is_no_deal(run, tmp_path: Path) -> None:
     assert "there is no deal in it yet" in result.err
     checked = run("check", "said.jsonl")
     assert checked.code == 0
-    assert "No deal is stated; this is the one that 5 exchanges come to." in checked.words
+    assert "recomputed is open: no deal is stated; this is the one that 5 exchanges come to." in checked.words
 
 
 def test_claims_need_the_scenario(run) -> None:
     run("negotiate", "-o", "said.jsonl")
     result = run("check", "said.jsonl", "-c", "nash")
     assert result.code == 2
-    assert "claims need the scenario: fedpact check SCENARIO TRANSCRIPT_SUFFIX" in result.err
+    assert "claims need the scenario: fedpact check SCENARIO said.jsonl" in result.err
 
 
 def test_agents_of_another_scenario(run) -> None:
     run("negotiate", "-o", "said.jsonl")
     result = run("check", "paper-w1", "said.jsonl")
     assert result.code == 2
-    assert "agents must be those of the scenario (agent 0, agent 1, agent 2), got University" in result.err
+    assert "the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
 
 
 class Silent:

@@ -152,7 +152,7 @@ def test_a_transcript_is_trained(train, run, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("\n".join([*lines[:-1], _tampered(stated)]) + "\n", encoding="utf-8")
     refused = train("paper-w2", "t.jsonl", *QUICK[1:], "-o", "second")
     assert refused.code == 2
-    assert "states another deal than its exchanges come to" in refused.err
+    assert "this deal does not hold: recomputed: 5 exchanges come to another deal for agent 0" in refused.err
 
 
 def _tampered(line: dict) -> str:
@@ -165,7 +165,8 @@ def test_whom_a_deal_excludes_trains_alone(train, run, tmp_path: Path) -> None:
     deal = json.loads(run("negotiate", "paper-w2", "--json").out)
     deal["excluded"] = {"agent 1": "it did not answer"}
     (tmp_path / "deal.json").write_text(json.dumps(deal), encoding="utf-8")
-    record = train("paper-w2", "deal.json", *QUICK[1:], "--json").record
+    assert train("paper-w2", "deal.json", *QUICK[1:]).code == 2, "between the others alone it is no deal"
+    record = train("paper-w2", "deal.json", "--unchecked", *QUICK[1:], "--json").record
     assert record["members"] == ["agent 0", "agent 2"]
     assert record["accuracies"][1] == record["standalone_accuracies"][1]
     assert record["payments"][1] == 0.0

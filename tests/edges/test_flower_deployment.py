@@ -84,8 +84,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 def assert_solved(deal: Any, places: list[int]) -> None:
     federation = example("paper-w2").federation.take(places)
     solved = fp.ExternalityMechanism().solve(federation)
-    np.testing.assert_allclose(np.array(deal["payments"])[places], solved.payments, atol=SAME)
-    np.testing.assert_allclose(np.array(deal["contributions"])[places], solved.contributions, rtol=SAME)
+    np.testing.assert_allclose(deal.payments[places], solved.payments, atol=SAME)
+    np.testing.assert_allclose(deal.contributions[places], solved.contributions, rtol=SAME)
 
 
 def test_negotiate_train_and_settle_while_strangers_are_refused(deployment: Deployment) -> None:
@@ -104,7 +104,7 @@ def test_negotiate_train_and_settle_while_strangers_are_refused(deployment: Depl
     assert deployment.flower.finished(number, seconds=PATIENT) == "finished:completed"
     found = audit(deployment.ledger("first"))
     assert all(finding.holds for finding in found.findings.values())
-    assert found.deal is not None and found.deal["excluded"] == {}
+    assert found.deal is not None and found.deal.excluded == {}
     assert_solved(found.deal, [0, 1, 2])
     agreed, settled = found.last("agreed"), found.last("settled")
     assert agreed is not None and agreed.content["unseated"] == {}
@@ -131,6 +131,6 @@ def test_the_server_killed_and_a_node_killed_in_mid_run(deployment: Deployment) 
     found = audit(deployment.ledger("second"))
     assert found.failed == []
     assert status == "finished:completed", chain.entries[-1]
-    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 1"]
+    assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
     assert_solved(found.deal, [0, 2])
     assert [entry.kind for entry in chain.entries].count("settled") == 1

@@ -11,8 +11,8 @@ import pytest
 from flwr.app import Context, RecordDict
 
 import fedpact as fp
+from fedpact.deals.deal_file import outcome_record
 from fedpact.negotiation.audit import audit
-from fedpact.report.records import outcome_record
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Node
 

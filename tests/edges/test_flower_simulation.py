@@ -32,8 +32,8 @@ def test_a_simulation_negotiates_trains_and_settles(tmp_path: Path, run: Callabl
     assert all(finding.holds for finding in found.findings.values())
     solved = fp.ExternalityMechanism().solve(example("paper-w2").federation)
     assert found.deal is not None
-    np.testing.assert_allclose(found.deal["payments"], solved.payments, atol=SAME)
-    np.testing.assert_allclose(found.deal["contributions"], solved.contributions, rtol=SAME)
+    np.testing.assert_allclose(found.deal.payments, solved.payments, atol=SAME)
+    np.testing.assert_allclose(found.deal.contributions, solved.contributions, rtol=SAME)
     measured, trained = found.last("measured"), found.last("trained")
     assert measured is not None and trained is not None
     agreed = list(trained.content["agreed"].values())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
 from rich.markup import escape
 
 from fedpact.certificates import Claim, Verdict
+from fedpact.cli.audits import check_record, show_excluded, show_findings
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -20,18 +19,13 @@ from fedpact.cli.common import (
     print_json,
     read_scenario,
 )
-from fedpact.cli.ledgers import check_ledger, ledger_with_deal, show_findings
+from fedpact.cli.deals import DEFAULT_MECHANISM, CheckedDeal, DealArgument, check_deal, violation_text
 from fedpact.cli.solve import show_certificates
-from fedpact.cli.transcripts import RECOMPUTED, check_transcript, recomputed, show_recomputed
-from fedpact.deals import Outcome, is_ledger
-from fedpact.deals.deal_file import deal_record, read_deal, stated_numbers
-from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
-from fedpact.mechanisms import mechanism_named
-from fedpact.report.records import outcome_record
+from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
+from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["check"]
 
 CLAIM_FAILS = 1
 WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
@@ -39,15 +33,15 @@ WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined
 
 def check(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
-    deal: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A deal written by `fedpact solve --json`, a transcript (.jsonl) of `fedpact negotiate`, or a ledger; "
-            "solved anew if not given."
-        ),
-    ] = None,
+    deal: DealArgument = None,
     name: Annotated[
-        str | None, typer.Option("--mechanism", "-m", help="The rules; the deal's own by default.", metavar="NAME")
+        str | None,
+        typer.Option(
+            "--mechanism",
+            "-m",
+            help="The rules; the deal's own by default. Of a file with several deals, also which one.",
+            metavar="NAME",
+        ),
     ] = None,
     claims: Annotated[
         list[str] | None,
@@ -62,89 +56,61 @@ def check(
     """
     if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX:
         if name or claims:
-            raise InvalidInput("claims need the scenario: fedpact check SCENARIO TRANSCRIPT_SUFFIX")
-        check_file = check_ledger if is_ledger(Path(scenario)) else check_transcript
-        failed = check_file(Path(scenario), as_json=as_json)
+            raise InvalidInput(f"claims need the scenario: fedpact check SCENARIO {scenario}")
+        failed = check_record(Path(scenario), as_json=as_json)
     else:
-        failed = _check_deal(read_scenario(scenario), deal, name, claims, as_json=as_json)
+        failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), as_json=as_json)
     if failed:
         raise typer.Exit(CLAIM_FAILS)
 
 
 def _check_deal(
-    scenario: Scenario, deal: Path | None, name: str | None, claims: list[str] | None, *, as_json: bool
+    scenario: Scenario, path: Path | None, name: str | None, claims: tuple[Claim, ...] | None, *, as_json: bool
 ) -> list[str]:
     """The claims that fail."""
-    recorded = deal is not None and deal.suffix.lower() == TRANSCRIPT_SUFFIX
-    ledger = ledger_with_deal(deal) if deal is not None and recorded and is_ledger(deal) else None
-    negotiation = recomputed(read_transcript(deal)) if deal is not None and recorded and not ledger else None
-    said = deal_record(negotiation.deal) if negotiation else ledger.deal if ledger else None
-    if said is not None:
-        outcome, promised = _negotiated(scenario, deal, said, name)
+    rules = None if name is None else choose_mechanism(name)
+    if path is None:
+        usual = rules or choose_mechanism(DEFAULT_MECHANISM)
+        outcome = usual.solve(scenario.federation)
+        found = CheckedDeal(rules=usual, outcome=outcome, claims=usual.claims if claims is None else claims)
     else:
-        outcome, promised = _outcome(scenario, deal, name)
-    held_to = _claims(claims) if claims else promised
-    broken = [claim for claim in held_to if outcome.certificates[claim].verdict is Verdict.VIOLATED]
-    apart = negotiation.failed if negotiation else ledger.failed if ledger else []
-    failed = list(dict.fromkeys([*broken, *apart]))
+        found = check_deal(path, scenario.federation, rules=rules, claims=claims)
+    failed = list(found.failures)
     if as_json:
-        checked = [*held_to, *([RECOMPUTED] if negotiation else []), *(ledger.findings if ledger else [])]
-        print_json(outcome_record(outcome) | {"checked": checked, "failed": failed})
+        checked = [*found.claims, *(found.audit.checked if found.audit is not None else [])]
+        print_json(outcome_record(found.outcome) | {"checked": list(dict.fromkeys(checked)), "failed": failed})
         return failed
-    console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {outcome.mechanism}\n")
-    if negotiation:
-        show_recomputed(negotiation)
-    if ledger:
-        show_findings(ledger)
-    show_certificates(outcome)
-    console.print(f"\nHeld to: {', '.join(held_to)}")
-    _show_verdicts(outcome, held_to)
+    console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {found.outcome.mechanism}\n")
+    if isinstance(found.audit, TranscriptAudit):
+        show_excluded(found.audit.recomputed)
+    if found.audit is not None:
+        show_findings(found.audit)
+    show_certificates(found.outcome)
+    console.print(f"\nHeld to: {', '.join(found.claims)}")
+    _show_verdicts(found)
     return failed
 
 
-def _show_verdicts(outcome: Outcome, held_to: Sequence[Claim]) -> None:
+def _show_verdicts(found: CheckedDeal) -> None:
     """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
-    violated = [claim for claim, proof in outcome.certificates.items() if proof.verdict is Verdict.VIOLATED]
+    certificates = found.outcome.certificates
     for word, verdict in WORDS.items():
-        claims = [claim for claim, proof in outcome.certificates.items() if proof.verdict is verdict]
+        claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
         if claims:
             console.print(f"{word}: {', '.join(claims)}")
-    excused = [claim for claim in violated if claim not in held_to]
+    violated = [claim for claim, proof in certificates.items() if proof.verdict is Verdict.VIOLATED]
+    excused = [claim for claim in violated if claim not in found.claims]
     if excused:
         console.print(f"Violated, but not held to it: {', '.join(excused)}")
-    for claim in (claim for claim in violated if claim in held_to):
-        certificate = outcome.certificates[claim]
-        console.print(f"[red]{claim} is violated[/red] by {-certificate.margin:.3g}: {_told(certificate.witness)}")
-    if all(outcome.certificates[claim].holds for claim in held_to):
+    for claim in (claim for claim in violated if claim in found.claims):
+        console.print(f"[red]{claim} is violated[/red] {escape(violation_text(certificates[claim]))}")
+    if all(certificates[claim].holds for claim in found.claims):
         console.print("Every claim it is held to is proved.")
 
 
-def _outcome(scenario: Scenario, deal: Path | None, name: str | None) -> tuple[Outcome, tuple[Claim, ...]]:
-    if deal is None:
-        rules = choose_mechanism(name or "externality")
-        return rules.solve(scenario.federation), tuple(rules.claims)
-    stated, contributions, payments = read_deal(deal, scenario.federation.names)
-    rules = choose_mechanism(name) if name else mechanism_named(stated)
-    return rules.outcome_at(scenario.federation, contributions, payments), tuple(rules.claims)
-
-
-def _negotiated(
-    scenario: Scenario, path: Path | None, deal: Mapping[str, Any], name: str | None
-) -> tuple[Outcome, tuple[Claim, ...]]:
-    """The deal on record, among those who were at the table to the end."""
-    agents, names = list(deal["agents"]), list(scenario.federation.names)
-    if sorted(agents) != sorted(names):
-        raise InvalidInput(
-            f"{path}: agents must be those of the scenario ({', '.join(names)}), got {', '.join(map(str, agents))}"
-        )
-    rules = choose_mechanism(name) if name else mechanism_named(str(deal.get("mechanism") or "externality"))
-    there = [place for place, agent in enumerate(agents) if agent not in (deal.get("excluded") or {})]
-    federation = scenario.federation.take([names.index(agents[place]) for place in there])
-    contributions, payments = (np.array(part)[there] for part in stated_numbers(deal, len(agents)))
-    return rules.outcome_at(federation, contributions, payments), tuple(rules.claims)
-
-
-def _claims(given: list[str]) -> tuple[Claim, ...]:
+def _claims(given: list[str] | None) -> tuple[Claim, ...] | None:
+    if not given:
+        return None
     if "all" in given:
         return tuple(Claim)
     known = [claim.value for claim in Claim]
@@ -152,13 +118,3 @@ def _claims(given: list[str]) -> tuple[Claim, ...]:
         if claim not in known:
             raise InvalidInput(f"--claim must be one of {', '.join(known)} or all, got {claim!r}")
     return tuple(Claim(claim) for claim in given)
-
-
-def _told(witness: object) -> str:
-    assert isinstance(witness, dict)
-    simple = {key: value for key, value in witness.items() if isinstance(value, (str, float, int))}
-    return escape(
-        ", ".join(
-            f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}" for key, value in simple.items()
-        )
-    )

@@ -12,74 +12,75 @@ from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     Force,
-    MechanismOption,
     ScenarioArgument,
     check_output,
-    choose_mechanism,
     console,
     print_json,
     read_scenario,
     table,
 )
+from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
 from fedpact.deals import Settlement
-from fedpact.deals.deal_file import read_deal
-from fedpact.deals.settlement import settle_payments
+from fedpact.deals import settle as settle_deal
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS
 from fedpact.report.numbers import cents_text
+from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
-
-__all__ = ["settle"]
 
 
 def settle(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
-    deal: Annotated[
-        Path | None, typer.Argument(help="A deal of `fedpact solve --json`, or a transcript; solved anew if not given.")
+    deal: DealArgument = None,
+    name: DealMechanism = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", help="The scenario's by default; needs --per-payoff.")
     ] = None,
-    name: MechanismOption = "externality",
-    currency: Annotated[str | None, typer.Option("--currency", help="The scenario's by default.")] = None,
     per_payoff: Annotated[
-        float | None, typer.Option("--per-payoff", help="Money per unit of payoff; the scenario's by default.")
+        float | None,
+        typer.Option("--per-payoff", help="Money per unit of payoff; the scenario's by default; needs --currency."),
     ] = None,
-    decimals: Annotated[int, typer.Option("--decimals", help="Digits after the point.", min=0, max=9)] = 2,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-o", help="Write the ledger to a .csv or .json file.", metavar="FILE")
+    decimals: Annotated[
+        int | None,
+        typer.Option(
+            "--decimals",
+            help=f"Digits after the point; if not given {MONEY_DECIMALS}, and {PAYOFF_DECIMALS} without money.",
+            min=0,
+            max=9,
+        ),
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", hidden=True, help="The former name of --output.")] = None,
     force: Force = False,
+    unchecked: Unchecked = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a mechanism's payments into transfers of money between the agents."""
-    if ledger is not None:
-        check_output(ledger, force=force)
+    """Turn the payments of a deal into transfers of money between the agents.
+
+    A deal that does not hold is refused. Where the scenario says nothing of money, amounts are units of payoff.
+    """
+    path = output or ledger
+    if path is not None:
+        check_output(path, force=force, suffixes=(".csv", ".json"))
     chosen = read_scenario(scenario)
-    names = chosen.federation.names
-    if deal is None:
-        payments = choose_mechanism(name).solve(chosen.federation).payments.tolist()
-    else:
-        name, _, payments = read_deal(deal, names)
-    money = chosen.money
-    settlement = settle_payments(
-        payments,
-        names=names,
-        per_payoff=per_payoff if per_payoff is not None else (money.per_payoff if money else 1.0),
-        currency=currency if currency is not None else (money.currency if money else "EUR"),
-        decimals=decimals,
-    )
-    if ledger is not None:
-        _write(settlement, ledger)
+    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked)
+    settlement = settle_deal(agreed, money=_money(currency, per_payoff) or chosen.money, decimals=decimals)
+    if path is not None:
+        (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:
-        print_json({"mechanism": name, "agents": list(names)} | settlement.record())
+        print_json({"mechanism": agreed.mechanism, "agents": list(agreed.agents)} | settlement.record())
         return
     _show(settlement)
-    if ledger is not None:
-        console.print(f"\nLedger written to {escape(str(ledger))}", soft_wrap=True)
+    if path is not None:
+        console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
 
 
-def _write(settlement: Settlement, path: Path) -> None:
-    writers = {".csv": settlement.to_csv, ".json": settlement.to_json}
-    if path.suffix.lower() not in writers:
-        raise InvalidInput(f"--ledger must name a .csv or .json file, got {str(path)!r}")
-    writers[path.suffix.lower()](path)
+def _money(currency: str | None, per_payoff: float | None) -> Money | None:
+    if (currency is None) != (per_payoff is None):
+        raise InvalidInput("--currency and --per-payoff belong together: give both, or neither")
+    return None if currency is None or per_payoff is None else Money(currency=currency, per_payoff=per_payoff)
 
 
 def _show(settlement: Settlement) -> None:

@@ -26,8 +26,9 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.deals import Outcome
+from fedpact.deals.deal_file import outcome_record
 from fedpact.report.numbers import Unit, number_texts, share_text
-from fedpact.report.records import departures_record, outcome_record
+from fedpact.report.records import departures_record
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.words import join_names
 

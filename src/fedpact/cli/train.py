@@ -15,21 +15,16 @@ from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
-    MECHANISM_NAMES,
     AsJson,
     ScenarioArgument,
-    choose_mechanism,
     console,
     print_json,
     progress,
     read_scenario,
 )
+from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
 from fedpact.cli.per_agent import per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
-from fedpact.cli.transcripts import recomputed
-from fedpact.deals import Deal, is_ledger, load_deal
-from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, read_transcript
-from fedpact.federation import Federation
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.data import SOURCES
@@ -40,12 +35,9 @@ from fedpact.training.repeat import compare_runs
 from fedpact.training.run import Run, checked_range
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
-from fedpact.training.trainable import deal_for_everybody
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
-
-__all__ = ["train"]
 
 DIFFERS, INTERRUPTED = 1, 130
 FOLDER = Path("run")
@@ -59,14 +51,9 @@ WITH_REPEAT = {"repeat", "output", "resume", "as_json"}
 def train(
     context: typer.Context,
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
-    deal: Annotated[
-        Path | None,
-        typer.Argument(help="A deal of `fedpact solve --json`, or a transcript; solved anew if not given."),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}; externality if not given."),
-    ] = None,
+    deal: DealArgument = None,
+    name: DealMechanism = None,
+    unchecked: Unchecked = False,
     rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
     samples: Annotated[
         list[str] | None,
@@ -140,7 +127,7 @@ def train(
     low, high = checked_range(low, high, chosen.federation)
     plan = Plan(
         scenario=chosen,
-        deal=_deal(chosen.federation, deal, name),
+        deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked),
         data=_known("--data", data, tuple(SOURCES)),
         samples=per_agent("--samples", samples or [], names, SAMPLES),
         test_share=test_share,
@@ -156,21 +143,6 @@ def train(
 
 
 # From words to a plan
-
-
-def _deal(federation: Federation, path: Path | None, name: str | None) -> Deal:
-    """The deal of a file, or the one a mechanism makes."""
-    if path is None:
-        return choose_mechanism(name or "externality").solve(federation).deal
-    if path.suffix.lower() == TRANSCRIPT_SUFFIX and not is_ledger(path):
-        found = recomputed(read_transcript(path))
-        if found.failed:
-            raise InvalidInput(
-                f"{path} states another deal than its exchanges come to; `fedpact check {path}` shows the difference"
-            )
-    deal = load_deal(path, mechanism=name)
-    with error_context(str(path)):
-        return deal_for_everybody(deal, federation)
 
 
 def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:

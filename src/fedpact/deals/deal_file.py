@@ -7,15 +7,17 @@ download, the transcript of a negotiation and the ledger of a run.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedpact.certificates import Certificate
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
-from fedpact.deals.transcript import is_transcript, read_transcript
+from fedpact.deals.outcome import PER_AGENT, Outcome
+from fedpact.deals.transcript import Transcript, is_transcript, read_transcript
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
@@ -23,6 +25,7 @@ from fedpact.utils.jsonl import jsonable
 
 REQUIRED = ("mechanism", "agents", "contributions", "payments")
 MAX_NUMBER = 1e300
+OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
 NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
 
 
@@ -42,15 +45,11 @@ def load_deal(path: Path | str, *, mechanism: str | None = None) -> Deal:
         If there is no such file, no deal in it, or the deal is not what a deal must be.
     """
     path = Path(path)
-    with error_context(str(path)):
-        if is_ledger(path):
-            return _from_ledger(path)
-        if is_transcript(path):
-            return _from_transcript(path)
-        record = DECODERS[".json"](read_text(path))
-        if not isinstance(record, dict):
-            raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
-        return deal_from_record(_chosen(record, mechanism))
+    read = _from_ledger if is_ledger(path) else _from_transcript if is_transcript(path) else None
+    deal = read(path) if read is not None else _from_json(path, mechanism)
+    if mechanism is not None and deal.mechanism != mechanism:
+        raise InvalidInput(f"{path}: the deal in it is one of {deal.mechanism}, not of {mechanism}")
+    return deal
 
 
 def save_deal(deal: Deal, path: Path | str) -> None:
@@ -74,6 +73,30 @@ def deal_record(deal: Deal) -> dict[str, Any]:
     }
     if by.protocol is not None:
         record |= {name: getattr(by, name) for name in ("protocol", "settled_by", "rounds", "welfare", "residual")}
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def outcome_record(outcome: Outcome) -> dict[str, Any]:
+    """Everything an outcome says, as plain data; `deal_from_record` reads the deal in it."""
+    worst = outcome.worst_reciprocity
+    record = deal_record(outcome.deal)
+    record |= {field: getattr(outcome, field) for field in OUTCOME_FIELDS}
+    record["worst_reciprocity"] = {
+        "value": worst.value,
+        "contributions": worst.contributions,
+        "payments": worst.payments,
+    }
+    record["certificates"] = {claim: _certificate(entry) for claim, entry in outcome.certificates.items()}
+    record["assumptions"] = [
+        {"name": entry.name, "holds": entry.holds, "agents": entry.agents, "consequence": entry.consequence}
+        for entry in outcome.assumptions
+    ]
+    record["equilibria"] = {
+        "unique": outcome.equilibria.unique,
+        "dimension": outcome.equilibria.dimension,
+        "note": outcome.equilibria.note,
+    }
     plain: dict[str, Any] = jsonable(record)
     return plain
 
@@ -105,46 +128,65 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
     )
 
 
+def stated_deal(transcript: Transcript) -> Deal:
+    """The deal that the last line of a transcript states."""
+    with error_context(f"{transcript.path}: the deal"):
+        record = transcript.deal or {}
+        if record.get("agents") != list(transcript.header.agents):
+            raise InvalidInput("agents must be those of the first line, in their order")
+        return deal_from_record({"source": Source.NEGOTIATED.value, "scenario": transcript.header.scenario, **record})
+
+
+def is_comparison(path: Path) -> bool:
+    """Whether a file holds the outcomes of several mechanisms."""
+    if is_ledger(path) or is_transcript(path):
+        return False
+    with error_context(str(path)):
+        record = DECODERS[".json"](read_text(path))
+    return isinstance(record, dict) and isinstance(record.get("outcomes"), list)
+
+
 def _from_ledger(path: Path) -> Deal:
     chain = read_ledger(path)
-    if chain.broken is not None:
-        raise InvalidInput(f"line {len(chain.entries) + 1} {chain.broken}: the ledger was changed")
-    places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
-    if not places:
-        raise InvalidInput("there is no deal in this ledger yet")
-    agreed = chain.entries[places[-1]]
-    record = agreed.content.get("deal")
-    if not isinstance(record, dict):
-        raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
-    signed = any(entry.kind == SIGNED for entry in chain.entries[places[-1] :])
-    source = Source.SIGNED if signed else Source.NEGOTIATED
-    return deal_from_record({**record, "source": source.value, "ledger": agreed.hash})
+    with error_context(str(path)):
+        if chain.broken is not None:
+            raise InvalidInput(f"line {len(chain.entries) + 1} {chain.broken}: the ledger was changed")
+        places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
+        if not places:
+            raise InvalidInput("there is no deal in this ledger yet")
+        agreed = chain.entries[places[-1]]
+        record = agreed.content.get("deal")
+        if not isinstance(record, dict):
+            raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
+        signed = any(entry.kind == SIGNED for entry in chain.entries[places[-1] :])
+        source = Source.SIGNED.value if signed else record.get("source", Source.NEGOTIATED.value)
+        return deal_from_record({**record, "source": source, "ledger": agreed.hash})
 
 
 def _from_transcript(path: Path) -> Deal:
     transcript = read_transcript(path)
     if transcript.deal is None:
-        raise InvalidInput(NO_DEAL_YET)
-    given = transcript.deal
-    if given.get("agents") != list(transcript.header.agents):
-        raise InvalidInput("agents of the deal must be those of the first line, in their order")
-    return deal_from_record({"source": Source.NEGOTIATED.value, "scenario": transcript.header.scenario, **given})
+        raise InvalidInput(f"{path}: {NO_DEAL_YET}")
+    return stated_deal(transcript)
 
 
-def _chosen(record: dict[str, Any], mechanism: str | None) -> Mapping[str, Any]:
-    """The record of one deal, out of those of several mechanisms where a file holds a comparison."""
-    outcomes = record.get("outcomes")
-    if not isinstance(outcomes, list):
-        if mechanism is not None and record.get("mechanism") != mechanism:
-            raise InvalidInput(f"the deal in it is one of {record.get('mechanism')!s:.80}, not of {mechanism}")
-        return record
-    recommended = record.get("recommendation")
-    name = mechanism or (recommended.get("mechanism") if isinstance(recommended, dict) else None)
-    found = [each for each in outcomes if isinstance(each, dict) and each.get("mechanism") == name]
-    if not found:
-        there = ", ".join(str(each.get("mechanism")) for each in outcomes if isinstance(each, dict))
+def _from_json(path: Path, mechanism: str | None) -> Deal:
+    """One deal, out of those of several mechanisms where a file holds a comparison."""
+    with error_context(str(path)):
+        record = DECODERS[".json"](read_text(path))
+        if not isinstance(record, dict):
+            raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
+        outcomes = record.get("outcomes")
+        if not isinstance(outcomes, list):
+            return deal_from_record(record)
+        recommended = record.get("recommendation")
+        name = mechanism or (recommended.get("mechanism") if isinstance(recommended, dict) else None)
+        listed = [each for each in outcomes if isinstance(each, dict)]
+        for outcome in listed:
+            if outcome.get("mechanism") == name:
+                return deal_from_record(outcome)
+        there = ", ".join(str(each.get("mechanism")) for each in listed)
         raise InvalidInput(f"there is no outcome of {name!r} in it; say which mechanism: {there}")
-    return found[0]
 
 
 def _provenance(record: Mapping[str, Any]) -> Provenance:
@@ -199,20 +241,12 @@ def _float(given: Any) -> float:
     return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else np.nan
 
 
-def stated_numbers(record: Mapping[str, Any], count: int) -> tuple[list[float], list[float]]:
-    """The contributions and payments a deal states, checked."""
-    return (
-        _numbers("contributions", record.get("contributions"), count).tolist(),
-        _numbers("payments", record.get("payments"), count).tolist(),
-    )
-
-
-def read_deal(path: Path, names: Sequence[str]) -> tuple[str, list[float], list[float]]:
-    """The mechanism, contributions and payments of a deal file or a transcript, in the order of `names`."""
-    deal = load_deal(path)
-    if sorted(deal.agents) != sorted(names):
-        raise InvalidInput(
-            f"{path}: agents must be those of the scenario ({', '.join(names)}), got {short_repr(list(deal.agents))}"
-        )
-    order = [deal.agents.index(name) for name in names]
-    return deal.mechanism, deal.contributions[order].tolist(), deal.payments[order].tolist()
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "claim": certificate.claim,
+        "verdict": certificate.verdict,
+        "margin": certificate.margin,
+        "tol": certificate.tol,
+        "scope": certificate.scope,
+        "witness": certificate.witness,
+    }

@@ -34,8 +34,8 @@ from fedpact.utils.errors import OutsideDomain
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
 PriceRule = Callable[[Federation, FloatArray], FloatArray | None]
 
-# Prices are a number for every pair of agents: beyond this many a deal does not carry them.
-MAX_AGENTS_WITH_PRICES = 2_000
+# Prices are a number for every pair of agents: beyond this many a deal, and so its file, does not carry them.
+MAX_AGENTS_WITH_PRICES = 300
 
 # What an outcome says of each agent, in the order it is told.
 PER_AGENT = (

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations
-from fedpact.deals import Equilibria, Outcome
+from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
 from fedpact.programs.optimal_face import OptimalFace
@@ -133,6 +133,17 @@ class Mechanism(ABC):
             side_payments=None if side_payments is None else np.asarray(side_payments),
             price_rule=self.price_rule,
         )
+
+    def outcome_of(self, deal: Deal, federation: Federation) -> Outcome:
+        """A deal under this mechanism's rules, with the federation of those who are in it.
+
+        Raises
+        ------
+        InvalidInput
+            If it is a deal of another federation, or asks for contributions that this one does not allow.
+        """
+        agreed, members = deal.belonging_to(federation)
+        return self.outcome_at(members, agreed.contributions, agreed.payments, side_payments=agreed.side_payments)
 
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None

@@ -1,13 +1,14 @@
-"""What a ledger proves: its chain holds, and what it says agrees with itself and with the files beside it.
+"""What a record proves: that the deal it states is the one its exchanges come to, and that everything in it agrees.
 
-Claims are checked of the last deal a ledger holds and of what follows it. One that the ledger says nothing about, or
-whose file is not there, is left open; that is not a failure, and is said.
+Of a ledger the last deal and what follows it are checked, with the files beside it. A claim that a record says nothing
+about, or whose file is not there, is left open; that is not a failure, and is said.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import deal_from_record
-from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, read_ledger
+from fedpact.deals.deal import Deal, whole_samples
+from fedpact.deals.deal_file import deal_from_record, stated_deal
+from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, is_ledger, read_ledger
 from fedpact.deals.settlement import settle_payments
-from fedpact.negotiation.coordinator import DEAL_TOLERANCE, recompute
+from fedpact.deals.transcript import Transcript, read_transcript
+from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes
+from fedpact.utils.words import join_names
+
+MAX_NAMES = 5  # in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +37,19 @@ class AuditFinding:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
-    """A ledger and what was found.
+    """What was found in a record.
 
     Attributes
     ----------
-    chain
-        The ledger.
     deal
-        The last deal it holds, or None.
+        The last deal it states, or None.
     findings
         By claim.
     """
 
-    chain: Chain
-    deal: Mapping[str, Any] | None
+    deal: Deal | None
     findings: Mapping[str, AuditFinding]
 
     @property
@@ -55,9 +57,29 @@ class Audit:
         """The claims that do not hold."""
         return [claim for claim, finding in self.findings.items() if finding.holds is False]
 
+    @property
+    def checked(self) -> list[str]:
+        """The claims that are not left open."""
+        return [claim for claim, finding in self.findings.items() if finding.holds is not None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LedgerAudit(Audit):
+    """What was found in a ledger, and its chain."""
+
+    chain: Chain
+
     def last(self, kind: str) -> Entry | None:
         """The entry of a kind that belongs to the last deal."""
         return _since_deal(self.chain).get(kind)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TranscriptAudit(Audit):
+    """What was found in a transcript, and the deal that its exchanges come to."""
+
+    transcript: Transcript
+    recomputed: Deal
 
 
 class _Wrong(Exception):
@@ -68,22 +90,61 @@ class _Open(Exception):
     """Why a claim cannot be checked."""
 
 
-def audit(path: Path) -> Audit:
-    """Check everything that a ledger says.
+def audit(path: Path) -> LedgerAudit | TranscriptAudit:
+    """Check everything that a ledger or a transcript says.
 
     Raises
     ------
     InvalidInput
-        If the file is no ledger at all.
+        If the file is neither, or the exchanges are not those of a negotiation.
     """
+    return audit_ledger(path) if is_ledger(path) else audit_transcript(path)
+
+
+def audit_ledger(path: Path) -> LedgerAudit:
+    """Check everything that a ledger says; raises `InvalidInput` if the file is no ledger at all."""
     chain = read_ledger(path)
     findings = {"chain": _chain_finding(chain)}
     entries = _since_deal(chain)
-    if AGREED in entries:
-        record = _Record(entries=entries, folder=path.parent)
-        findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
-    deal = entries[AGREED].content.get("deal") if AGREED in entries else None
-    return Audit(chain=chain, deal=deal if isinstance(deal, dict) else None, findings=findings)
+    if AGREED not in entries:
+        return LedgerAudit(chain=chain, deal=None, findings=findings)
+    record = _Record(entries=entries, folder=path.parent)
+    findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
+    deal = None
+    with suppress(FedpactError, KeyError, AttributeError):  # the findings say what is wrong with it
+        deal = record.deal
+    return LedgerAudit(chain=chain, deal=deal, findings=findings)
+
+
+def audit_transcript(path: Path) -> TranscriptAudit:
+    """Recompute the deal of a transcript from its exchanges alone, and hold it against the one it states.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is no transcript, or its exchanges are not those of a negotiation by the rules of its header.
+    """
+    transcript = read_transcript(path)
+    deal = recompute(transcript)
+    stated = deal if transcript.deal is None else stated_deal(transcript)
+    come_to = f"{transcript.count} exchanges come to"
+    differing = stated.differences(deal)
+    if transcript.deal is None:
+        recomputed = AuditFinding(holds=None, reason=f"no deal is stated; this is the one that {come_to}")
+    elif differing:
+        whose = join_names(differing, most=MAX_NAMES)
+        recomputed = AuditFinding(holds=False, reason=f"{come_to} another deal for {whose}")
+    else:
+        recomputed = AuditFinding(holds=True, reason=f"the deal stated is the one that {come_to}")
+    total = float(stated.payments.sum())
+    balances = abs(total) <= deal.balance_tolerance
+    reason = f"payments sum to {total:+.1e}" if balances else f"the payments stated sum to {total:+.3g}"
+    return TranscriptAudit(
+        transcript=transcript,
+        recomputed=deal,
+        deal=None if transcript.deal is None else stated,
+        findings={"recomputed": recomputed, "budget-balance": AuditFinding(holds=balances, reason=reason)},
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,7 +210,7 @@ def _finding(check: Callable[[_Record], str], record: _Record) -> AuditFinding:
 
 def _check_balance(record: _Record) -> str:
     total = float(record.deal.payments.sum())
-    if abs(total) > DEAL_TOLERANCE * record.deal.turnover:
+    if abs(total) > record.deal.balance_tolerance:
         raise _Wrong(f"the payments agreed sum to {total:+.3g}")
     if SETTLED in record.entries:
         cents = list(record.entries[SETTLED].content["cents"].values())
@@ -162,9 +223,10 @@ def _check_prices(record: _Record) -> str:
     deal = record.deal
     if deal.prices is None:
         raise _Open("the deal does not say its prices")
-    due = -(deal.prices * deal.contributions).sum(axis=1)
+    assert deal.side_payments is not None
+    due = deal.side_payments - (deal.prices * deal.contributions).sum(axis=1)
     off = np.abs(due - deal.payments)
-    if (off > DEAL_TOLERANCE * deal.turnover).any():
+    if (off > deal.balance_tolerance).any():
         place = int(off.argmax())
         raise _Wrong(f'agent "{deal.agents[place]}" is paid {deal.payments[place]:.6g}, by its prices {due[place]:.6g}')
     return "everybody is paid what its prices say"
@@ -179,7 +241,7 @@ def _check_transcript(record: _Record) -> str:
         deal = recompute(path)
     if deal.agents != record.deal.agents:
         raise _Wrong(f"{path.name} is of other agents")
-    differing = record.deal.differences(deal, tol=DEAL_TOLERANCE)
+    differing = record.deal.differences(deal)
     if differing:
         raise _Wrong(f'{path.name} comes to another deal for "{differing[0]}"')
     return f"the deal is the one that {stated['exchanges']} exchanges in {path.name} come to"
@@ -197,11 +259,11 @@ def _check_signatures(record: _Record) -> str:
 
 def _check_contributions(record: _Record) -> str:
     content, deal = record.content(TRAINED, "nothing was trained yet"), record.deal
-    unit = float(content["samples_per_unit"])
+    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
     for name, used in content["samples"].items():
-        agreed = float(deal.contributions[deal.agents.index(name)]) * unit
-        if max(used, default=0) > agreed * (1.0 + DEAL_TOLERANCE) + DEAL_TOLERANCE:
-            raise _Wrong(f'agent "{name}" agreed to {agreed:g} samples and {max(used)} were used')
+        own = agreed[deal.agents.index(name)]
+        if max(used, default=0) > own:
+            raise _Wrong(f'agent "{name}" agreed to {own} samples and {max(used)} were used')
     return "nobody's samples were used beyond what it agreed to"
 
 

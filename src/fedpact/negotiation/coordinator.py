@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedpact.deals import Deal, Messages, Provenance, Source
-from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms.message_game import GameForm
@@ -28,9 +28,7 @@ from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.validation import read_messages
-from fedpact.utils.errors import InvalidInput, error_context
-
-DEAL_TOLERANCE = 1e-9  # of the largest contribution, and of the money that changes hands
+from fedpact.utils.errors import InvalidInput
 
 
 class Rules(NamedTuple):
@@ -147,7 +145,7 @@ def coordinate(
     if before is not None and listener is not None:
         listener({"event": "resumed", "exchanges": before.count, "over": before.deal is not None})
     if before is not None and before.deal is not None:
-        return _stated_deal(before)
+        return _negotiated_deal(before)
     with Recorder.resume(channel, before) if before else Recorder.begin(channel, path, header) as recorder:
         deal = _reach_deal(Playback(before, live=recorder) if before else recorder, header, listener)
         recorder.finish(deal_record(deal))
@@ -197,13 +195,10 @@ def transcript_header(
     )
 
 
-def _stated_deal(transcript: Transcript) -> Deal:
+def _negotiated_deal(transcript: Transcript) -> Deal:
     """The deal of a negotiation that is over, if its exchanges come to the one it states."""
     deal = recompute(transcript)
-    assert transcript.deal is not None
-    with error_context(f"{transcript.path}: the deal"):
-        stated = deal_from_record(transcript.deal)
-    if stated.agents != deal.agents or stated.differences(deal, tol=DEAL_TOLERANCE):
+    if stated_deal(transcript).differences(deal):
         raise InvalidInput(
             f"{transcript.path} states another deal than its exchanges come to; "
             f"`fedpact check {transcript.path}` shows the difference"

@@ -1,4 +1,4 @@
-"""Outcomes as plain records: what `--json` prints and what a deal file holds.
+"""Results as plain records: what `--json` prints. Deals and outcomes are written in `fedpact.deals.deal_file`.
 
 Keys are the attribute names. JSON has no infinity and no NaN: infinite numbers are written as "inf" and "-inf",
 undefined ones as null.
@@ -10,24 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fedpact.certificates import Certificate
 from fedpact.comparison import Comparison, Outlook, Sweep
-from fedpact.deals import Outcome
-from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.deal_file import outcome_record
 from fedpact.fitting import Fit, Suggestion
 from fedpact.stability import StableFederation
 from fedpact.utils.jsonl import jsonable
-
-__all__ = [
-    "comparison_record",
-    "departures_record",
-    "fit_record",
-    "outcome_record",
-    "outlook_record",
-    "sweep_record",
-]
-
-OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
 
 
 def sweep_record(sweep: Sweep) -> dict[str, Any]:
@@ -47,30 +34,6 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
             },
         }
     )
-
-
-def outcome_record(outcome: Outcome) -> dict[str, Any]:
-    """Everything an outcome says, as plain data."""
-    worst = outcome.worst_reciprocity
-    record: dict[str, Any] = {"mechanism": outcome.mechanism, "agents": outcome.agents}
-    record |= {field: getattr(outcome, field) for field in OUTCOME_FIELDS}
-    record["worst_reciprocity"] = {
-        "value": worst.value,
-        "contributions": worst.contributions,
-        "payments": worst.payments,
-    }
-    record["certificates"] = {claim: _certificate(entry) for claim, entry in outcome.certificates.items()}
-    record["assumptions"] = [
-        {"name": entry.name, "holds": entry.holds, "agents": entry.agents, "consequence": entry.consequence}
-        for entry in outcome.assumptions
-    ]
-    record["equilibria"] = {
-        "unique": outcome.equilibria.unique,
-        "dimension": outcome.equilibria.dimension,
-        "note": outcome.equilibria.note,
-    }
-    plain: dict[str, Any] = jsonable(record)
-    return plain
 
 
 def comparison_record(comparison: Comparison) -> dict[str, Any]:
@@ -155,14 +118,3 @@ def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float
         }
     )
     return plain
-
-
-def _certificate(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "claim": certificate.claim,
-        "verdict": certificate.verdict,
-        "margin": certificate.margin,
-        "tol": certificate.tol,
-        "scope": certificate.scope,
-        "witness": certificate.witness,
-    }

@@ -11,7 +11,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Deal, Source
-from fedpact.report.records import outcome_record
+from fedpact.deals.deal_file import outcome_record
 from fedpact.scenario.examples import example
 
 NAMES = ("North", "South")

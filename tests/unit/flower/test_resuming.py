@@ -65,7 +65,7 @@ def assert_same_deal(stage: Stage) -> None:
     found = audit(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     direct = fp.negotiate(stage.federation)
-    assert found.deal is not None and found.deal["payments"] == direct.payments.tolist()
+    assert found.deal is not None and found.deal.payments.tolist() == direct.payments.tolist()
     assert len(list(stage.ledger.parent.glob("negotiation-*"))) == 1
 
 
@@ -156,5 +156,5 @@ def test_a_member_that_is_not_back_is_lost(tmp_path: Path) -> None:
     assert kinds(stage)[-1] == "signed"
     stage.conduct(stage.grid(places=[0, 1, 2, 4]))
     found = audit(stage.ledger)
-    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 3"]  # nobody says its name any more
+    assert found.deal is not None and list(found.deal.excluded) == ["agent 3"]  # nobody says its name any more
     assert kinds(stage)[-1] == "settled" and found.failed == []

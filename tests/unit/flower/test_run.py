@@ -39,12 +39,12 @@ def last(stage: Stage, kind: str) -> Any:
 
 def assert_solved(deal: Any, federation: fp.Federation) -> None:
     """The deal is the one that solving the federation of those at the table comes to."""
-    there = [place for place, name in enumerate(deal["agents"]) if name not in deal["excluded"]]
+    there = deal.members
     rest = federation.take(there)
     solved = fp.ExternalityMechanism().solve(rest)
     size = float(np.abs(solved.payoffs).sum() + solved.costs.sum()) or 1.0
-    np.testing.assert_allclose(np.array(deal["payments"])[there], solved.payments, rtol=0.0, atol=SAME * size)
-    assert rest.welfare(np.array(deal["contributions"])[there]) >= solved.welfare - SAME * size
+    np.testing.assert_allclose(deal.payments[there], solved.payments, rtol=0.0, atol=SAME * size)
+    assert rest.welfare(deal.contributions[there]) >= solved.welfare - SAME * size
 
 
 def test_private_spots_of_flower() -> None:
@@ -64,7 +64,7 @@ def test_without_money_payments_are_units_of_payoff(stage: Stage) -> None:
     assert found.failed == [] and found.findings["settlement"].holds
     settled = last(stage, "settled")
     assert (settled["currency"], settled["per_payoff"], settled["decimals"]) == ("units of payoff", 1.0, 9)
-    due = dict(zip(found.deal["agents"], found.deal["payments"], strict=True))
+    due = dict(zip(found.deal.agents, found.deal.payments, strict=True))
     assert settled["cents"] == {name: pytest.approx(payment * 1e9, abs=1.0) for name, payment in due.items()}
 
 
@@ -94,9 +94,9 @@ def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
     direct = fp.negotiate(stage.federation)
     deal = audit(stage.ledger).deal
     assert deal is not None
-    assert deal["contributions"] == direct.contributions.tolist()
-    assert deal["payments"] == direct.payments.tolist()
-    assert deal["rounds"] == direct.rounds
+    np.testing.assert_array_equal(deal.contributions, direct.contributions)
+    np.testing.assert_array_equal(deal.payments, direct.payments)
+    assert deal.rounds == direct.rounds
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -124,7 +124,7 @@ def test_two_agents_settle_at_personal_prices(tmp_path: Path) -> None:
     stage = Stage(pair, tmp_path)
     stage.conduct()
     deal = audit(stage.ledger).deal
-    assert deal is not None and deal["settled_by"] == "personal prices"
+    assert deal is not None and deal.provenance.settled_by == "personal prices"
     assert_solved(deal, pair)
 
 
@@ -195,8 +195,8 @@ def test_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path
     )
     stage.conduct()
     found = audit(stage.ledger)
-    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 1"]
-    assert reason in found.deal["excluded"]["agent 1"]
+    assert found.deal is not None and list(found.deal.excluded) == ["agent 1"]
+    assert reason in found.deal.excluded["agent 1"]
     assert_solved(found.deal, federation)
     assert found.failed == [] and found.last("settled") is not None
     assert "agent 1" not in last(stage, "trained")["samples"]
@@ -264,7 +264,7 @@ def test_a_member_lost_later_leaves_a_deal_of_the_others(action: str, fault: Any
     stage.conduct()
     assert last(stage, "failed")["agents"].keys() == {"agent 2"}
     found = audit(stage.ledger)
-    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 2"]
+    assert found.deal is not None and list(found.deal.excluded) == ["agent 2"]
     assert_solved(found.deal, federation)
     assert found.failed == [] and kinds(stage)[-1] == "settled"
 
@@ -302,7 +302,7 @@ def test_models_that_would_spoil_the_others_are_named(fault: Any, reason: str, t
     assert reason in last(stage, "failed")["agents"]["agent 2"]
     found = audit(stage.ledger)
     assert found.failed == [] and kinds(stage)[-1] == "settled"
-    assert found.deal is not None and list(found.deal["excluded"]) == ["agent 2"]
+    assert found.deal is not None and list(found.deal.excluded) == ["agent 2"]
 
 
 def test_two_of_two_lost_is_a_named_error(tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
     assert deal is not None
     for message in _messages(stage, "query.sign"):
         said = said_in(message)
-        assert said["prices"] == deal["prices"][0] and said["payment"] == deal["payments"][0]
+        assert said["prices"] == deal.prices[0].tolist() and said["payment"] == deal.payments[0]
         assert "payments" not in said and "weights" not in said
     answers = (stage.ledger.parent / "negotiation-1.jsonl").read_text()
     assert "weights" not in answers and read_transcript(stage.ledger.parent / "negotiation-1.jsonl").deal is not None

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import fedpact as fp
+from fedpact.deals.deal_file import OUTCOME_FIELDS, outcome_record
 from fedpact.report.records import (
-    OUTCOME_FIELDS,
     comparison_record,
     departures_record,
-    outcome_record,
 )
 from fedpact.scenario.examples import example
 from fedpact.utils.jsonl import jsonable

@@ -1,0 +1,119 @@
+"""Ledgers and transcripts on the terminal: what they hold, and whether everything in them agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from fedpact.cli.common import console, print_agents, print_json
+from fedpact.deals import Deal
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.negotiation.audit import Audit, LedgerAudit, TranscriptAudit, audit
+from fedpact.report.numbers import PAYOFF_LABEL, number_texts
+
+DIGITS = 6
+VERDICTS = {True: ("blue", "holds"), False: ("red", "is violated"), None: ("dim", "is open")}
+
+
+def check_record(path: Path, *, as_json: bool) -> list[str]:
+    """Show what a ledger holds, or a transcript comes to; the claims that fail."""
+    found = audit(path)
+    if as_json:
+        record = _ledger_record(found) if isinstance(found, LedgerAudit) else _transcript_record(found)
+        print_json(record | {"checked": found.checked, "failed": found.failed})
+        return found.failed
+    if isinstance(found, LedgerAudit):
+        _show_ledger(found)
+    else:
+        _show_transcript(found)
+    show_findings(found)
+    if not found.failed:
+        console.print("Every claim that can be checked holds.")
+    return found.failed
+
+
+def show_findings(found: Audit) -> None:
+    """Claim by claim, in words."""
+    for claim, finding in found.findings.items():
+        colour, verdict = VERDICTS[finding.holds]
+        console.print(f"[{colour}]{claim} {verdict}[/{colour}]: {escape(finding.reason)}.", soft_wrap=True)
+
+
+def _ledger_record(found: LedgerAudit) -> dict[str, Any]:
+    return {
+        "entries": [
+            {"seq": entry.seq, "time": entry.time, "kind": entry.kind, "hash": entry.hash}
+            for entry in found.chain.entries
+        ],
+        "head": found.chain.head,
+        "deal": None if found.deal is None else deal_record(found.deal),
+        "findings": {
+            claim: {"holds": finding.holds, "reason": finding.reason} for claim, finding in found.findings.items()
+        },
+    }
+
+
+def _transcript_record(found: TranscriptAudit) -> dict[str, Any]:
+    deal = found.deal
+    stated = deal and {"contributions": deal.contributions.tolist(), "payments": deal.payments.tolist()}
+    return deal_record(found.recomputed) | {"stated": stated}
+
+
+def _show_ledger(found: LedgerAudit) -> None:
+    entries = found.chain.entries
+    title = str(entries[0].content.get("title") or "") if entries else ""
+    console.print(f"[bold]The ledger of {escape(title) if title else 'a run'}[/bold]\n")
+    if found.deal is not None and "budget-balance" not in found.failed:
+        _show_deal(found, found.deal)
+    if entries and entries[-1].kind == FAILED:
+        content = entries[-1].content
+        console.print(f"The run failed ({escape(str(content.get('phase')))}): {escape(_reason(content))}.\n")
+
+
+def _show_deal(found: LedgerAudit, deal: Deal) -> None:
+    """Who gave what, got which accuracy, and is paid how much."""
+    trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
+    money = settled.content if settled is not None else None
+    paid = {entry["agent"]: entry["amount"] for entry in money["balances"]} if money else {}
+    used = trained.content["samples"] if trained is not None else {}
+    accuracies = measured.content["accuracies"] if measured is not None else {}
+    found_accuracies = [accuracies.get(name, {}).get("accuracy") for name in deal.agents]
+    columns = [
+        ("contributes", number_texts(deal.contributions)),
+        ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in deal.agents]),
+        ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in found_accuracies]),
+        ("is paid", list(map(paid.get, deal.agents, number_texts(deal.payments, signed=True)))),
+    ]
+    agents = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
+    title = f"The deal (paid in {money['currency'] if money else PAYOFF_LABEL})"
+    print_agents(title, agents, columns, sizes=deal.contributions)
+    console.print()
+
+
+def _show_transcript(found: TranscriptAudit) -> None:
+    what = found.transcript.header.description
+    console.print(f"[bold]{escape(what[:1].upper() + what[1:])}[/bold]\n")
+    deal, stated = found.recomputed, found.deal or found.recomputed
+    columns = [
+        ("contributes", number_texts(deal.contributions, digits=DIGITS)),
+        ("stated", number_texts(stated.contributions, digits=DIGITS)),
+        ("is paid", number_texts(deal.payments, signed=True, digits=DIGITS)),
+        ("stated", number_texts(stated.payments, signed=True, digits=DIGITS)),
+    ]
+    print_agents(f"Recomputed and stated (payments in {PAYOFF_LABEL})", deal.agents, columns, sizes=deal.contributions)
+    show_excluded(deal)
+
+
+def show_excluded(deal: Deal) -> None:
+    """Who is out, and why."""
+    for name, reason in deal.excluded.items():
+        console.print(f"{escape(name)} is out: {escape(reason)}.")
+
+
+def _reason(content: Any) -> str:
+    told = "; ".join(f'"{name}": {reason}' for name, reason in (content.get("agents") or {}).items())
+    reason = str(content.get("reason"))
+    return reason if not told or told in reason else f"{reason}: {told}"
