@@ -19,6 +19,7 @@ from fedpact.certificates.certificate import Claim, Verdict
 from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism
+from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.externality import welfare_tangents
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -58,20 +59,28 @@ def judge(outcome: BatchOutcome) -> Mapping[str, Judgements]:
     clear = np.zeros(len(outcome), dtype=bool)
     several = clear.copy()
     several[list(outcome.several)] = True
-    bounds = outcome.mechanism.deviation_bounds(outcome.batch, outcome.batch.split(outcome.profile))
-    nash, nash_tols = _worst(outcome.utilities - bounds, tols)
+    nash, nash_tols = _worst(outcome.utilities - _deviation_bounds(outcome), tols)
     rational, rational_tols = _worst(outcome.ir_gaps, tols)
     budget = -np.abs(outcome.payments.sum(axis=1))
     budget_tols = balance_tolerance(outcome.payments, outcome.payoffs)
     welfare, undecided = _welfare_margins(outcome, total)
     fair = outcome.reciprocity_gaps.min(axis=1)
     return {
-        Claim.NASH: _verdicts(outcome, Claim.NASH, nash, nash_tols, nash < -nash_tols),
+        Claim.NASH: _verdicts(outcome, Claim.NASH, nash, nash_tols, ~(nash >= -nash_tols)),
         Claim.BUDGET_BALANCE: _verdicts(outcome, Claim.BUDGET_BALANCE, budget, budget_tols, clear),
         Claim.SOCIAL_OPTIMALITY: _verdicts(outcome, Claim.SOCIAL_OPTIMALITY, welfare, total, undecided),
-        Claim.INDIVIDUAL_RATIONALITY: _verdicts(outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, clear),
+        Claim.INDIVIDUAL_RATIONALITY: _verdicts(
+            outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, np.isnan(rational)
+        ),
         Claim.RECIPROCITY: _verdicts(outcome, Claim.RECIPROCITY, fair, total, several),
     }
+
+
+def _deviation_bounds(outcome: BatchOutcome) -> FloatArray:
+    try:
+        return outcome.mechanism.deviation_bounds(outcome.batch, outcome.batch.split(outcome.profile))
+    except SOLVER_ERRORS:  # one federation spoils it: each is judged alone
+        return np.full(outcome.contributions.shape, np.nan)
 
 
 def _welfare_margins(outcome: BatchOutcome, tols: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -95,7 +104,9 @@ def _welfare_and_bounds(batch: Batch, contributions: FloatArray) -> tuple[FloatA
     """(federations,): welfare at a profile and the tangents' bound on all welfare; NaN where it is not admissible."""
     data = batch.split(batch.joined.data(np.nan_to_num(contributions).ravel()))
     floor = np.broadcast_to(batch.joined.payoff.floor, batch.joined.n_agents)
-    inside = (data > batch.split(floor)).all(axis=1) & ~np.isnan(contributions).any(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = batch.split(np.isfinite(batch.joined.payoff.value(data.ravel())))
+    inside = ((data > batch.split(floor)) & finite & ~np.isnan(contributions)).all(axis=1)
     profile = np.where(inside[:, None], contributions, 0.0).ravel()
     welfare = batch.split(batch.joined.payoffs(profile) - batch.joined.costs.value(profile)).sum(axis=1)
     welfare[~inside] = np.nan
@@ -104,7 +115,8 @@ def _welfare_and_bounds(batch: Batch, contributions: FloatArray) -> tuple[FloatA
 
 def _worst(margins: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The margin of the agent that is worst off in proportion to what is at stake for it, and its tolerance."""
-    agent = np.argmin(margins / tols, axis=1)[:, None]
+    with np.errstate(invalid="ignore"):  # those that were not solved
+        agent = np.argmin(margins / tols, axis=1)[:, None]
     return np.take_along_axis(margins, agent, axis=1)[:, 0], np.take_along_axis(tols, agent, axis=1)[:, 0]
 
 
@@ -117,6 +129,10 @@ def _verdicts(
     found[undefined] = Verdict.UNDEFINED
     margins, tols = margins.copy(), tols.copy()
     for place in np.flatnonzero(alone & outcome.solved):
-        certificate = outcome[int(place)].certificates[claim]
+        try:
+            certificate = outcome[int(place)].certificates[claim]
+        except SOLVER_ERRORS:  # it could not be worked out
+            margins[place], found[place] = np.nan, Verdict.VIOLATED
+            continue
         margins[place], tols[place], found[place] = certificate.margin, certificate.tol, certificate.verdict
     return Judgements(claim=claim, margins=read_only_copy(margins), tols=read_only_copy(tols), verdicts=found)

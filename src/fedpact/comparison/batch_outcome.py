@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,12 +17,15 @@ from fedpact.comparison.batch_certificates import Judgements, judge
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
+from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import enumerate_blocks
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
+from fedpact.utils.errors import InvalidInput, OutsideDomain
+
+SOLVED = "solved"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,6 +82,11 @@ class BatchOutcome:
         """(federations,): whether an equilibrium was found."""
         return np.asarray(~np.isnan(self.contributions).any(axis=1))
 
+    @property
+    def statuses(self) -> Sequence[str]:
+        """What became of each federation: "solved", or why it could not be."""
+        return tuple(str(self.errors[place]) if place in self.errors else SOLVED for place in range(len(self)))
+
     @cached_property
     def profile(self) -> FloatArray:
         """The contributions as one profile of the joined federation; zero where there are none."""
@@ -91,12 +100,12 @@ class BatchOutcome:
     @cached_property
     def payoffs(self) -> FloatArray:
         """a_i(s)."""
-        return self._split(self.played.payoffs(self.profile))
+        return self._per_agent(lambda played, profile: played.payoffs(profile))
 
     @cached_property
     def costs(self) -> FloatArray:
         """c_i(s_i)."""
-        return self._split(self.batch.joined.costs.value(self.profile))
+        return self._per_agent(lambda played, profile: played.costs.value(profile))
 
     @cached_property
     def utilities(self) -> FloatArray:
@@ -111,7 +120,7 @@ class BatchOutcome:
     @cached_property
     def standalone(self) -> FloatArray:
         """v_i*, the best each agent could do alone."""
-        return self._split(standalone_optimum(self.batch.joined)[1])
+        return self._per_agent(lambda played, _: standalone_optimum(played)[1])
 
     @cached_property
     def ir_gaps(self) -> FloatArray:
@@ -126,7 +135,7 @@ class BatchOutcome:
     @cached_property
     def tolerances(self) -> FloatArray:
         """What counts as rounding in each agent's utility."""
-        values = self._split(self.batch.joined.values)
+        values = self.batch.split(self.batch.joined.values)
         return read_only_copy(utility_tolerances(self.payoffs, self.costs, self.payments, values))
 
     @cached_property
@@ -162,7 +171,7 @@ class BatchOutcome:
     @cached_property
     def net_externality(self) -> FloatArray:
         """T_i: what one more sample of i's is worth to all the others together."""
-        return self._split(self.played.net_externality(self.profile))
+        return self._per_agent(lambda played, profile: played.net_externality(profile))
 
     @cached_property
     def on_boundary(self) -> NDArray[np.bool_]:
@@ -205,20 +214,30 @@ class BatchOutcome:
 
         return batch_outcome_frame(self)
 
-    def _split(self, numbers: FloatArray) -> FloatArray:
-        return read_only_copy(np.where(self.solved[:, None], self.batch.split(numbers), np.nan))
+    def _per_agent(self, compute: Callable[[Federation, FloatArray], FloatArray]) -> FloatArray:
+        """What is computed of all federations side by side, or of each alone where one of them spoils that."""
+        try:
+            numbers = self.batch.split(compute(self.played, self.profile))
+        except SOLVER_ERRORS:
+            numbers = np.full(self.contributions.shape, np.nan)
+            for place in np.flatnonzero(self.solved).tolist():
+                federation = self.batch[place]
+                played = federation if self.mechanism.federated else federation.without_sharing()
+                with suppress(*SOLVER_ERRORS):
+                    numbers[place] = compute(played, self.contributions[place])
+        return read_only_copy(np.where(self.solved[:, None], numbers, np.nan))
 
 
 def solve_batch(
-    federations: Batch | Sequence[Federation],
+    federations: Batch | Iterable[Federation],
     mechanism: Mechanism | str,
     *,
     progress: Callable[[int], None] | None = None,
 ) -> BatchOutcome:
     """The outcome of a mechanism on every one of many federations, the same as solving each alone.
 
-    `progress` is called with the number of federations that are done, now and then. Federations that cannot be solved
-    raise `NotConverged`, whose `result` holds all the others, with NaN in their place.
+    `progress` is called with the number of federations that are done, now and then. A federation that cannot be solved
+    does not touch the others: its numbers are NaN, `outcome.statuses` says why, and `outcome[place]` raises it.
 
     Examples
     --------
@@ -230,9 +249,9 @@ def solve_batch(
     [18.1238, 18.1238, 18.1238]
     """
     rules = resolve_mechanism(mechanism)
-    batch = federations if isinstance(federations, Batch) else Batch.of(_checked_federations(federations))
+    batch = federations if isinstance(federations, Batch) else Batch.of(_check_federations(federations))
     solution = rules.solve_batch(batch, progress=progress)
-    found = BatchOutcome(
+    return BatchOutcome(
         batch=batch,
         mechanism=rules,
         contributions=solution.contributions,
@@ -241,20 +260,14 @@ def solve_batch(
         outcomes=solution.outcomes,
         errors=solution.errors,
     )
-    if found.errors:
-        raise NotConverged(
-            f"{len(found.errors)} of {len(batch)} federations could not be solved, the first is number "
-            f"{min(found.errors)}",
-            result=found,
-        )
-    return found
 
 
-def _checked_federations(given: Sequence[Federation]) -> list[Federation]:
+def _check_federations(given: Iterable[Federation]) -> list[Federation]:
     rule = "federations must be a Batch or a list of federations"
-    if isinstance(given, Federation) or not isinstance(given, Sequence):
+    if not isinstance(given, Iterable):
         raise InvalidInput(f"{rule}, got {type(given).__name__}")
-    for place, federation in enumerate(given):
+    federations = list(given)
+    for place, federation in enumerate(federations):
         if not isinstance(federation, Federation):
             raise InvalidInput(f"{rule}, but number {place} is {type(federation).__name__}")
-    return list(given)
+    return federations

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
+from fedpact.comparison.batch_outcome import solve_batch
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
 from fedpact.scenario import FederationDraws, Uncertainty
@@ -153,12 +153,9 @@ def batch_of(federation: Federation, drawn: FederationDraws, *, most: int | None
 def outlook_of(batch: Batch, mechanism: Mechanism | str) -> Outlook:
     """The outlook of a mechanism on federations that were drawn already."""
     mechanism = resolve_mechanism(mechanism)
-    try:
-        outcome = solve_batch(batch, mechanism)
-    except NotConverged as error:
-        outcome = error.result
-        if not isinstance(outcome, BatchOutcome) or not outcome.solved.any():
-            raise NotConverged(f"{mechanism.title} could be solved on none of {len(batch)} draws") from error
+    outcome = solve_batch(batch, mechanism)
+    if not outcome.solved.any():
+        raise NotConverged(f"{mechanism.title} could be solved on none of {len(batch)} draws") from outcome.errors[0]
     return Outlook(
         mechanism=mechanism.name,
         title=mechanism.title,

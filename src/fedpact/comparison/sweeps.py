@@ -25,7 +25,7 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import map_parallel, worker_count
 
 MAX_AGENTS = 500
@@ -135,13 +135,7 @@ class Piece:
         shape = tuple(axis.points.size for axis in self.axes)
         places = np.unravel_index(np.arange(self.start, self.stop), shape)
         points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
-        batch = batch_at(self.federation, self.axes, points)
-        try:
-            outcome = solve_batch(batch, self.mechanism)
-        except NotConverged as error:  # the points that have no equilibrium are marked in `solved`
-            if not isinstance(error.result, BatchOutcome):
-                raise
-            outcome = error.result
+        outcome = solve_batch(batch_at(self.federation, self.axes, points), self.mechanism)
         found = {metric: _metric(outcome, metric) for metric in self.metrics}
         return found | {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
 

@@ -20,7 +20,7 @@ from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import BatchSolution, Mechanism
+from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.optimal_face import OptimalFace, faces_possible
@@ -155,7 +155,11 @@ def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...
     for place in faces_possible(batch.weights, marginal, batch.split(upper), scale, linear).tolist():
         if np.isnan(contributions[place]).any():
             continue
-        optimum = optimum_at(batch[place], contributions[place])
+        try:
+            optimum = optimum_at(batch[place], contributions[place])
+        except SOLVER_ERRORS:
+            contributions[place] = np.nan  # left to be solved alone
+            continue
         contributions[place] = optimum.contributions
         if optimum.face is not None and not optimum.face.is_point:
             several.append(place)

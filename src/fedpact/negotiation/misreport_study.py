@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
-from fedpact.federation import Batch, Federation, Linear, Quadratic
+from fedpact.federation import Federation, Linear, Quadratic
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
@@ -197,10 +197,7 @@ def _solve_reports(
 ) -> tuple[FloatArray, FloatArray]:
     """Contributions and payments on every report, (reports, n); NaN where there is no equilibrium."""
     if reports[0].n_agents <= MAX_AGENTS_IN_BATCH:
-        try:
-            batch = solve_batch(Batch.of(reports), mechanism, progress=count)
-        except NotConverged as error:
-            batch = error.result
+        batch = solve_batch(reports, mechanism, progress=count)
         return batch.contributions, batch.payments
     found = np.full((2, len(reports), reports[0].n_agents), np.nan)
     for place, report in enumerate(reports):

@@ -106,7 +106,8 @@ class _Complementarity:
         marginal = federation.costs.slope(contributions) / (federation.values * self.own)
         wanted = federation.payoff.inverse_slope(marginal)
         bend = federation.costs.curvature(contributions) / (federation.values * self.own)
-        return wanted, bend / federation.payoff.curvature(wanted)
+        falls = np.zeros_like(bend)  # with linear costs, however flat the payoff is there
+        return wanted, np.divide(bend, federation.payoff.curvature(wanted), out=falls, where=bend > 0)
 
     def solve(self, contributions: FloatArray, stiffness: float) -> FloatArray:
         """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""

@@ -17,6 +17,7 @@ MAX_NEWTON_STEPS = 200
 MAX_HALVINGS = 60
 MAX_WAIT = 2
 FIRST_RIDGE = 1e-14
+MAX_RIDGE = 1e6  # relative to the curvature: beyond it, a matrix that is not definite is not finite
 SUFFICIENT_RISE = 1e-4  # of the rise the slope promises
 OBJECTIVE_ROUNDING = 1e-12
 CHUNK_SIZE = 32
@@ -193,6 +194,8 @@ def _climb(
         ridge = FIRST_RIDGE
         while not _newton(matrix, gradient, held, ridge, factor, step):
             ridge *= 100.0
+            if ridge > MAX_RIDGE:
+                return best_gain / scale
         longest = 0.0
         for j in range(n_agents):
             longest = max(longest, abs(step[j]))

@@ -193,7 +193,8 @@ def batch_outcome_frame(outcome: BatchOutcome) -> Any:
     """
     pandas = _pandas()
     index = pandas.MultiIndex.from_product([range(len(outcome)), outcome.batch.names], names=["federation", "agent"])
-    return pandas.DataFrame({label: np.ravel(getattr(outcome, label)) for label in PER_AGENT}, index=index)
+    columns = {label: np.ravel(getattr(outcome, label)) for label in PER_AGENT}
+    return pandas.DataFrame(columns | {"status": np.repeat(outcome.statuses, outcome.batch.n_agents)}, index=index)
 
 
 def sweep_frame(sweep: Sweep) -> Any:

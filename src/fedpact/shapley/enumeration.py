@@ -71,10 +71,11 @@ def enumerate_blocks(federation: Federation, contributions: FloatArray, blocks: 
         for agent in np.flatnonzero(members == 0):
             alone = np.tile(np.eye(n_agents)[agent], blocks)
             step = federation.data(alone * played)
-            worth = federation.values * federation.payoff.increment(data, step)
-            slopes = federation.values * federation.payoff.slope(data + step) * federation.data(alone)
-            values[:, agent] += share * worth.reshape(blocks, n_agents).sum(axis=1)
-            gradient[:, agent] += share * slopes.reshape(blocks, n_agents).sum(axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):  # harm beyond all numbers is infinite
+                worth = federation.values * federation.payoff.increment(data, step)
+                slopes = federation.values * federation.payoff.slope(data + step) * federation.data(alone)
+                values[:, agent] += share * worth.reshape(blocks, n_agents).sum(axis=1)
+                gradient[:, agent] += share * slopes.reshape(blocks, n_agents).sum(axis=1)
     defined = inside.reshape(blocks, n_agents)
     return np.where(defined, values, np.nan), np.where(defined, gradient, np.nan)
 

@@ -9,7 +9,10 @@ import pytest
 
 import fedpact as fp
 from fedpact.certificates import Verdict
+from fedpact.deals.outcome import PER_AGENT
+from fedpact.mechanisms import MECHANISMS
 from fedpact.programs import batch_solver
+from fedpact.programs.best_response import standalone_optimum
 
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
@@ -56,19 +59,119 @@ def test_what_compiled_code_leaves_open_is_solved_alone(monkeypatch: pytest.Monk
     np.testing.assert_allclose(again.contributions, expected.contributions, rtol=1e-7)
 
 
-def test_a_federation_that_cannot_be_solved_is_told_and_the_others_are_kept() -> None:
-    """Free riders who harm each other beyond the domain have no equilibrium; the other two have."""
-    weights = np.tile(np.eye(2), (3, 1, 1))
-    weights[1] = [[1.0, -3.0], [-3.0, 1.0]]
-    base = fp.Federation(np.eye(2), costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
-    with pytest.raises(
-        fp.NotConverged, match="1 of 3 federations could not be solved, the first is number 1"
-    ) as caught:
-        fp.solve_batch(fp.Batch.vary(base, weights=weights), fp.Voluntary())
-    kept = caught.value.result
-    np.testing.assert_array_equal(kept.solved, [True, False, True])
-    assert np.isnan(kept.utilities[1]).all()
-    np.testing.assert_allclose(kept.utilities[0], fp.Voluntary().solve(kept.batch[0]).utilities)
+# One bad federation does not spoil the others
+
+
+def trio(**changes) -> fp.Federation:
+    return fp.Federation(
+        **({"weights": BASE.weights, "costs": 0.001, "caps": 400.0, "payoff": fp.PowerLaw(0.02)} | changes)
+    )
+
+
+HARM = [[1.0, -3.0, 0.0], [-3.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+BAD = {
+    "free riders beyond the domain": trio(weights=HARM, payoff=fp.PowerLaw(0.5)),
+    "costs of next to nothing": trio(costs=1e-300, caps=np.inf),
+    "values beyond all squares": trio(values=1e300),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_bad_federation_does_not_touch_the_others(mechanism: str, bad: str) -> None:
+    good = [trio(), trio(costs=0.002)]
+    clean = fp.solve_batch(good, mechanism)
+    mixed = fp.solve_batch([good[0], BAD[bad], good[1]], mechanism)
+    assert mixed.statuses[0] == mixed.statuses[2] == "solved"
+    for field in PER_AGENT:
+        np.testing.assert_allclose(getattr(mixed, field)[[0, 2]], getattr(clean, field), rtol=1e-9, err_msg=field)
+    for claim, judged in mixed.certificates.items():
+        assert list(judged.verdicts[[0, 2]]) == list(clean.certificates[claim].verdicts), claim
+    if mixed.solved[1]:
+        assert mixed.statuses[1] == "solved"
+        assert np.isfinite(mixed.utilities[1]).all()
+    else:
+        assert mixed.statuses[1] == str(mixed.errors[1]) != ""
+        assert np.isnan(mixed.utilities[1]).all()
+        assert not any(judged.holds[1] for judged in mixed.certificates.values())
+        with pytest.raises(type(mixed.errors[1])):
+            mixed[1]
+        assert repr(mixed) == f"BatchOutcome({mechanism}, 3 federations of 3 agents, 1 not solved)"
+
+
+def test_the_one_without_an_equilibrium_is_told() -> None:
+    found = fp.solve_batch([trio(), BAD["free riders beyond the domain"]], "voluntary")
+    assert found.statuses[1].startswith("free riding has no admissible equilibrium")
+    np.testing.assert_array_equal(found.solved, [True, False])
+
+
+def test_what_one_federation_spoils_is_worked_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = fp.solve_batch(BATCH, "externality")
+
+    def gives_up(federation: fp.Federation):
+        if federation.n_agents > BASE.n_agents:
+            raise fp.NotConverged("one of them is bad")
+        return standalone_optimum(federation)
+
+    monkeypatch.setattr("fedpact.comparison.batch_outcome.standalone_optimum", gives_up)
+    monkeypatch.setattr("fedpact.mechanisms.externality.standalone_optimum", gives_up)
+    again = fp.solve_batch(BATCH, "externality")
+    for field in PER_AGENT:
+        np.testing.assert_allclose(getattr(again, field), getattr(expected, field), rtol=1e-7, atol=1e-9, err_msg=field)
+    for claim, judged in again.certificates.items():
+        assert list(judged.verdicts) == list(expected.certificates[claim].verdicts), claim
+
+
+def test_a_federation_whose_certificate_cannot_be_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing holds that was not proved, and the others keep their verdicts."""
+
+    class Doubtful(fp.Voluntary):
+        name = "doubtful"
+
+        def deviations(self, federation, contributions):
+            if federation.caps[0] == 10.0:
+                raise fp.NotConverged("who knows")
+            return super().deviations(federation, contributions)
+
+    judged = fp.solve_batch(BATCH, Doubtful()).certificates["nash"]
+    assert list(judged.verdicts) == [Verdict.HOLDS, Verdict.VIOLATED, Verdict.HOLDS]
+    assert np.isnan(judged.margins[1])
+
+
+def test_an_instance_that_once_never_ended() -> None:
+    """Its curvature is not finite, which no ridge mends."""
+    federation = fp.Federation([[1, -1], [0.5, 1]], costs=0.01, payoff=fp.Exponential(rate=[155, 1]))
+    found = fp.solve_batch([federation], "externality")
+    alone = fp.ExternalityMechanism().solve(federation)
+    np.testing.assert_allclose(found.contributions[0], alone.contributions, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (BASE, "federations must be a Batch or a list of federations, got Federation"),
+        (None, "federations must be a Batch or a list of federations, got NoneType"),
+        ([BASE, 3], "federations must be a Batch or a list of federations, but number 1 is int"),
+        ("shapley", "but number 0 is str"),
+        ([], "a batch needs at least one federation, got none"),
+    ],
+)
+def test_wrong_kinds_are_told(given, message: str) -> None:
+    with pytest.raises(fp.InvalidInput) as caught:
+        fp.solve_batch(given, "externality")
+    assert message in str(caught.value)
+
+
+def test_lists_names_and_frames() -> None:
+    found = fp.solve_batch(iter(list(BATCH)), "externality")
+    np.testing.assert_array_equal(found.contributions, fp.solve_batch(BATCH, fp.ExternalityMechanism()).contributions)
+    assert repr(found) == "BatchOutcome(externality, 3 federations of 3 agents)"
+    pytest.importorskip("pandas")
+    frame = found.to_frame()
+    assert list(frame.index.names) == ["federation", "agent"]
+    assert len(frame) == 9
+    np.testing.assert_array_equal(frame.loc[1, "payments"], found.payments[1])
+    assert set(frame["status"]) == {"solved"}
 
 
 def test_progress_is_told_to_the_end() -> None:
