@@ -15,7 +15,7 @@ from fedpact.cli.common import AsJson, Force, check_output, console, print_json,
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
-from fedpact.fitting.accuracy_curves import CURVES
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
 from fedpact.report.numbers import given_text
@@ -40,7 +40,7 @@ def fit(
         Path | None,
         typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.", metavar="FILE"),
     ] = None,
-    family: Annotated[str, typer.Option("--family", help=f"The curve: {', '.join(CURVES)}.")] = "power-law",
+    family: Annotated[str, typer.Option("--family", help=f"The curve: {', '.join(CURVE_FAMILIES)}.")] = "power-law",
     signs: Annotated[
         str, typer.Option("--signs", help="Signs of the weights: positive, or any if data may harm.")
     ] = "positive",

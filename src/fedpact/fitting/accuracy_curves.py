@@ -19,13 +19,11 @@ from fedpact.federation import Exponential, Michaelis, Payoff, PowerLaw
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["CURVES", "Curve", "curve_named"]
-
 Derivatives = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class CurveFamily:
     """A family of curves.
 
     Attributes
@@ -46,7 +44,7 @@ class Curve:
     lowest: float
     evaluate: Callable[[FloatArray, FloatArray], Derivatives]
 
-    def made(self, shape: Any) -> Payoff:
+    def payoff_with(self, shape: Any) -> Payoff:
         """The payoff family with its parameter."""
         return self.payoff(**{self.parameter: shape})
 
@@ -66,19 +64,22 @@ def _michaelis(y: FloatArray, log_shape: FloatArray) -> Derivatives:
     return y / (1.0 + y), (1.0 + y) ** -2, np.zeros_like(y)
 
 
-CURVES: Mapping[str, Curve] = {
-    PowerLaw.family: Curve(payoff=PowerLaw, parameter="beta", has_shape=True, lowest=-1.0, evaluate=_power_law),
-    Exponential.family: Curve(
+CURVE_FAMILIES: Mapping[str, CurveFamily] = {
+    PowerLaw.family: CurveFamily(payoff=PowerLaw, parameter="beta", has_shape=True, lowest=-1.0, evaluate=_power_law),
+    Exponential.family: CurveFamily(
         payoff=Exponential, parameter="rate", has_shape=False, lowest=-np.inf, evaluate=_exponential
     ),
-    Michaelis.family: Curve(payoff=Michaelis, parameter="half", has_shape=False, lowest=-1.0, evaluate=_michaelis),
+    Michaelis.family: CurveFamily(
+        payoff=Michaelis, parameter="half", has_shape=False, lowest=-1.0, evaluate=_michaelis
+    ),
 }
 
 
-def curve_named(family: str) -> Curve:
+def curve_family(family: str) -> CurveFamily:
     """The curve of a payoff family."""
-    if family not in CURVES:
+    if family not in CURVE_FAMILIES:
         raise InvalidInput(
-            f"family must be one of {', '.join(CURVES)}, got {family!r:.60}; a curve needs a ceiling to be fitted"
+            f"family must be one of {', '.join(CURVE_FAMILIES)}, got {family!r:.60}; a curve needs a ceiling to be "
+            "fitted"
         )
-    return CURVES[family]
+    return CURVE_FAMILIES[family]

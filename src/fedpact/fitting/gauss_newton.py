@@ -6,12 +6,12 @@ O(runs n^3) for the blocks of all agents together and O(n^4) to factor them.
 
 Steps are damped until the objective falls (Levenberg-Marquardt), bent along the narrow valley in which beta, scale,
 floor and ceiling trade off (geodesic acceleration), prolonged while the objective falls further, and projected on the
-limits; slots at a limit that want to go beyond rest. Every `PATIENCE` steps it also tries to go on in the direction
-they led in together.
+limits; slots at a limit that want to go beyond rest. Every `STEPS_BETWEEN_CHECKS` steps it also tries to go on in the
+direction they led in together.
 
 It stops when the squared Newton decrement, g' H^-1 g, is at most `DECREMENT`: the point then is within sqrt(DECREMENT)
 standard errors of the best one; or when the objective, which is in units of log-likelihood, falls by no more than
-`STANDSTILL` in `PATIENCE` steps, as it may on data that the model does not describe.
+`MIN_FALL` in `STEPS_BETWEEN_CHECKS` steps, as it may on data that the model does not describe.
 """
 
 from __future__ import annotations
@@ -23,40 +23,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.fitting.kernels import gather, gather_in_parallel
-from fedpact.fitting.parameters import Parameters, Setting
+from fedpact.fitting.parameters import FitRules, Parameters
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-__all__ = ["Arrow", "Data", "Evaluation", "evaluate", "information", "minimise", "solve_scaled"]
-
 DECREMENT = 1e-6
-MOST_STEPS = 1000
-STANDSTILL, PATIENCE = 1e-3, 5
-FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-9, 1e10
+MAX_STEPS = 1000
+MIN_FALL, STEPS_BETWEEN_CHECKS = 1e-3, 5
+FIRST_DAMPING, MIN_DAMPING, MAX_DAMPING = 1e-3, 1e-9, 1e10
 EASE, TIGHTEN = 0.2, 5.0
-MOST_DOUBLINGS = 12
+MAX_DOUBLINGS = 12
 PROBE = 0.1  # of a step, for second differences
-DISAPPOINTING = 0.7  # of the fall that a step promises: less, and it is bent
-MOST_BEND = 0.75  # of the step's length
-ROUNDING = 1e-12
-RIDGE, SMALLEST = 1e-13, 1e-200
-MUCH = 5e6  # products from which all cores help
+MIN_FALL_RATIO = 0.7  # of the fall that a step promises: less, and it is bent
+MAX_BEND = 0.75  # of the step's length
+OBJECTIVE_ROUNDING = 1e-12
+SCALED_RIDGE, MIN_DIAGONAL = 1e-13, 1e-200
+PARALLEL_PRODUCTS = 5e6  # products from which all cores help
 
 
-Step = tuple[FloatArray, FloatArray]
+SlotStep = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Data:
+class WeightedRuns:
     """Contributions, accuracies and precisions, (runs, n); the precision is zero where nothing was measured."""
 
     contributions: FloatArray
     accuracies: FloatArray
     precisions: FloatArray
 
-    def rows(self, chosen: NDArray[np.intp]) -> Data:
+    def rows(self, chosen: NDArray[np.intp]) -> WeightedRuns:
         """Some of the runs."""
-        return Data(
+        return WeightedRuns(
             contributions=self.contributions[chosen],
             accuracies=self.accuracies[chosen],
             precisions=self.precisions[chosen],
@@ -64,7 +62,7 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
+class Prediction:
     """A point and what it predicts, (runs, n) each: weighted data, accuracies, and the curve with its derivatives."""
 
     point: Parameters
@@ -75,7 +73,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Arrow:
+class ArrowMatrix:
     """A symmetric matrix of blocks: one per agent, a border, a corner; and a vector of the same parts.
 
     Attributes
@@ -92,13 +90,13 @@ class Arrow:
     local: FloatArray
     shared: FloatArray
 
-    def restricted(self, local: NDArray[np.bool_], shared: NDArray[np.bool_]) -> Arrow:
+    def restricted(self, local: NDArray[np.bool_], shared: NDArray[np.bool_]) -> ArrowMatrix:
         """Only the free slots: the others get a one on the diagonal and nothing else."""
         blocks = np.where(local[:, :, None] & local[:, None, :], self.blocks, 0.0)
         corner = np.where(shared[:, None] & shared[None, :], self.corner, 0.0)
         _diagonal(blocks)[...] += ~local
         _diagonal(corner)[...] += ~shared
-        return Arrow(
+        return ArrowMatrix(
             blocks=blocks,
             border=np.where(local[:, :, None] & shared, self.border, 0.0),
             corner=corner,
@@ -106,14 +104,14 @@ class Arrow:
             shared=np.where(shared, self.shared, 0.0),
         )
 
-    def with_prior(self, local: FloatArray, shared: FloatArray) -> Arrow:
+    def with_prior(self, local: FloatArray, shared: FloatArray) -> ArrowMatrix:
         """The same with precisions added on the diagonal."""
         blocks, corner = self.blocks.copy(), self.corner.copy()
         _diagonal(blocks)[...] += local
         _diagonal(corner)[...] += shared
-        return Arrow(blocks=blocks, border=self.border, corner=corner, local=self.local, shared=self.shared)
+        return ArrowMatrix(blocks=blocks, border=self.border, corner=corner, local=self.local, shared=self.shared)
 
-    def damped(self, damping: float) -> Arrow:
+    def damped(self, damping: float) -> ArrowMatrix:
         """The same with its diagonal enlarged."""
         return self.with_prior(damping * _diagonal(self.blocks), damping * _diagonal(self.corner))
 
@@ -132,9 +130,9 @@ def solve_scaled(matrices: FloatArray, right: FloatArray) -> FloatArray:
     With ones on the diagonal a pinch of ridge keeps what rounding makes singular from failing, and changes nothing
     else.
     """
-    sizes = np.sqrt(np.maximum(_diagonal(matrices), SMALLEST))
+    sizes = np.sqrt(np.maximum(_diagonal(matrices), MIN_DIAGONAL))
     scaled = matrices / (sizes[..., :, None] * sizes[..., None, :])
-    _diagonal(scaled)[...] += RIDGE
+    _diagonal(scaled)[...] += SCALED_RIDGE
     return np.asarray(np.linalg.solve(scaled, right / sizes[..., :, None]) / sizes[..., :, None])
 
 
@@ -144,26 +142,26 @@ def _diagonal(matrices: FloatArray) -> FloatArray:
     return matrices.reshape(*matrices.shape[:-2], size * size)[..., :: size + 1]
 
 
-def evaluate(data: Data, setting: Setting, point: Parameters) -> Evaluation | None:
+def evaluate(data: WeightedRuns, rules: FitRules, point: Parameters) -> Prediction | None:
     """The predictions at a point; None where some run's reach leaves the domain of the curve."""
     reached = data.contributions @ point.weights.T
-    if not setting.admits(point) or not (reached > setting.curve.lowest).all():
+    if not rules.admits(point) or not (reached > rules.curve.lowest).all():
         return None
-    curve = setting.curve.evaluate(reached, point.curves[:, 0])
+    curve = rules.curve.evaluate(reached, point.curves[:, 0])
     floors, ceilings = point.curves[:, 1], point.curves[:, 2]
     predicted = floors + (ceilings - floors) * curve[0]
     misfit = 0.5 * float((data.precisions * (data.accuracies - predicted) ** 2).sum())
-    objective = misfit + setting.penalty(point)
+    objective = misfit + rules.penalty(point)
     if not np.isfinite(objective):
         return None
-    return Evaluation(point=point, data=reached, predicted=predicted, curve=curve, objective=objective)
+    return Prediction(point=point, data=reached, predicted=predicted, curve=curve, objective=objective)
 
 
-def information(data: Data, found: Evaluation) -> Arrow:
+def information(data: WeightedRuns, found: Prediction) -> ArrowMatrix:
     """J' Q J and the gradient of the misfit, without the prior, over all slots."""
     blocks, local = _gathered(data, found, found.predicted - data.accuracies, with_blocks=True)
     curve = slice(1 + found.point.scales.size, None)
-    return Arrow(
+    return ArrowMatrix(
         blocks=blocks,
         border=blocks[:, :, curve].copy(),
         corner=blocks[:, curve, curve].sum(axis=0),
@@ -173,7 +171,7 @@ def information(data: Data, found: Evaluation) -> Arrow:
 
 
 def _gathered(
-    data: Data, found: Evaluation, changes: FloatArray, *, with_blocks: bool
+    data: WeightedRuns, found: Prediction, changes: FloatArray, *, with_blocks: bool
 ) -> tuple[FloatArray, FloatArray]:
     """J' Q J, if asked, and J' Q x for changes x of the predictions: (n, p, p) and (n, p)."""
     value, slope, by_shape = found.curve
@@ -181,7 +179,7 @@ def _gathered(
     n_agents = found.point.scales.size
     local = np.zeros((n_agents, n_agents + 4))
     blocks = np.zeros((n_agents, n_agents + 4, n_agents + 4) if with_blocks else (0, 0, 0))
-    share = gather_in_parallel if data.contributions.size * n_agents**2 > MUCH else gather
+    share = gather_in_parallel if data.contributions.size * n_agents**2 > PARALLEL_PRODUCTS else gather
     share(
         data.contributions, data.precisions, changes, spans * slope, value, spans * by_shape, found.data,
         found.point.scales, blocks, local, with_blocks,
@@ -190,62 +188,62 @@ def _gathered(
 
 
 def minimise(
-    data: Data,
-    setting: Setting,
+    data: WeightedRuns,
+    rules: FitRules,
     start: Parameters,
     *,
-    most_steps: int = MOST_STEPS,
+    max_steps: int = MAX_STEPS,
     decrement: float = DECREMENT,
     progress: Callable[[], None] | None = None,
     strict: bool = True,
-) -> Evaluation:
+) -> Prediction:
     """The point of least penalised misfit reached from `start`.
 
-    With `strict`, not reaching `decrement` within `most_steps` raises `NotConverged`; without, the best point so far
+    With `strict`, not reaching `decrement` within `max_steps` raises `NotConverged`; without, the best point so far
     is returned.
     """
-    best = evaluate(data, setting, setting.clipped(start))
+    best = evaluate(data, rules, rules.clipped(start))
     if best is None:
         raise NotConverged("the fit cannot start: some run leaves the domain of the curve")
     damping, earlier = FIRST_DAMPING, best
-    for count in range(1, most_steps + 1):
+    for count in range(1, max_steps + 1):
         if progress is not None:
             progress()
-        system, remaining = _system(data, setting, best)
+        system, remaining = _system(data, rules, best)
         if remaining <= decrement:
             return best
-        trial, damping = _descend(data, setting, best, system, damping)
+        trial, damping = _descend(data, rules, best, system, damping)
         if trial is None:  # rounding: no damping makes the objective fall any more
             return best
         best = trial
-        if count % PATIENCE == 0:
-            best = _prolonged(data, setting, best, best, _between(earlier.point, best.point))
-            if earlier.objective - best.objective <= STANDSTILL:
+        if count % STEPS_BETWEEN_CHECKS == 0:
+            best = _prolonged(data, rules, best, best, _between(earlier.point, best.point))
+            if earlier.objective - best.objective <= MIN_FALL:
                 return best
             earlier = best
     if strict:
         raise NotConverged(
-            f"the fit did not settle within {most_steps} steps; the accuracies may not follow such a curve. Sharing "
+            f"the fit did not settle within {max_steps} steps; the accuracies may not follow such a curve. Sharing "
             f"beta, floor and ceiling between the agents, or giving a floor or a ceiling that is known, helps",
             result=best,
         )
     return best
 
 
-def _system(data: Data, setting: Setting, best: Evaluation) -> tuple[Arrow, float]:
+def _system(data: WeightedRuns, rules: FitRules, best: Prediction) -> tuple[ArrowMatrix, float]:
     """The Newton system over the slots free to move, and its squared decrement."""
-    precisions, apart = setting.precisions(), setting.deviations(best.point)
+    precisions, apart = rules.precisions(), rules.deviations(best.point)
     raw = information(data, best)
-    full = Arrow(
+    full = ArrowMatrix(
         blocks=raw.blocks,
         border=raw.border,
         corner=raw.corner,
         local=raw.local + precisions[0] * apart[0],
         shared=raw.shared + precisions[1] * apart[1],
     ).with_prior(*precisions)
-    pushes = setting.pushes(best.point)
-    local = setting.free_local & ~(pushes[0] * full.local < 0)
-    shared = setting.free_shared & ~(pushes[1] * full.shared < 0)
+    pushes = rules.pushes(best.point)
+    local = rules.free_local & ~(pushes[0] * full.local < 0)
+    shared = rules.free_shared & ~(pushes[1] * full.shared < 0)
     system = full.restricted(local, shared)
     steps = system.step()
     remaining = -float((steps[0] * system.local).sum() + steps[1] @ system.shared)
@@ -253,39 +251,39 @@ def _system(data: Data, setting: Setting, best: Evaluation) -> tuple[Arrow, floa
 
 
 def _descend(
-    data: Data, setting: Setting, best: Evaluation, system: Arrow, damping: float
-) -> tuple[Evaluation | None, float]:
+    data: WeightedRuns, rules: FitRules, best: Prediction, system: ArrowMatrix, damping: float
+) -> tuple[Prediction | None, float]:
     """The first damped step along which the objective falls, bent and prolonged, and the damping for the next."""
-    while damping <= MOST_DAMPING:
+    while damping <= MAX_DAMPING:
         damped = system.damped(damping)
         path = _Path(damped.step(), None)
-        trial = _falling(data, setting, best, path)
+        trial = _falling(data, rules, best, path)
         promised = -0.5 * float((path.step[0] * system.local).sum() + path.step[1] @ system.shared)
-        if trial is None or best.objective - trial.objective < DISAPPOINTING * promised:
-            bend = _bend(data, setting, best, damped, path.step)
-            bent = None if bend is None else _falling(data, setting, best, _Path(path.step, bend))
+        if trial is None or best.objective - trial.objective < MIN_FALL_RATIO * promised:
+            bend = _bend(data, rules, best, damped, path.step)
+            bent = None if bend is None else _falling(data, rules, best, _Path(path.step, bend))
             if bent is not None and (trial is None or bent.objective < trial.objective):
                 path, trial = _Path(path.step, bend), bent
         if trial is not None:
-            return _prolonged(data, setting, best, trial, path), max(damping * EASE, LEAST_DAMPING)
+            return _prolonged(data, rules, best, trial, path), max(damping * EASE, MIN_DAMPING)
         damping *= TIGHTEN
     return None, damping
 
 
-def _falling(data: Data, setting: Setting, best: Evaluation, path: _Path) -> Evaluation | None:
+def _falling(data: WeightedRuns, rules: FitRules, best: Prediction, path: _Path) -> Prediction | None:
     """The end of the path if the objective falls on it."""
-    trial = _after(data, setting, best, path.at(1.0))
-    return trial if trial is not None and trial.objective < best.objective * (1.0 - ROUNDING) else None
+    trial = _after(data, rules, best, path.at(1.0))
+    return trial if trial is not None and trial.objective < best.objective * (1.0 - OBJECTIVE_ROUNDING) else None
 
 
 @dataclass(frozen=True)
 class _Path:
     """t step + t^2 / 2 bend."""
 
-    step: Step
-    bend: Step | None
+    step: SlotStep
+    bend: SlotStep | None
 
-    def at(self, time: float) -> Step:
+    def at(self, time: float) -> SlotStep:
         if self.bend is None:
             return time * self.step[0], time * self.step[1]
         return (
@@ -300,13 +298,15 @@ def _between(start: Parameters, end: Parameters) -> _Path:
     return _Path((np.hstack(columns), np.zeros(3)), None)
 
 
-def _bend(data: Data, setting: Setting, best: Evaluation, damped: Arrow, step: Step) -> Step | None:
+def _bend(
+    data: WeightedRuns, rules: FitRules, best: Prediction, damped: ArrowMatrix, step: SlotStep
+) -> SlotStep | None:
     """Geodesic acceleration: how the step has to bend for the predictions to go straight; None if it bends too much.
 
     See Transtrum and Sethna (2012), "Improvements to the Levenberg-Marquardt algorithm".
     """
     ahead, behind = (
-        _after(data, setting, best, (sign * PROBE * step[0], sign * PROBE * step[1])) for sign in (1.0, -1.0)
+        _after(data, rules, best, (sign * PROBE * step[0], sign * PROBE * step[1])) for sign in (1.0, -1.0)
     )
     if ahead is None or behind is None:
         return None
@@ -319,19 +319,19 @@ def _bend(data: Data, setting: Setting, best: Evaluation, damped: Arrow, step: S
     bend = free.step()
     length = float((_diagonal(damped.blocks) * step[0] ** 2).sum() + _diagonal(damped.corner) @ step[1] ** 2)
     turned = float((_diagonal(damped.blocks) * bend[0] ** 2).sum() + _diagonal(damped.corner) @ bend[1] ** 2)
-    return bend if 2.0 * np.sqrt(turned) <= MOST_BEND * np.sqrt(length) else None
+    return bend if 2.0 * np.sqrt(turned) <= MAX_BEND * np.sqrt(length) else None
 
 
-def _prolonged(data: Data, setting: Setting, best: Evaluation, trial: Evaluation, path: _Path) -> Evaluation:
+def _prolonged(data: WeightedRuns, rules: FitRules, best: Prediction, trial: Prediction, path: _Path) -> Prediction:
     """The best of the points twice, four times, ... as far along the path as the one that was reached."""
-    for doubling in range(1, MOST_DOUBLINGS + 1):
-        longer = _after(data, setting, best, path.at(2.0**doubling))
+    for doubling in range(1, MAX_DOUBLINGS + 1):
+        longer = _after(data, rules, best, path.at(2.0**doubling))
         if longer is None or longer.objective >= trial.objective:
             break
         trial = longer
     return trial
 
 
-def _after(data: Data, setting: Setting, best: Evaluation, step: Step) -> Evaluation | None:
+def _after(data: WeightedRuns, rules: FitRules, best: Prediction, step: SlotStep) -> Prediction | None:
     with np.errstate(over="ignore", invalid="ignore"):  # a step too far is refused
-        return evaluate(data, setting, setting.clipped(best.point.moved(*step)))
+        return evaluate(data, rules, rules.clipped(best.point.moved(*step)))

@@ -1,8 +1,9 @@
 """What the data cannot tell apart: weak directions of the information matrix, in words.
 
 Each agent's slots and the shared curve have an information matrix from the data alone, what the other agents' slots
-take up eliminated. Directions along which it leaves a standard error above `WEAK` (in logarithms, own weights, or
-`ENDS` for floors and ceilings) are left to the prior; the parameters that make up such a direction are named together.
+take up eliminated. Directions along which it leaves a standard error above `WEAK_ERROR` (in logarithms, own weights, or
+`END_UNIT` for floors and ceilings) are left to the prior; the parameters that make up such a direction are named
+together.
 """
 
 from __future__ import annotations
@@ -12,43 +13,41 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedpact.fitting.gauss_newton import solve_scaled
-from fedpact.fitting.intervals import Spread
+from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import join_names
 
-__all__ = ["indistinguishable"]
-
-WEAK = 0.5
-ENDS = 0.2  # a change of the floor or the ceiling that counts as much as a factor e of beta
-SIZEABLE = 0.3  # share of the largest part of a direction from which a parameter belongs to it
-MOST_NAMED = 4
+WEAK_ERROR = 0.5
+END_UNIT = 0.2  # a change of the floor or the ceiling that counts as much as a factor e of beta
+MIN_SHARE = 0.3  # share of the largest part of a direction from which a parameter belongs to it
+MAX_NAMED_TOGETHER = 4
 
 
-def indistinguishable(spread: Spread, names: Sequence[str]) -> tuple[str, ...]:
+def indistinguishable(posterior: Posterior, names: Sequence[str]) -> tuple[str, ...]:
     """Groups of parameters, each named in a line; alone if the data says nothing of it."""
     found: dict[str, None] = {}
     for agent in range(len(names)):
-        matrix, labels = _information(spread, names, agent)
+        matrix, labels = _information(posterior, names, agent)
         strengths, directions = np.linalg.eigh(matrix)
-        for direction in directions.T[strengths < WEAK**-2.0]:
+        for direction in directions.T[strengths < WEAK_ERROR**-2.0]:
             sizes = np.abs(direction)
-            members = np.flatnonzero(sizes >= SIZEABLE * sizes.max())
-            found[join_names([labels[member] for member in members], most=MOST_NAMED)] = None
+            members = np.flatnonzero(sizes >= MIN_SHARE * sizes.max())
+            found[join_names([labels[member] for member in members], most=MAX_NAMED_TOGETHER)] = None
     return tuple(found)
 
 
-def _information(spread: Spread, names: Sequence[str], agent: int) -> tuple[FloatArray, list[str]]:
+def _information(posterior: Posterior, names: Sequence[str], agent: int) -> tuple[FloatArray, list[str]]:
     """The information on one agent's slots and the shared curve, in comparable units, and what the slots are called."""
-    gathered, setting = spread.gathered, spread.setting
-    local, shared = setting.free_local[agent], setting.free_shared
+    gathered, rules = posterior.gathered, posterior.rules
+    local, shared = rules.free_local[agent], rules.free_shared
     others = np.arange(len(names)) != agent
-    system = gathered.with_prior(*setting.precisions()).restricted(setting.free_local, setting.free_shared)
+    system = gathered.with_prior(*rules.precisions()).restricted(rules.free_local, rules.free_shared)
     border = system.border[others]
     taken = np.einsum("aps,apt->st", border, solve_scaled(system.blocks[others], border))
     corner = gathered.corner - taken
     matrix = np.block([[gathered.blocks[agent], gathered.border[agent]], [gathered.border[agent].T, corner]])
-    units = np.concatenate([np.ones(1 + len(names)), np.tile([1.0, ENDS, ENDS], 2)])
+    units = np.concatenate([np.ones(1 + len(names)), np.tile([1.0, END_UNIT, END_UNIT], 2)])
     free = np.concatenate([local, shared])
     matrix = matrix * np.outer(units, units)
     name = names[agent]

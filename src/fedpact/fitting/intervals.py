@@ -3,7 +3,7 @@
 Intervals and draws are made in coordinates in which the posterior is closest to Gaussian: logarithms of beta, of the
 range between floor and ceiling and of an agent's own weight, and asinh(w_ij / w_ii) for the others, which is linear
 around zero and a logarithm far from it. Where a limit binds (a weight at zero), the estimate rests there while the
-spread is that without the limit: a little wide, never too narrow.
+posterior is that without the limit: a little wide, never too narrow.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from functools import cached_property
 
 import numpy as np
 
-from fedpact.fitting.gauss_newton import Arrow, solve_scaled
-from fedpact.fitting.parameters import Parameters, Setting
+from fedpact.fitting.gauss_newton import ArrowMatrix, solve_scaled
+from fedpact.fitting.parameters import FitRules, Parameters
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["Spread"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Spread:
+class Posterior:
     """The Gaussian around a point.
 
     Attributes
     ----------
-    point, setting
+    point, rules
         The estimate and the rules it was found under.
     gathered
         The information of the data alone.
@@ -36,15 +34,15 @@ class Spread:
     """
 
     point: Parameters
-    setting: Setting
-    gathered: Arrow
+    rules: FitRules
+    gathered: ArrowMatrix
     design: float = 1.0
 
     @cached_property
     def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Covariances of the agents' slots given the shared curve, their gains on it, and its covariance."""
-        local, shared = self.setting.free_local, self.setting.free_shared
-        system = self.gathered.with_prior(*self.setting.precisions()).restricted(local, shared)
+        local, shared = self.rules.free_local, self.rules.free_shared
+        system = self.gathered.with_prior(*self.rules.precisions()).restricted(local, shared)
         inverse = _inverse(system.blocks)
         given: FloatArray = np.where(
             local[:, :, None] & local[:, None, :], (inverse + inverse.transpose(0, 2, 1)) / 2.0, 0.0
@@ -89,7 +87,7 @@ class Spread:
     @cached_property
     def weight_errors(self) -> FloatArray:
         """(n, n): standard errors of log(w_ii), and of asinh(w_ij / w_ii) between agents."""
-        n_agents, ratios = self.setting.n_agents, self.point.ratios
+        n_agents, ratios = self.rules.n_agents, self.point.ratios
         local = self.joint[:, : 1 + n_agents, : 1 + n_agents]
         scale = local[:, 0, 0][:, None]
         own = np.diagonal(local[:, 1:, 1:], axis1=1, axis2=2)
@@ -100,7 +98,7 @@ class Spread:
     def curve_bands(self, agent: int, data: FloatArray) -> tuple[FloatArray, FloatArray]:
         """An agent's accuracies when it reaches `data`, of its own alone, and their standard errors to first order."""
         log_shape, floor, ceiling = self.point.curves[agent]
-        value, slope, by_shape = self.setting.curve.evaluate(data, np.full_like(data, log_shape))
+        value, slope, by_shape = self.rules.curve.evaluate(data, np.full_like(data, log_shape))
         spans = ceiling - floor
         curve = np.stack([spans * by_shape, 1.0 - value, value], axis=-1)
         columns = np.zeros((data.size, self.joint.shape[1]))
@@ -111,7 +109,7 @@ class Spread:
 
     def prior_traces(self) -> float:
         """tr(H^-1 P): how many parameters the prior paid for."""
-        local, shared = self.setting.precisions()
+        local, shared = self.rules.precisions()
         n_slots = local.shape[1]
         variances = np.diagonal(self.joint, axis1=1, axis2=2)
         return float((variances[:, :n_slots] * local).sum() + np.diag(self._parts[2]) @ shared / self.design)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-__all__ = ["gather", "gather_in_parallel"]
-
 
 @nb.njit(cache=True, error_model="numpy")
 def _gather_one(

@@ -12,12 +12,10 @@ import numpy as np
 
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["FIRST_GUESS", "sampling_variances", "training_variance", "within_run_correlation"]
-
-FIRST_GUESS = 0.02  # standard deviation, where nothing else is known
-HIGHEST = 1.0
-FEWEST_PAIRS = 30
-CLEAR = 2.0  # standard errors from which a correlation within runs counts
+ASSUMED_NOISE = 0.02  # standard deviation, where nothing else is known
+MAX_VARIANCE = 1.0
+MIN_PAIRS = 30
+MIN_CORRELATION_ERRORS = 2.0  # standard errors from which a correlation within runs counts
 
 
 def sampling_variances(accuracies: FloatArray, test_sizes: FloatArray | None) -> FloatArray:
@@ -47,7 +45,7 @@ def training_variance(residuals: FloatArray, sampling: FloatArray, degrees: floa
         return 0.0
     from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
 
-    return float(brentq(excess, least, HIGHEST * residuals.size, xtol=1e-12, rtol=1e-6))
+    return float(brentq(excess, least, MAX_VARIANCE * residuals.size, xtol=1e-12, rtol=1e-6))
 
 
 def within_run_correlation(scaled: FloatArray) -> float:
@@ -59,10 +57,10 @@ def within_run_correlation(scaled: FloatArray) -> float:
     sums, squares = np.nansum(scaled, axis=1), np.nansum(scaled**2, axis=1)
     counts = (~np.isnan(scaled)).sum(axis=1)
     pairs = float((counts * (counts - 1)).sum()) / 2.0
-    if pairs < FEWEST_PAIRS:
+    if pairs < MIN_PAIRS:
         return 0.0
     mean_square = float(squares.sum() / counts.sum())
     if not mean_square > 0:
         return 0.0
     found = float((sums**2 - squares).sum()) / 2.0 / pairs / mean_square
-    return found if found > CLEAR / np.sqrt(pairs) else 0.0
+    return found if found > MIN_CORRELATION_ERRORS / np.sqrt(pairs) else 0.0

@@ -19,8 +19,6 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-__all__ = ["Observations"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observations:

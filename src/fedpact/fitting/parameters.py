@@ -19,10 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.fitting.accuracy_curves import Curve
+from fedpact.fitting.accuracy_curves import CurveFamily
 from fedpact.utils.arrays import FloatArray
-
-__all__ = ["CURVE_PARTS", "Parameters", "Setting"]
 
 CURVE_PARTS = ("beta", "floor", "ceiling")
 
@@ -32,10 +30,10 @@ CURVE_ERRORS = np.array([1.5, 0.2, 0.2])
 SCALE_ERROR = 10.0  # of the logarithm: next to nothing
 NO_PRIOR = 1e-6  # pseudo-observations that stand for none, so that the information matrix can be inverted
 
-LOWEST_CURVE = np.array([np.log(1e-3), 0.0, 0.02])
-HIGHEST_CURVE = np.array([np.log(50.0), 0.98, 1.0])
-LEAST_RANGE = 0.01  # between floor and ceiling
-SCALES = (-40.0, 20.0)
+MIN_CURVE = np.array([np.log(1e-3), 0.0, 0.02])
+MAX_CURVE = np.array([np.log(50.0), 0.98, 1.0])
+MIN_RANGE = 0.01  # between floor and ceiling
+SCALE_LIMITS = (-40.0, 20.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +61,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Setting:
+class FitRules:
     """The rules of a fit: which slots are free, between which limits, and the prior.
 
     Attributes
@@ -84,7 +82,7 @@ class Setting:
         Mean of the scales' prior.
     """
 
-    curve: Curve
+    curve: CurveFamily
     shared: NDArray[np.bool_]
     known: NDArray[np.bool_]
     free_ratios: NDArray[np.bool_]
@@ -112,14 +110,14 @@ class Setting:
         """The lowest and the highest admissible point."""
         n_agents = self.n_agents
         lowest = Parameters(
-            scales=np.full(n_agents, SCALES[0]),
+            scales=np.full(n_agents, SCALE_LIMITS[0]),
             ratios=np.full((n_agents, n_agents), -np.inf if self.signed else 0.0),
-            curves=np.tile(LOWEST_CURVE, (n_agents, 1)),
+            curves=np.tile(MIN_CURVE, (n_agents, 1)),
         )
         highest = Parameters(
-            scales=np.full(n_agents, SCALES[1]),
+            scales=np.full(n_agents, SCALE_LIMITS[1]),
             ratios=np.full((n_agents, n_agents), np.inf),
-            curves=np.tile(HIGHEST_CURVE, (n_agents, 1)),
+            curves=np.tile(MAX_CURVE, (n_agents, 1)),
         )
         return lowest, highest
 
@@ -128,14 +126,14 @@ class Setting:
         low, high = self.limits()
         curves = np.where(self.known, point.curves, np.clip(point.curves, low.curves, high.curves))
         return Parameters(
-            scales=np.clip(point.scales, *SCALES),
+            scales=np.clip(point.scales, *SCALE_LIMITS),
             ratios=np.maximum(point.ratios, low.ratios),
             curves=curves,
         )
 
     def admits(self, point: Parameters) -> bool:
         """Whether every curve rises."""
-        return bool((point.curves[:, 2] - point.curves[:, 1] >= LEAST_RANGE).all())
+        return bool((point.curves[:, 2] - point.curves[:, 1] >= MIN_RANGE).all())
 
     def pushes(self, point: Parameters) -> tuple[FloatArray, FloatArray]:
         """-1 in slots that are at their lower limit, +1 at their upper one, else 0: local and shared."""

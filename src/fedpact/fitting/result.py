@@ -12,25 +12,23 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
-from fedpact.fitting.accuracy_curves import CURVES
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.identifiability import indistinguishable
-from fedpact.fitting.intervals import Spread
+from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.observations import Observations
-from fedpact.fitting.parameters import HIGHEST_CURVE, LEAST_RANGE, LOWEST_CURVE
-from fedpact.fitting.stated_uncertainty import stated_uncertainty
+from fedpact.fitting.parameters import MAX_CURVE, MIN_CURVE, MIN_RANGE
+from fedpact.fitting.scenario_uncertainty import scenario_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
-__all__ = ["Draws", "Fit", "Outlier", "Quality"]
-
-STRAY = 4.0  # standard deviations from which a measurement is an outlier
-FEWEST_DEGREES = 3.0  # below this, Student's t has no finite variance
+OUTLIER_ERRORS = 4.0  # standard deviations from which a measurement is an outlier
+MIN_DEGREES = 3.0  # below this, Student's t has no finite variance
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quality:
+class FitQuality:
     """How well the curves fit.
 
     Attributes
@@ -97,7 +95,7 @@ class Fit:
         Measurements minus parameters, and the sum of squared residuals over their variances.
     residuals, scaled_residuals
         (runs, n): measured minus fitted, as they are and over their standard deviations; NaN where there is none.
-    spread
+    posterior
         The Gaussian around the estimates.
     weight_errors
         (n, n): standard errors in the coordinates of `fedpact.fitting.intervals`.
@@ -112,7 +110,7 @@ class Fit:
     chi_square: float
     residuals: FloatArray
     scaled_residuals: FloatArray
-    spread: Spread
+    posterior: Posterior
     weight_errors: FloatArray
     has_test_sizes: bool
 
@@ -124,25 +122,25 @@ class Fit:
     @cached_property
     def weights(self) -> FloatArray:
         """(n, n): how useful the column's data is to the row."""
-        return read_only_copy(self.spread.point.weights)
+        return read_only_copy(self.posterior.point.weights)
 
     @cached_property
     def beta(self) -> Any:
         """The power law's exponent: a number, or one per agent if it is not shared; None for other families."""
-        if not CURVES[self.family].has_shape:
+        if not CURVE_FAMILIES[self.family].has_shape:
             return None
-        numbers = np.exp(self.spread.point.curves[:, 0])
+        numbers = np.exp(self.posterior.point.curves[:, 0])
         return float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
 
     @cached_property
     def floors(self) -> FloatArray:
         """(n,): accuracy without data."""
-        return read_only_copy(self.spread.point.curves[:, 1])
+        return read_only_copy(self.posterior.point.curves[:, 1])
 
     @cached_property
     def ceilings(self) -> FloatArray:
         """(n,): accuracy with all the data in the world."""
-        return read_only_copy(self.spread.point.curves[:, 2])
+        return read_only_copy(self.posterior.point.curves[:, 2])
 
     @property
     def values(self) -> FloatArray:
@@ -152,8 +150,8 @@ class Fit:
     @cached_property
     def standard_errors(self) -> Mapping[str, Any]:
         """By name, in the shape of the estimate."""
-        curves = self.spread.curve_errors
-        own = self.spread.point.weights.diagonal()[:, None]
+        curves = self.posterior.curve_errors
+        own = self.posterior.point.weights.diagonal()[:, None]
         sizes = np.hypot(self.weights, own)
         np.fill_diagonal(sizes, own)
         errors: dict[str, Any] = {"weights": read_only_copy(self.weight_errors * sizes)}
@@ -161,7 +159,7 @@ class Fit:
             numbers = curves[:, 0] * self.beta
             errors["beta"] = float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
         errors |= {"floors": read_only_copy(curves[:, 1]), "ceilings": read_only_copy(curves[:, 2])}
-        errors["values"] = read_only_copy(self.spread.log_range_errors * self.values)
+        errors["values"] = read_only_copy(self.posterior.log_range_errors * self.values)
         return errors
 
     def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
@@ -169,7 +167,7 @@ class Fit:
         if not 0 < level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
         width = self.quantile(0.5 + level / 2.0)
-        point, curves = self.spread.point, self.spread.curve_errors
+        point, curves = self.posterior.point, self.posterior.curve_errors
         found: dict[str, FloatArray] = {}
         if self.beta is not None:
             ends = np.exp(_ends(point.curves[:, 0], width * curves[:, 0]))
@@ -177,7 +175,7 @@ class Fit:
         found["weights"] = read_only_copy(self._weight_intervals(width))
         for place, label in ((1, "floors"), (2, "ceilings")):
             found[label] = read_only_copy(np.clip(_ends(point.curves[:, place], width * curves[:, place]), 0.0, 1.0))
-        ranges = np.exp(_ends(np.log(self.values), width * self.spread.log_range_errors))
+        ranges = np.exp(_ends(np.log(self.values), width * self.posterior.log_range_errors))
         found["values"] = read_only_copy(np.minimum(ranges, 1.0))
         return found
 
@@ -188,12 +186,12 @@ class Fit:
         return float(ndtri(probability))
 
     @cached_property
-    def quality(self) -> Quality:
+    def quality(self) -> FitQuality:
         """How well the curves fit."""
         seen = self.observations.accuracies[self.observations.measured]
         squares = float(np.nansum(self.residuals**2))
         spread_of_seen = float(((seen - seen.mean()) ** 2).sum())
-        return Quality(
+        return FitQuality(
             r_squared=1.0 - squares / spread_of_seen if spread_of_seen > 0 else float("nan"),
             chi_square_per_degree=self.chi_square / self.degrees if self.degrees >= 1 else float("nan"),
             rms=float(np.sqrt(squares / seen.size)),
@@ -203,13 +201,13 @@ class Fit:
     @cached_property
     def indistinguishable(self) -> tuple[str, ...]:
         """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
-        return indistinguishable(self.spread, self.names)
+        return indistinguishable(self.posterior, self.names)
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
         """Measurements more than four standard deviations from the fit, the farthest first."""
         sizes = np.nan_to_num(np.abs(self.scaled_residuals))
-        places = np.argwhere(sizes > STRAY)
+        places = np.argwhere(sizes > OUTLIER_ERRORS)
         order = np.argsort(-sizes[tuple(places.T)], kind="stable")
         seen = self.observations
         return tuple(
@@ -226,8 +224,8 @@ class Fit:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before trusting the numbers, in words."""
         seen, notes = self.observations, []
-        free = int(self.spread.setting.free_local.sum() + self.spread.setting.free_shared.sum())
-        if (decided := self.spread.prior_traces()) >= 1.0:
+        free = int(self.posterior.rules.free_local.sum() + self.posterior.rules.free_shared.sum())
+        if (decided := self.posterior.prior_traces()) >= 1.0:
             notes.append(
                 f"{seen.n_measured} accuracies for {free} parameters: about {decided:.0f} of them rest on the prior "
                 f"(everybody's data is alike), not on the data"
@@ -248,23 +246,23 @@ class Fit:
     def predict(self, contributions: ArrayLike) -> FloatArray:
         """Fitted accuracies at contributions (n,) or (runs, n)."""
         given = np.asarray(contributions, dtype=np.float64)
-        curve, _, _ = CURVES[self.family].evaluate(given @ self.weights.T, self.spread.point.curves[:, 0])
+        curve, _, _ = CURVE_FAMILIES[self.family].evaluate(given @ self.weights.T, self.posterior.point.curves[:, 0])
         return np.asarray(self.floors + self.values * curve)
 
     def draws(self, count: int = 400, rng: Any = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
-        generator, point, setting = np.random.default_rng(rng), self.spread.point, self.spread.setting
-        n_agents = setting.n_agents
+        generator, point, rules = np.random.default_rng(rng), self.posterior.point, self.posterior.rules
+        n_agents = rules.n_agents
         noise = generator.standard_normal((count, n_agents * (n_agents + 4) + 3))
         if self._noise_estimated:
-            degrees = max(self.degrees, FEWEST_DEGREES)
+            degrees = max(self.degrees, MIN_DEGREES)
             noise *= np.sqrt(degrees / generator.chisquare(degrees, (count, 1)))
-        local, shared = self.spread.steps(noise)
+        local, shared = self.posterior.steps(noise)
         ratios = point.ratios + local[:, :, 1 : 1 + n_agents]
-        ratios = ratios if setting.signed else np.maximum(ratios, 0.0)
+        ratios = ratios if rules.signed else np.maximum(ratios, 0.0)
         curves = point.curves + local[:, :, -3:] + shared[:, None, :]
-        curves = np.where(setting.known, point.curves, np.clip(curves, LOWEST_CURVE, HIGHEST_CURVE))
-        floors = np.minimum(curves[:, :, 1], curves[:, :, 2] - LEAST_RANGE)
+        curves = np.where(rules.known, point.curves, np.clip(curves, MIN_CURVE, MAX_CURVE))
+        floors = np.minimum(curves[:, :, 1], curves[:, :, 2] - MIN_RANGE)
         return Draws(
             weights=np.exp(point.scales + local[:, :, 0])[:, :, None] * ratios,
             beta=np.exp(curves[:, :, 0]),
@@ -283,13 +281,13 @@ class Fit:
             What a unit of accuracy (from 0 to 1) is worth, a number or one per agent.
         """
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
-        curve = CURVES[self.family]
+        curve = CURVE_FAMILIES[self.family]
         shape = self.beta if curve.has_shape else 1.0
         return Federation(
             self.weights,
             costs=costs,
             caps=caps,
-            payoff=curve.made(shape),
+            payoff=curve.payoff_with(shape),
             names=self.names,
             values=rates * self.values,
         )
@@ -297,9 +295,9 @@ class Fit:
     def uncertainty(self, *, worth: Any = 1.0) -> Uncertainty:
         """The uncertainty of that federation, as a scenario carries it."""
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
-        degrees = max(self.degrees, FEWEST_DEGREES)
+        degrees = max(self.degrees, MIN_DEGREES)
         wider = float(np.sqrt(degrees / (degrees - 2.0))) if self._noise_estimated else 1.0
-        return stated_uncertainty(self.spread, rates, signs=self.signs, wider=wider)
+        return scenario_uncertainty(self.posterior, rates, signs=self.signs, wider=wider)
 
     def scenario(
         self,
@@ -331,7 +329,7 @@ class Fit:
         return self.noise_fitted and self.training_noise > 0
 
     def _is_shared(self, part: int) -> bool:
-        return bool(self.spread.setting.shared[part])
+        return bool(self.posterior.rules.shared[part])
 
     def _weight_intervals(self, width: float) -> FloatArray:
         own = self.weights.diagonal()[:, None]

@@ -24,8 +24,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
 
-__all__ = ["CONTRIBUTIONS", "read_runs", "runs_text"]
-
 CONTRIBUTIONS, ACCURACY, TEST_SIZE = "contributions", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 RULES = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,20 +20,20 @@ from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
 from fedpact.comparison.outlook import batch_of, outlook_of
-from fedpact.fitting.accuracy_curves import CURVES
-from fedpact.fitting.candidates import candidates
-from fedpact.fitting.noise import FIRST_GUESS, sampling_variances
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
 from fedpact.fitting.result import Draws, Fit
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import FederationDraws
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Suggestion", "suggest"]
-
-DRAWS, FEWER_DRAWS = 400, 150  # with compiled solvers, and without
-SETTLED = 0.01  # open below this: nothing a member would notice
-LEAST_SPREAD = 1e-12
+COMPILED_DRAWS, PLAIN_DRAWS = 400, 150  # with compiled solvers, and without
+MIN_OPEN = 0.01  # below this nothing is open that a member would notice
+MIN_DEVIATION = 1e-12
+CANDIDATE_LEVELS = (0.1, 0.4, 1.0)  # of what an agent can contribute
+MAX_AGENTS_ALL_COALITIONS = 6
+MAX_CANDIDATE_PAIRS, CANDIDATE_MIXTURES = 60, 60
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,8 +72,8 @@ class _Open:
     def doubts(self, left: FloatArray) -> FloatArray:
         """Expected 4 p (1 - p) once the variances of the gains have shrunk to `left`, (..., quantities)."""
         first = self.first
-        known = np.clip(1.0 - left / np.maximum(first, LEAST_SPREAD**2), 0.0, 1.0)
-        ratio = self.means / np.sqrt(np.maximum(first, LEAST_SPREAD**2))
+        known = np.clip(1.0 - left / np.maximum(first, MIN_DEVIATION**2), 0.0, 1.0)
+        ratio = self.means / np.sqrt(np.maximum(first, MIN_DEVIATION**2))
         return np.asarray(8.0 * owens_t(ratio, np.sqrt((1.0 - known) / (1.0 + known))))
 
 
@@ -110,17 +111,40 @@ def suggest(
     federation = fit.federation(costs=costs, caps=np.inf if caps is None else caps, worth=worth)
     if caps is not None:
         most = np.where(np.isfinite(federation.caps), federation.caps, most)
-    drawn = fit.draws(DRAWS, generator)
+    drawn = fit.draws(COMPILED_DRAWS, generator)
     rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.names)
     found = _outlooks(federation, drawn, rates, mechanisms, progress)
     n_draws = min(len(each.payments) for each in found)
     what = _open(found, n_draws)
     if progress is not None:
         progress("weighing candidates")
-    tried = candidates(most, generator)
+    tried = candidate_runs(most, generator)
     predicted = _predictions(fit, drawn, tried, n_draws)
     noise = _noise(fit, predicted)
     return tuple(_greedy(count, what, tried, _centred(predicted, axis=-1), noise))
+
+
+def candidate_runs(most: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """(candidates, n): coalitions at a few levels, and mixtures, up to `most`; distinct, none of them empty."""
+    n_agents = most.size
+    members = _coalitions(n_agents, rng)
+    levels = np.concatenate([level * members for level in CANDIDATE_LEVELS])
+    mixed = rng.choice([0.0, *CANDIDATE_LEVELS], size=(CANDIDATE_MIXTURES, n_agents))
+    found = np.unique(np.concatenate([levels, mixed]) * most, axis=0)
+    return np.asarray(found[found.any(axis=1)])
+
+
+def _coalitions(n_agents: int, rng: np.random.Generator) -> FloatArray:
+    """All coalitions of a few agents; of many everybody, everybody but one, each alone, and some pairs."""
+    everybody = np.ones((1, n_agents))
+    if n_agents <= MAX_AGENTS_ALL_COALITIONS:
+        numbers = np.arange(1, 2**n_agents)
+        return (numbers[:, None] >> np.arange(n_agents) & 1).astype(np.float64)
+    pairs = np.array(list(combinations(range(n_agents), 2)))
+    pairs = pairs[rng.permutation(len(pairs))[:MAX_CANDIDATE_PAIRS]]
+    two = np.zeros((len(pairs), n_agents))
+    np.put_along_axis(two, pairs, 1.0, axis=1)
+    return np.concatenate([everybody, 1.0 - np.eye(n_agents), np.eye(n_agents), two])
 
 
 def _outlooks(
@@ -137,7 +161,7 @@ def _outlooks(
         mechanisms = [each for each in proper if each.is_vectorised(batch)] or proper[:1]
     chosen = resolve_mechanisms(mechanisms)
     if not all(each.is_vectorised(batch) for each in chosen):
-        batch = batch_of(federation, draws, most=FEWER_DRAWS)
+        batch = batch_of(federation, draws, most=PLAIN_DRAWS)
     found = []
     for mechanism in chosen:
         if progress is not None:
@@ -154,7 +178,7 @@ def _open(found: Sequence[Outlook], n_draws: int) -> _Open:
         means.append(gap.mean(axis=0))
         gains.append(_centred(gap.T, axis=-1))
         payments.append(_centred(paid.T, axis=-1))
-        sizes.append(np.full(gap.shape[1], np.abs(gap).mean() + np.abs(paid).mean() + LEAST_SPREAD))
+        sizes.append(np.full(gap.shape[1], np.abs(gap).mean() + np.abs(paid).mean() + MIN_DEVIATION))
         labels += [(outlook.title, agent) for agent in outlook.agents]
     return _Open(
         means=np.concatenate(means),
@@ -177,7 +201,7 @@ def _centred(numbers: FloatArray, *, axis: int) -> FloatArray:
 
 def _predictions(fit: Fit, drawn: Draws, tried: FloatArray, n_draws: int) -> FloatArray:
     """(candidates, n, draws): the accuracies each candidate would have."""
-    curve = CURVES[fit.family]
+    curve = CURVE_FAMILIES[fit.family]
     reached = np.einsum("dij,cj->cid", drawn.weights[:n_draws], tried)
     lowest = max(curve.lowest, -1.0) + 1e-6  # draws of negative weights may leave the domain
     shape, _, _ = curve.evaluate(np.maximum(reached, lowest), np.log(drawn.beta[:n_draws]).T)
@@ -190,7 +214,7 @@ def _noise(fit: Fit, predicted: FloatArray) -> FloatArray:
     sizes = fit.observations.known_test_sizes()
     typical = None if sizes is None else np.median(sizes, axis=0)
     variance = sampling_variances(predicted.mean(axis=-1), typical) + fit.training_noise**2
-    return np.asarray(np.maximum(variance, (0.05 * FIRST_GUESS) ** 2))
+    return np.asarray(np.maximum(variance, (0.05 * ASSUMED_NOISE) ** 2))
 
 
 def _greedy(count: int, what: _Open, tried: FloatArray, predicted: FloatArray, noise: FloatArray) -> list[Suggestion]:
@@ -211,7 +235,7 @@ def _greedy(count: int, what: _Open, tried: FloatArray, predicted: FloatArray, n
             Suggestion(
                 contributions=read_only_copy(tried[best]),
                 reason=_reason(what, doubts - after_doubts[best], spreads - after_spreads[best], spreads),
-                settles=settled / total if total > SETTLED else 0.0,
+                settles=settled / total if total > MIN_OPEN else 0.0,
             )
         )
         doubts, spreads = after_doubts[best], after_spreads[best]
@@ -236,7 +260,7 @@ def _shrinkage(seen: FloatArray) -> FloatArray:
 
 def _reason(what: _Open, doubts: FloatArray, spreads: FloatArray, before: FloatArray) -> str:
     """What falls most, in words."""
-    if doubts.sum() + spreads.sum() < SETTLED:
+    if doubts.sum() + spreads.sum() < MIN_OPEN:
         return "little is left to settle"
     if doubts.max() >= spreads.max():
         mechanism, agent = what.labels[int(doubts.argmax())]

@@ -185,9 +185,9 @@ def test_noise_shared_by_a_run_widens_what_is_shared() -> None:
     log, rng = planted(0), np.random.default_rng(9)
     shaken = np.clip(log.accuracies + 0.02 * rng.standard_normal((60, 1)), 0.0, 1.0)
     lucky = fp.fit(fp.Observations.of(log.contributions, shaken, 1000))
-    assert lucky.spread.design > 1.5
+    assert lucky.posterior.design > 1.5
     apart = np.clip(log.accuracies + 0.02 * rng.standard_normal((60, 5)), 0.0, 1.0)
-    assert fp.fit(fp.Observations.of(log.contributions, apart, 1000)).spread.design < 1.5
+    assert fp.fit(fp.Observations.of(log.contributions, apart, 1000)).posterior.design < 1.5
 
 
 def test_outliers_are_named_by_row() -> None:

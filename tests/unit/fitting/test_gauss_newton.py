@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedpact.fitting.accuracy_curves import CURVES
-from fedpact.fitting.gauss_newton import Data, evaluate, information, minimise, solve_scaled
-from fedpact.fitting.intervals import Spread
-from fedpact.fitting.parameters import Parameters, Setting
+from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.gauss_newton import WeightedRuns, evaluate, information, minimise, solve_scaled
+from fedpact.fitting.intervals import Posterior
+from fedpact.fitting.parameters import FitRules, Parameters
 from fedpact.utils.errors import NotConverged
 from unit.fitting.planted import planted
 
@@ -19,24 +19,24 @@ DERIVATIVES = 1e-6  # central differences of smooth functions of order one
 N_AGENTS = 3
 
 
-def setting(family: str = "power-law", **changes) -> Setting:
+def make_rules(family: str = "power-law", **changes) -> FitRules:
     base = {
-        "curve": CURVES[family],
+        "curve": CURVE_FAMILIES[family],
         "shared": np.array([True, False, True]),
-        "known": np.array([not CURVES[family].has_shape, False, False]),
+        "known": np.array([not CURVE_FAMILIES[family].has_shape, False, False]),
         "free_ratios": ~np.eye(N_AGENTS, dtype=bool),
         "signed": False,
         "prior": 1.0,
         "scale_mean": -3.0,
     }
-    return Setting(**base | changes)
+    return FitRules(**base | changes)
 
 
-def data(seed: int = 0) -> Data:
+def data(seed: int = 0) -> WeightedRuns:
     log = planted(seed, n_agents=N_AGENTS, n_runs=25)
     precisions = np.random.default_rng(seed).uniform(1e3, 1e4, log.accuracies.shape)
     precisions[::4, 1] = 0.0  # not measured
-    return Data(contributions=log.contributions, accuracies=log.accuracies, precisions=precisions)
+    return WeightedRuns(contributions=log.contributions, accuracies=log.accuracies, precisions=precisions)
 
 
 def point() -> Parameters:
@@ -70,14 +70,14 @@ def dense(arrow, n_agents: int = N_AGENTS) -> np.ndarray:
     return matrix
 
 
-@pytest.mark.parametrize("family", list(CURVES))
+@pytest.mark.parametrize("family", list(CURVE_FAMILIES))
 def test_the_gradient_is_that_of_the_misfit(family: str) -> None:
-    rules, seen = setting(family), data()
+    rules, seen = make_rules(family), data()
     found = evaluate(seen, rules, point())
     arrow = information(seen, found)
     gradient = np.concatenate([arrow.local.ravel(), arrow.shared])
     for place, (local, shared) in enumerate(slots()):
-        if not CURVES[family].has_shape and (local[:, -3].any() or shared[0]):
+        if not CURVE_FAMILIES[family].has_shape and (local[:, -3].any() or shared[0]):
             continue
         ends = [evaluate(seen, rules, point().moved(sign * STEP * local, sign * STEP * shared)) for sign in (1.0, -1.0)]
         misfits = [end.objective - rules.penalty(end.point) for end in ends]
@@ -86,7 +86,7 @@ def test_the_gradient_is_that_of_the_misfit(family: str) -> None:
 
 
 def test_the_step_is_that_of_the_dense_system() -> None:
-    rules = setting()
+    rules = make_rules()
     arrow = information(data(), evaluate(data(), rules, point())).with_prior(*rules.precisions())
     arrow = arrow.restricted(rules.free_local, rules.free_shared)
     gradient = np.concatenate([arrow.local.ravel(), arrow.shared])
@@ -96,23 +96,23 @@ def test_the_step_is_that_of_the_dense_system() -> None:
 
 
 def test_the_spread_is_the_inverse_of_the_dense_information() -> None:
-    rules = setting()
+    rules = make_rules()
     gathered = information(data(), evaluate(data(), rules, point()))
-    spread = Spread(point=point(), setting=rules, gathered=gathered)
+    posterior = Posterior(point=point(), rules=rules, gathered=gathered)
     arrow = gathered.with_prior(*rules.precisions()).restricted(rules.free_local, rules.free_shared)
     free = np.concatenate([rules.free_local.ravel(), rules.free_shared])
     expected = np.where(np.outer(free, free), np.linalg.inv(dense(arrow)), 0.0)
     n_slots = N_AGENTS + 4
     for agent in range(N_AGENTS):
         places = np.r_[agent * n_slots : (agent + 1) * n_slots, -3:0]
-        np.testing.assert_allclose(spread.joint[agent], expected[np.ix_(places, places)], rtol=1e-6, atol=1e-12)
-    local, shared = spread.steps(np.eye(free.size))
+        np.testing.assert_allclose(posterior.joint[agent], expected[np.ix_(places, places)], rtol=1e-6, atol=1e-12)
+    local, shared = posterior.steps(np.eye(free.size))
     factor = np.hstack([local.reshape(free.size, -1), shared])
     np.testing.assert_allclose(factor.T @ factor, expected, rtol=1e-6, atol=1e-10)
 
 
 def test_it_ends_at_a_point_where_nothing_pulls() -> None:
-    rules, seen = setting(), data()
+    rules, seen = make_rules(), data()
     found = minimise(seen, rules, point())
     arrow, precisions, apart = information(seen, found), rules.precisions(), rules.deviations(found.point)
     pull = arrow.local + precisions[0] * apart[0]
@@ -128,23 +128,23 @@ def test_limits_hold_and_signs_are_free_where_asked() -> None:
     weights[0, 1] = -0.2 * weights[0, 0]
     given = log.contributions * np.array([1.0, 0.2, 1.0]) + np.array([200.0, 0.0, 0.0])
     exact = 0.1 + 0.8 * (1.0 - (1.0 + given @ weights.T) ** -0.6)
-    seen = Data(contributions=given, accuracies=exact, precisions=np.full(exact.shape, 1e4))
+    seen = WeightedRuns(contributions=given, accuracies=exact, precisions=np.full(exact.shape, 1e4))
     start = replace(point(), ratios=np.ones((N_AGENTS, N_AGENTS)))
-    assert minimise(seen, setting(), start).point.ratios.min() >= 0.0
-    found = minimise(seen, setting(signed=True, prior=0.0), start).point
+    assert minimise(seen, make_rules(), start).point.ratios.min() >= 0.0
+    found = minimise(seen, make_rules(signed=True, prior=0.0), start).point
     np.testing.assert_allclose(found.ratios[0, 1], -0.2, atol=0.05)
 
 
 def test_running_out_of_steps_is_loud_and_keeps_the_best() -> None:
     with pytest.raises(NotConverged, match="did not settle within 2 steps") as caught:
-        minimise(data(), setting(), point(), most_steps=2)
-    assert caught.value.result.objective < evaluate(data(), setting(), point()).objective
+        minimise(data(), make_rules(), point(), max_steps=2)
+    assert caught.value.result.objective < evaluate(data(), make_rules(), point()).objective
 
 
 def test_a_start_outside_the_domain_is_loud() -> None:
     outside = replace(point(), ratios=np.full((N_AGENTS, N_AGENTS), -5.0) + 6.0 * np.eye(N_AGENTS))
     with pytest.raises(NotConverged, match="leaves the domain"):
-        minimise(data(), setting(signed=True), outside)
+        minimise(data(), make_rules(signed=True), outside)
 
 
 def test_systems_of_any_scale_and_singular_ones_are_solved() -> None:

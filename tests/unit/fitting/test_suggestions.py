@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import norm
 
 import fedpact as fp
-from fedpact.fitting.candidates import candidates
-from fedpact.fitting.suggestions import _left, _Open, _shrinkage, suggest
+from fedpact.fitting.suggestions import _left, _Open, _shrinkage, candidate_runs, suggest
 from unit.fitting.planted import planted
 
 
@@ -20,7 +19,7 @@ def few() -> fp.Fit:
 @pytest.mark.parametrize("n_agents", [1, 3, 6, 9])
 def test_candidates_are_distinct_admissible_and_not_empty(n_agents: int) -> None:
     most = np.linspace(10.0, 50.0, n_agents)
-    tried = candidates(most, np.random.default_rng(0))
+    tried = candidate_runs(most, np.random.default_rng(0))
     assert (tried <= most).all()
     assert (tried >= 0).all()
     assert tried.any(axis=1).all()

@@ -1,28 +1,26 @@
-"""The spread of a fit as a scenario file states it: standard errors and correlations."""
+"""The posterior of a fit as a scenario file states it: standard errors and correlations."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedpact.fitting.intervals import Spread
+from fedpact.fitting.intervals import Posterior
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["MOST_INLINE", "stated_uncertainty"]
-
-MOST_INLINE = 64  # numbers whose correlations stand in the file itself
-DRAWS = 400  # that stand for the correlations of more
+MAX_INLINE = 64  # numbers whose correlations stand in the file itself
+FACTOR_DRAWS = 400  # that stand for the correlations of more
 SEED = 0
-DIGITS = 6
+CORRELATION_DIGITS = 6
 ERROR_DIGITS = 4
 
 
-def stated_uncertainty(spread: Spread, rates: FloatArray, *, signs: str, wider: float) -> Uncertainty:
+def scenario_uncertainty(posterior: Posterior, rates: FloatArray, *, signs: str, wider: float) -> Uncertainty:
     """Standard errors and correlations in the coordinates of `fedpact.scenario.uncertainty`.
 
     Parameters
     ----------
-    spread
+    posterior
         The Gaussian around the estimates.
     rates
         What a unit of accuracy is worth: one number, or one per agent.
@@ -31,18 +29,18 @@ def stated_uncertainty(spread: Spread, rates: FloatArray, *, signs: str, wider: 
     wider
         By how much standard errors are enlarged, since the noise was estimated too.
     """
-    point, setting = spread.point, spread.setting
-    n_agents = setting.n_agents
+    point, rules = posterior.point, posterior.rules
+    n_agents = rules.n_agents
     n_noise = n_agents * (n_agents + 4) + 3
-    one_shape = bool(setting.shared[0])
-    one_value = bool(setting.shared[1:].all() and rates.ndim == 0) and bool(
+    one_shape = bool(rules.shared[0])
+    one_value = bool(rules.shared[1:].all() and rates.ndim == 0) and bool(
         np.ptp(point.curves[:, 1:], axis=0).max() == 0
     )
     n_numbers = (1 if one_shape else n_agents) + (1 if one_value else n_agents) + n_agents**2
-    inline = n_numbers <= MOST_INLINE
-    noise = np.eye(n_noise) if inline else np.random.default_rng(SEED).standard_normal((DRAWS, n_noise))
-    strayed = _coordinates(spread, noise, one_shape=one_shape, one_value=one_value)
-    strayed = strayed if inline else strayed / np.sqrt(DRAWS)
+    inline = n_numbers <= MAX_INLINE
+    noise = np.eye(n_noise) if inline else np.random.default_rng(SEED).standard_normal((FACTOR_DRAWS, n_noise))
+    strayed = _coordinates(posterior, noise, one_shape=one_shape, one_value=one_value)
+    strayed = strayed if inline else strayed / np.sqrt(FACTOR_DRAWS)
     errors = np.linalg.norm(strayed, axis=0)
     factor = (strayed / np.where(errors > 0, errors, 1.0)).T
     shape_errors, value_errors, weight_errors = np.split(
@@ -63,10 +61,10 @@ def stated_uncertainty(spread: Spread, rates: FloatArray, *, signs: str, wider: 
     )
 
 
-def _coordinates(spread: Spread, noise: FloatArray, *, one_shape: bool, one_value: bool) -> FloatArray:
+def _coordinates(posterior: Posterior, noise: FloatArray, *, one_shape: bool, one_value: bool) -> FloatArray:
     """(count, numbers): how far the numbers stray in their coordinates, to first order, for given noise."""
-    point = spread.point
-    local, shared = spread.steps(noise)
+    point = posterior.point
+    local, shared = posterior.steps(noise)
     n_agents = point.scales.size
     curves = local[:, :, -3:] + shared[:, None, :]
     ranges = (curves[:, :, 2] - curves[:, :, 1]) / (point.curves[:, 2] - point.curves[:, 1])
@@ -79,7 +77,7 @@ def _coordinates(spread: Spread, noise: FloatArray, *, one_shape: bool, one_valu
 
 
 def _correlations(factor: FloatArray) -> FloatArray:
-    matrix = np.round(np.clip(factor @ factor.T, -1.0, 1.0), DIGITS) + 0.0
+    matrix = np.round(np.clip(factor @ factor.T, -1.0, 1.0), CORRELATION_DIGITS) + 0.0
     matrix = (matrix + matrix.T) / 2.0
     np.fill_diagonal(matrix, 1.0)
     return matrix
