@@ -96,7 +96,8 @@ def check_deal(
         found = audit(path)
         deal = found.recomputed if isinstance(found, TranscriptAudit) else found.deal
         if deal is None:
-            raise InvalidInput(f"{path}: there is no deal in this ledger; `fedpact check {path}` shows what is")
+            why = f": {found.findings[found.failed[0]].reason}" if found.failed else ""
+            raise InvalidInput(f"{path}: there is no deal in this ledger{why}; `fedpact check {path}` shows what is")
     else:
         found, deal = None, load_deal(path, mechanism=rules.name if rules is not None and is_comparison(path) else None)
     with error_context(str(path)):

@@ -109,6 +109,8 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
     InvalidInput
         With the key, the rule it breaks and what was given.
     """
+    if record.get("agents") == []:  # everybody left
+        raise InvalidInput("nobody is in this deal")
     for key in REQUIRED:
         if key not in record:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")

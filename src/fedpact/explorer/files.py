@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedpact.comparison import Comparison, Sweep
+from fedpact.deals.deal_file import deal_record
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
@@ -90,8 +91,20 @@ def _numbers(scenario: Scenario, comparison: Comparison) -> Content:
     return Content(csv_text(columns).encode(), "text/csv; charset=utf-8")
 
 
+def _deal(scenario: Scenario, comparison: Comparison) -> Content:
+    """The recommended deal, for every command that takes one."""
+    recommended = comparison.recommendation
+    name = None if recommended is None else recommended.mechanism
+    outcome = next((each for each in comparison if each.mechanism == name), comparison.outcomes[0])
+    return _json(deal_record(outcome.deal))
+
+
 def _everything(scenario: Scenario, comparison: Comparison) -> Content:
-    text = json.dumps(comparison_record(comparison), indent=2, ensure_ascii=False, allow_nan=False)
+    return _json(comparison_record(comparison))
+
+
+def _json(record: Mapping[str, Any]) -> Content:
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     return Content(f"{text}\n".encode(), "application/json")
 
 
@@ -108,7 +121,8 @@ DOWNLOADS: Mapping[str, Download] = {
     "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario("toml")),
     "scenario.json": Download("The scenario as JSON", "for other programs", _scenario("json")),
     "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),
-    "deal.json": Download(
+    "deal.json": Download("The deal", "the recommended one, for `fedpact check`, `settle` and `train`", _deal),
+    "comparison.json": Download(
         "Everything", "numbers, certificates, departures, as `fedpact compare --json` prints it", _everything
     ),
     "deal.png": Download("The picture", "both mechanisms and the baselines", _picture("png")),

@@ -373,15 +373,18 @@ def test_the_report_is_the_librarys(answers, ask):
     assert answers.file(ask(file="report.html")).data.decode() == expected
 
 
-def test_data_files_hold_the_numbers(answers, ask):
+def test_data_files_hold_the_numbers(answers, ask, tmp_path):
     compared = fp.compare(FEDERATION)
     rows = list(csv.DictReader(io.StringIO(answers.file(ask(file="deal.csv")).data.decode())))
     assert len(rows) == 20 and rows[5]["mechanism"] == "shapley"
     np.testing.assert_allclose(
         [float(row["payments"]) for row in rows[:5]], compared["externality"].payments, rtol=1e-9, atol=1e-15
     )
-    record = json.loads(answers.file(ask(file="deal.json")).data)
+    record = json.loads(answers.file(ask(file="comparison.json")).data)
     assert record["recommendation"] == comparison_record(compared)["recommendation"]
+    deal = tmp_path / "deal.json"
+    deal.write_bytes(answers.file(ask(file="deal.json")).data)
+    assert not fp.load_deal(deal).differences(compared[compared.recommendation.mechanism].deal)
     assert tomllib.loads(answers.file(ask(file="scenario.toml")).data.decode())["title"] == "Five hospitals"
 
 

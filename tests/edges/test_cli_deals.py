@@ -1,0 +1,247 @@
+"""Every command that takes a deal, with every kind of file that holds one: good, tampered with, of another scenario."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+import fedpact as fp
+from fedpact.cli import train as train_command
+from fedpact.deals import Ledger, is_ledger
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import AGREED
+from fedpact.explorer.files import DOWNLOADS
+from fedpact.scenario.examples import example
+from fedpact.training.plan import Plan
+from fedpact.training.trainable import deal_for_everybody
+
+SCENARIO = example("hospitals")
+FEDERATION = SCENARIO.federation
+SOLVED = fp.ExternalityMechanism().solve(FEDERATION)
+MOVED = 0.01  # of payoff, from the second agent to the first
+
+
+def solved(run: Any, path: Path) -> None:
+    path.write_text(run("solve", "--json").out, encoding="utf-8")
+
+
+def negotiated(run: Any, path: Path) -> None:
+    path.write_text(run("negotiate", "--json").out, encoding="utf-8")
+
+
+def saved(run: Any, path: Path) -> None:
+    SOLVED.deal.save(path)
+
+
+def compared(run: Any, path: Path) -> None:
+    path.write_text(run("compare", "--json").out, encoding="utf-8")
+
+
+def downloaded(run: Any, path: Path) -> None:
+    path.write_bytes(DOWNLOADS["deal.json"].make(SCENARIO, fp.compare(FEDERATION)).data)
+
+
+def downloaded_with_all(run: Any, path: Path) -> None:
+    path.write_bytes(DOWNLOADS["comparison.json"].make(SCENARIO, fp.compare(FEDERATION)).data)
+
+
+def transcribed(run: Any, path: Path) -> None:
+    assert run("negotiate", "--transcript", path).code == 0
+
+
+def chained(run: Any, path: Path, deal: dict[str, Any] | None = None) -> None:
+    with Ledger(path) as ledger:
+        ledger.append("begun", {"title": "Five"})
+        ledger.append(AGREED, {"deal": deal or deal_record(SOLVED.deal)})
+
+
+KINDS: dict[str, tuple[str, Callable[[Any, Path], None]]] = {
+    "solve --json": ("deal.json", solved),
+    "negotiate --json": ("deal.json", negotiated),
+    "Deal.save": ("deal.json", saved),
+    "compare --json": ("deals.json", compared),
+    "the explorer's download": ("deal.json", downloaded),
+    "the explorer's comparison": ("deals.json", downloaded_with_all),
+    "a transcript": ("deal.jsonl", transcribed),
+    "a ledger": ("deal.jsonl", chained),
+}
+
+
+@pytest.fixture(params=KINDS)
+def file(request: pytest.FixtureRequest, run, tmp_path: Path) -> Path:
+    """A file of each kind with the Externality deal of the hospitals."""
+    name, write = KINDS[request.param]
+    write(run, tmp_path / name)
+    return tmp_path / name
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What `fedpact train` would train."""
+    seen: list[Plan] = []
+
+    def stop(plan: Plan, folder: Any, origin: Any) -> None:
+        seen.append(plan)
+        raise typer.Exit
+
+    monkeypatch.setattr(train_command, "_train", stop)
+    return seen
+
+
+def which(path: Path) -> list[str]:
+    """Files with several deals have to be told which one."""
+    return ["-m", "externality"] if path.name == "deals.json" else []
+
+
+def spoil(path: Path) -> None:
+    """Move some money in the last deal of a file."""
+    *before, last = path.read_text(encoding="utf-8").splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    record = json.loads(last)
+    deals = record.get("outcomes") or [record.get("deal") or record.get("content", {}).get("deal") or record]
+    for deal in deals:
+        deal["payments"][0] += MOVED
+        deal["payments"][1] -= MOVED
+    path.write_text("\n".join([*before, json.dumps(record)]) + "\n", encoding="utf-8")
+
+
+def test_a_deal_is_checked_settled_and_trained_from_every_file(run, plans: list[Plan], file: Path) -> None:
+    assert run("check", "hospitals", file, *which(file)).code == 0
+    settled = run("settle", "hospitals", file, *which(file), "--json").record
+    assert settled["mechanism"] == "externality" and settled["agents"] == list(FEDERATION.names)
+    paid = [float(balance["amount"]) for balance in settled["balances"]]
+    np.testing.assert_allclose(paid, SOLVED.payments * SCENARIO.money.per_payoff, atol=0.01)
+    trained = run("train", "hospitals", file, *which(file))
+    assert trained.code == 0, trained.err
+    np.testing.assert_allclose(plans[0].deal.contributions, SOLVED.contributions, rtol=1e-6)
+
+
+def test_a_deal_that_was_tampered_with_is_refused(run, plans: list[Plan], file: Path, tmp_path: Path) -> None:
+    spoil(file)
+    checked = run("check", "hospitals", file, *which(file))
+    if is_ledger(file):  # an entry that was changed is none
+        assert checked.code == 2 and "there is no deal in this ledger: line 2 " in checked.err
+    else:
+        assert checked.code == 1
+    for command in ("settle", "train"):
+        refused = run(command, "hospitals", file, *which(file))
+        assert refused.code == 2 and refused.out == ""
+        assert "this deal does not hold" in refused.err or "the ledger was changed" in refused.err
+    assert not plans
+
+
+def test_who_insists_may_carry_it_out(run, plans: list[Plan], tmp_path: Path) -> None:
+    solved(run, tmp_path / "deal.json")
+    spoil(tmp_path / "deal.json")
+    refused = run("settle", "hospitals", "deal.json")
+    assert 'agent "University" is paid 0.181625, by the rules of externality 0.171625; `fedpact check`' in refused.err
+    settled = run("settle", "hospitals", "deal.json", "--unchecked", "--json")
+    assert settled.code == 0
+    assert float(settled.record["balances"][0]["amount"]) == pytest.approx(1e6 * (SOLVED.payments[0] + MOVED), abs=0.01)
+    assert run("train", "hospitals", "deal.json", "--unchecked").code == 0
+    assert plans[0].deal.payments[0] == pytest.approx(SOLVED.payments[0] + MOVED)
+
+
+def test_contributions_that_were_tampered_with(run, tmp_path: Path) -> None:
+    record = deal_record(SOLVED.deal)
+    record["contributions"][2] *= 1.1
+    record["payments"] = fp.ExternalityMechanism().outcome_at(FEDERATION, record["contributions"]).payments.tolist()
+    (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
+    refused = run("settle", "hospitals", "deal.json")
+    assert refused.code == 2
+    assert "this deal does not hold: nash: violated by" in refused.err
+
+
+def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
+    record = deal_record(SOLVED.deal)
+    record["payments"][0] += MOVED
+    record["payments"][1] -= MOVED
+    chained(run, tmp_path / "deal.jsonl", record)
+    assert run("check", "deal.jsonl", "--json").record["failed"] == ["prices"]
+    refused = run("settle", "hospitals", "deal.jsonl")
+    assert refused.code == 2
+    assert 'prices: agent "University" is paid 0.181625, by its prices 0.171625' in refused.err
+
+
+def test_a_deal_of_another_scenario_is_refused(run, plans: list[Plan], file: Path, tmp_path: Path) -> None:
+    dearer = FEDERATION.replace(costs=2.0 * FEDERATION.costs.linear)
+    fp.save_scenario(fp.Scenario(federation=dearer), tmp_path / "dearer.toml")
+    others = {
+        "dearer.toml": "made for another scenario: its agents are the same, but weights, costs, caps, values or payoff",
+        "paper-w2": "the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got 'University'",
+    }
+    for scenario, difference in others.items():
+        for command in ("check", "settle", "train"):
+            refused = run(command, scenario, file, *which(file))
+            assert refused.code == 2 and refused.out == ""
+            assert difference in refused.err
+    assert not plans
+
+
+def test_those_who_stayed_have_a_deal(run, plans: list[Plan], tmp_path: Path) -> None:
+    stayed = run("solve", "hospitals", "-m", "shapley", "--leave", "all", "--json")
+    (tmp_path / "deal.json").write_text(stayed.out, encoding="utf-8")
+    members = stayed.record["agents"]
+    assert 1 < len(members) < FEDERATION.n_agents
+    checked = run("check", "hospitals", "deal.json", "--json")
+    assert checked.code == 0 and checked.record["agents"] == members
+    settled = run("settle", "hospitals", "deal.json", "--json").record
+    assert settled["agents"] == members
+    assert run("train", "hospitals", "deal.json").code == 0
+    everybody = deal_for_everybody(plans[0].deal, FEDERATION)
+    assert [everybody.agents[place] for place in everybody.members] == members
+    alone = fp.Standalone().solve(FEDERATION).contributions
+    out = [place for place, name in enumerate(FEDERATION.names) if name not in members]
+    np.testing.assert_allclose(everybody.contributions[out], alone[out])
+    spoil(tmp_path / "deal.json")
+    assert run("check", "hospitals", "deal.json").code == 1
+    assert run("settle", "hospitals", "deal.json").code == 2
+
+
+def test_where_everybody_left_there_is_no_deal(run, tmp_path: Path) -> None:
+    (tmp_path / "deal.json").write_text('{"mechanism": "externality", "agents": []}', encoding="utf-8")
+    for command in ("check", "settle", "train"):
+        assert run(command, "hospitals", "deal.json").err == "error: deal.json: nobody is in this deal\n"
+
+
+def test_the_recommended_deal_of_several_is_taken(run, tmp_path: Path) -> None:
+    compared(run, tmp_path / "deals.json")
+    recommended = json.loads((tmp_path / "deals.json").read_text(encoding="utf-8"))["recommendation"]["mechanism"]
+    assert run("settle", "hospitals", "deals.json", "--json").record["mechanism"] == recommended
+    assert run("settle", "hospitals", "deals.json", "-m", "voluntary").words == "Nobody pays anybody."
+    none = run("settle", "hospitals", "deals.json", "-m", "consortium:EqualCosts")
+    assert none.code == 2 and "there is no outcome of 'equal-costs' in it; say which mechanism: externality" in none.err
+
+
+def test_where_nobody_federates_everybody_trains_alone(run, plans: list[Plan], tmp_path: Path) -> None:
+    """Also where the file does not say so."""
+    record = json.loads(run("solve", "-m", "standalone", "--json").out)
+    for excluded in (record["excluded"], {}):
+        (tmp_path / "deal.json").write_text(json.dumps(record | {"excluded": excluded}), encoding="utf-8")
+        assert run("train", "hospitals", "deal.json").code == 0
+        assert not plans[-1].deal.is_federated
+
+
+def test_without_money_amounts_are_units_of_payoff(run) -> None:
+    result = run("settle", "paper-w2")
+    assert result.code == 0 and "Transfers (units of payoff)" in result.out
+    record = run("settle", "paper-w2", "--json").record
+    assert (record["currency"], record["per_payoff"]) == ("units of payoff", 1.0)
+    payments = fp.ExternalityMechanism().solve(example("paper-w2").federation).payments
+    amounts = [balance["amount"] for balance in record["balances"]]
+    np.testing.assert_allclose(np.array(amounts, dtype=float), payments, atol=1e-9)
+    assert {len(amount.partition(".")[2]) for amount in amounts} == {9}
+    money = run("settle", "paper-w2", "--currency", "USD", "--per-payoff", 1000, "--json").record
+    assert money["currency"] == "USD"
+    assert {len(balance["amount"].partition(".")[2]) for balance in money["balances"]} == {2}
+
+
+def test_the_former_name_of_the_output_still_works(run, tmp_path: Path) -> None:
+    assert run("settle", "--ledger", "transfers.csv").code == 0
+    assert (tmp_path / "transfers.csv").read_text(encoding="utf-8").startswith("payer,payee,amount,currency")
+    assert "--ledger" not in run("settle", "--help").out
