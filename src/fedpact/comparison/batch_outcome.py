@@ -108,6 +108,14 @@ class BatchOutcome:
         return self._per_agent(lambda played, profile: played.costs.value(profile))
 
     @cached_property
+    def side_payments(self) -> FloatArray:
+        """The part of the payments that does not depend on anybody's contribution."""
+        parts = np.where(self.solved[:, None], np.zeros(self.contributions.shape), np.nan)
+        for place, outcome in self.outcomes.items():
+            parts[place] = outcome.side_payments
+        return read_only_copy(parts)
+
+    @cached_property
     def utilities(self) -> FloatArray:
         """u_i = a_i - c_i + p_i."""
         return read_only_copy(self.payoffs - self.costs + self.payments)

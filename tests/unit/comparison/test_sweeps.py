@@ -218,6 +218,7 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         running, "map_parallel", lambda function, items: used.append(len(items)) or true_way(function, items)
     )
+    pytest.importorskip("joblib")  # sets a variable of its own when it is imported
     environment = dict(os.environ)
     shared = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
     assert used == [20], "the twenty pieces of ten points of the mechanism that is not vectorised"

@@ -20,7 +20,7 @@ def assert_as_alone(mechanism: fp.Mechanism) -> fp.BatchOutcome:
     outcome = fp.solve_batch(BATCH, mechanism)
     for place, federation in enumerate(BATCH):
         alone = mechanism.solve(federation)
-        for field in ("contributions", "payments", "utilities", "ir_gaps", "reciprocity_ratios"):
+        for field in ("contributions", "payments", "side_payments", "utilities", "ir_gaps", "reciprocity_ratios"):
             np.testing.assert_allclose(getattr(outcome, field)[place], getattr(alone, field), rtol=1e-6, err_msg=field)
             np.testing.assert_allclose(
                 getattr(outcome[place], field), getattr(alone, field), rtol=1e-6, err_msg=f"{field}, by place"
@@ -57,7 +57,8 @@ class Gifted(fp.ExternalityMechanism):
 
     def solve(self, federation: fp.Federation) -> fp.Outcome:
         found = super().solve(federation)
-        return self.outcome_at(federation, found.contributions, found.payments + np.array([0.01, -0.01, 0.0]))
+        gift = np.array([0.01, -0.01, 0.0])
+        return self.outcome_at(federation, found.contributions, found.payments + gift, side_payments=gift)
 
 
 class Stubborn(fp.Voluntary):
