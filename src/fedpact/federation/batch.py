@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost, Linear, Quadratic
@@ -22,6 +22,8 @@ from fedpact.federation.federation import Federation
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,9 +204,9 @@ class Batch:
     def _bounds(self) -> dict[float, tuple[FloatArray, FloatArray]]:
         return {}
 
-    def split(self, numbers: Any) -> Any:
+    def split(self, numbers: NDArray[Scalar]) -> NDArray[Scalar]:
         """Numbers per agent of the joined federation, as (federations, n)."""
-        return np.asarray(numbers).reshape(len(self), self.n_agents)
+        return numbers.reshape(len(self), self.n_agents)
 
     def take(self, places: ArrayLike) -> Batch:
         """The batch of some of the federations."""

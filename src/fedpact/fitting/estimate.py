@@ -21,6 +21,7 @@ from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, MIN_RANGE, FitRules, Parameters
 from fedpact.fitting.result import Fit
 from fedpact.fitting.starting_points import first_point, typical_scale
+from fedpact.scenario.uncertainty import WEIGHT_SIGNS
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput
 
@@ -31,7 +32,6 @@ MIN_VARIANCE = 1e-4**2
 MIN_KEPT_ERRORS = 1.645  # standard errors from zero that keep a weight in a sparse fit
 MAX_PRUNINGS = 10
 
-WEIGHT_SIGNS = ("positive", "any")
 
 Accepts = Callable[[FloatArray], NDArray[np.bool_]]
 END_RULES: Mapping[str, tuple[Accepts, str]] = {

@@ -23,7 +23,7 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import MAX_ERRORS, NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-SIGNS = ("positive", "any")
+WEIGHT_SIGNS = ("positive", "any")
 MAX_LOG_DEVIATION = 12.0  # of a draw from the median: further ones have no meaning
 CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as much
 
@@ -75,8 +75,8 @@ class Uncertainty:
         factor: ArrayLike | None = None,
         signs: str = "positive",
     ) -> None:
-        if signs not in SIGNS:
-            rule = f"must be one of {', '.join(SIGNS)}"
+        if signs not in WEIGHT_SIGNS:
+            rule = f"must be one of {', '.join(WEIGHT_SIGNS)}"
             raise InvalidInput(field="uncertainty.signs", rule=rule, value=signs)
         checked: dict[str, Any] = {"weights": _checked_errors(weights), "signs": signs}
         n_agents = checked["weights"].shape[0]

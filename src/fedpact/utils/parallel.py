@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from fedpact.utils.errors import FedpactError
-from fedpact.utils.threads import VARIABLE, thread_count
+from fedpact.utils.threads import THREADS_VARIABLE, thread_count
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,12 +67,12 @@ def map_parallel(
         except TerminatedWorkerError as error:
             raise FedpactError(
                 "a worker process ended, perhaps for lack of memory; started again with a checkpoint the work goes on "
-                f"where it was, and {VARIABLE}=1 works without workers"
+                f"where it was, and {THREADS_VARIABLE}=1 works without workers"
             ) from error
         except BrokenProcessPool as error:
             reason = str(error.__cause__).strip('"\n ').rpartition("\n")[2]
             raise FedpactError(
-                f"worker processes cannot import what they need: {reason}; {VARIABLE}=1 works without workers"
+                f"worker processes cannot import what they need: {reason}; {THREADS_VARIABLE}=1 works without workers"
             ) from error
         finally:
             with suppress(_Abandoned, StopIteration):

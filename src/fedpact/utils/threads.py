@@ -13,8 +13,8 @@ import warnings
 
 from fedpact.utils.errors import InvalidInput
 
-VARIABLE = "FEDPACT_THREADS"
-LIBRARIES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREADS_VARIABLE = "FEDPACT_THREADS"
+LIBRARY_VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def available() -> int:
@@ -36,16 +36,16 @@ def set_threads(count: int) -> None:
     most = int(getattr(numba.config, "NUMBA_NUM_THREADS"))  # noqa: B009 - set when numba is imported
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
         raise InvalidInput(
-            f"threads must be a whole number from 1 to {most}, got {count!r}; {VARIABLE} raises the most"
+            f"threads must be a whole number from 1 to {most}, got {count!r}; {THREADS_VARIABLE} raises the most"
         )
     numba.set_num_threads(count)
 
 
 def thread_setting() -> str | None:
     """What FEDPACT_THREADS says; raises `InvalidInput` if it is no count."""
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(THREADS_VARIABLE)
     if given is not None and (not given.isdecimal() or int(given) < 1):
-        raise InvalidInput(f"{VARIABLE} must be a whole number of at least 1, got {given!r}")
+        raise InvalidInput(f"{THREADS_VARIABLE} must be a whole number of at least 1, got {given!r}")
     return given
 
 
@@ -58,7 +58,7 @@ def _tell_libraries() -> None:
         return
     if given is None:
         return
-    for library in LIBRARIES:
+    for library in LIBRARY_VARIABLES:
         if "numba" not in sys.modules or library != "NUMBA_NUM_THREADS":
             os.environ.setdefault(library, given)
 

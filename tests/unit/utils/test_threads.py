@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import fedpact as fp
-from fedpact.utils.threads import LIBRARIES, VARIABLE
+from fedpact.utils.threads import LIBRARY_VARIABLES, THREADS_VARIABLE
 
 
 def told(environment: dict[str, str], code: str) -> subprocess.CompletedProcess[str]:
@@ -19,21 +19,21 @@ def told(environment: dict[str, str], code: str) -> subprocess.CompletedProcess[
 def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     import os
 
-    return {name: value for name, value in os.environ.items() if name not in {*LIBRARIES, VARIABLE}}
+    return {name: value for name, value in os.environ.items() if name not in {*LIBRARY_VARIABLES, THREADS_VARIABLE}}
 
 
 def test_the_setting_reaches_kernels_and_libraries(environment: dict[str, str]) -> None:
-    code = f"import fedpact, os; print(fedpact.thread_count(), *(os.environ[name] for name in {LIBRARIES}))"
-    assert told(environment | {VARIABLE: "1"}, code).stdout.split() == ["1"] * 5
+    code = f"import fedpact, os; print(fedpact.thread_count(), *(os.environ[name] for name in {LIBRARY_VARIABLES}))"
+    assert told(environment | {THREADS_VARIABLE: "1"}, code).stdout.split() == ["1"] * 5
 
 
 def test_what_a_library_was_told_directly_wins(environment: dict[str, str]) -> None:
     code = "import fedpact, os; print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS'])"
-    assert told(environment | {VARIABLE: "1", "OMP_NUM_THREADS": "2"}, code).stdout.split() == ["2", "1"]
+    assert told(environment | {THREADS_VARIABLE: "1", "OMP_NUM_THREADS": "2"}, code).stdout.split() == ["2", "1"]
 
 
 def test_without_it_nothing_is_told(environment: dict[str, str]) -> None:
-    code = f"import fedpact, os; print([name for name in {LIBRARIES} if name in os.environ])"
+    code = f"import fedpact, os; print([name for name in {LIBRARY_VARIABLES} if name in os.environ])"
     assert told(environment, code).stdout.strip() == "[]"
 
 
@@ -41,7 +41,7 @@ def test_without_it_nothing_is_told(environment: dict[str, str]) -> None:
 def test_nonsense_is_bad_input(environment: dict[str, str], given: str) -> None:
     answer = subprocess.run(
         [sys.executable, "-m", "fedpact", "compare"],
-        env=environment | {VARIABLE: given},
+        env=environment | {THREADS_VARIABLE: given},
         capture_output=True,
         text=True,
         check=False,
