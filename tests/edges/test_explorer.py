@@ -315,7 +315,7 @@ def test_a_long_map_can_be_stopped(page):
     page.click("#x-map-stop")
     page.wait_for_function("() => document.querySelector('#x-map-told').textContent === 'Stopped.'")
     assert page.locator("#x-map-draw").is_enabled()
-    field(page, "weights[0,1]").fill("0.5")  # and the desk is free
+    field(page, "weights[0,1]").fill("0.5")  # and the service is free
     after = headline(varied(w01=0.5))
     page.wait_for_function("text => document.querySelector('#summary').textContent.includes(text)", arg=after)
 

@@ -22,15 +22,13 @@ from starlette.routing import Route
 
 from fedpact.explorer.files import Content
 from fedpact.explorer.form import page_view
-from fedpact.explorer.questions import Answers, started
+from fedpact.explorer.questions import Questions, initial_draft
 from fedpact.explorer.service import Cancelled
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
 
-__all__ = ["HOSTS", "make_app"]
-
 HOSTS = ("127.0.0.1", "localhost")
-LARGEST = 8_000_000  # bytes of a question
+MAX_BYTES = 8_000_000  # bytes of a question
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The browser itself refuses whatever would come from, or go to, anywhere else.
 HEADERS = {
@@ -44,10 +42,10 @@ HEADERS = {
 }
 
 
-def make_app(scenario: Scenario, *, source: str, answers: Answers | None = None) -> Starlette:
+def make_app(scenario: Scenario, *, source: str, questions: Questions | None = None) -> Starlette:
     """The application that begins with a scenario; `source` is what to call it."""
-    answers = answers or Answers()
-    draft, notes = started(scenario)
+    questions = questions or Questions()
+    draft, notes = initial_draft(scenario)
     shell = page_view(draft, token=secrets.token_hex(8), notes=notes, source=source)
 
     async def home(request: Request) -> Response:
@@ -55,9 +53,9 @@ def make_app(scenario: Scenario, *, source: str, answers: Answers | None = None)
 
     routes = [Route("/", home), Route("/static/{name}", _static)]
     for name in ("example", "upload", "form", "deal", "range", "whatif", "leaving", "talks", "file", "map_file"):
-        routes.append(Route(f"/ask/{name}", _asked(getattr(answers, name)), methods=["POST"]))
+        routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name)), methods=["POST"]))
     for name in ("map", "curves"):
-        routes.append(Route(f"/ask/{name}", _streamed(getattr(answers, name)), methods=["POST"]))
+        routes.append(Route(f"/ask/{name}", _stream_route(getattr(questions, name)), methods=["POST"]))
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))])
 
 
@@ -71,7 +69,7 @@ async def _static(request: Request) -> Response:
     return Response(file.read_bytes(), media_type=kind, headers=HEADERS)
 
 
-def _asked(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
+def _answer_route(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
     """A route that hands a question on, with everything refused on purpose as a message."""
 
     async def route(request: Request) -> Response:
@@ -81,7 +79,7 @@ def _asked(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
         try:
             found = await run_in_threadpool(answer, question)
         except FedpactError as error:
-            return _refused(str(error), 422)
+            return _refusal(str(error), 422)
         if isinstance(found, Content):
             return Response(found.data, media_type=found.kind, headers=HEADERS)
         return JSONResponse(found, headers=HEADERS)
@@ -89,7 +87,7 @@ def _asked(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
     return route
 
 
-def _streamed(answer: Callable[[Any, Callable[[int, int], None]], Any]) -> Callable[[Request], Any]:
+def _stream_route(answer: Callable[[Any, Callable[[int, int], None]], Any]) -> Callable[[Request], Any]:
     """A route for what takes long: lines of progress, then the answer; closing the connection stops the work."""
 
     async def route(request: Request) -> Response:
@@ -137,18 +135,18 @@ async def _question(request: Request) -> Any:
     """The plain data of a question, or the answer that refuses it; other sites' pages may not ask."""
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).hostname not in HOSTS:
-        return _refused("questions come from the explorer's own page", 403)
+        return _refusal("questions come from the explorer's own page", 403)
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST:
-            return _refused(f"a question has up to {LARGEST:,} bytes", 413)
+        if len(body) > MAX_BYTES:
+            return _refusal(f"a question has up to {MAX_BYTES:,} bytes", 413)
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
         question = None
-    return question if isinstance(question, dict) else _refused("a question must be a JSON object", 400)
+    return question if isinstance(question, dict) else _refusal("a question must be a JSON object", 400)
 
 
-def _refused(message: str, status: int) -> Response:
+def _refusal(message: str, status: int) -> Response:
     return JSONResponse({"error": message}, status_code=status, headers=HEADERS)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from fedpact.explorer.charts import PACKAGE
 from fedpact.explorer.draft import MOST_AGENTS, PARAMETERS, Draft
 from fedpact.explorer.files import DOWNLOADS
-from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS
+from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.markup import render
@@ -79,15 +79,15 @@ def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) ->
             "page.html",
             package=PACKAGE,
             source=source,
-            start={"draft": draft.record(), "token": token, "notes": notes, "steps": STEPS},
+            start={"draft": draft.record(), "token": token, "notes": notes, "steps": MAX_STEP},
             form=form_view(draft),
             tabs=TABS,
             examples={"": "Start from…"} | {key: EXAMPLE_TITLES.get(key, key) for key in EXAMPLES},
             rules={key: MECHANISMS[key].title for key in FOLLOWED},
             metrics={key: label for key, (label, _) in MAPPED.items()},
             downloads=DOWNLOADS,
-            max_step=STEPS,
-            max_cells=MOST_CELLS,
+            max_step=MAX_STEP,
+            max_cells=MAX_CELLS,
         )
     )
 

@@ -15,8 +15,6 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = ["KINDS", "Parameter", "kinds_of", "points_between", "typed_range"]
-
 KINDS: Mapping[str, str] = {
     "weights": "Weight",
     "costs": "Cost",
@@ -29,7 +27,7 @@ LABELS = {"quadratic": "costs.quadratic"}
 WIDE = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
 NEARLY = 0.1
 AROUND = 1.0  # weights vary this much to both sides at least
-DIGITS = 3  # of the distance between points
+STEP_DIGITS = 3  # of the distance between points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +157,7 @@ def points_between(low: float, high: float, count: int) -> FloatArray:
     """`count` values from low to high, with no more digits than tell them apart."""
     points = np.linspace(low, high, count)
     step = (high - low) / max(count - 1, 1)
-    inner = np.round(points, int(np.clip(DIGITS - 1 - np.floor(np.log10(step)), 0, 300)))
+    inner = np.round(points, int(np.clip(STEP_DIGITS - 1 - np.floor(np.log10(step)), 0, 300)))
     inner[[0, -1]] = low, high
     return inner if (np.diff(inner) > 0).all() else points
 

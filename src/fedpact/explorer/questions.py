@@ -18,7 +18,7 @@ from fedpact.explorer.draft import Draft, draft_of, number_text, with_agent, wit
 from fedpact.explorer.files import DOWNLOADS, Content, picture_file, read_upload, table_file
 from fedpact.explorer.form import error_entries, form_view
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
-from fedpact.explorer.service import FOLLOWED, MOST_CELLS, STEPS, Desk
+from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP, Service
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
     MAPPED,
@@ -56,24 +56,24 @@ class Unfinished(InvalidInput):
         super().__init__("some fields of the federation are not right yet; mend those marked there first")
 
 
-def started(scenario: Scenario) -> tuple[Draft, list[str]]:
+def initial_draft(scenario: Scenario) -> tuple[Draft, list[str]]:
     """The draft of a scenario, and what has to be said about it."""
     return draft_of(scenario), [DOUBTS_LEFT_OUT] if scenario.uncertainty is not None else []
 
 
-class Answers:
-    """Answers questions with the library at its desk."""
+class Questions:
+    """Answers every question of the page with what a service computes."""
 
-    def __init__(self, desk: Desk | None = None) -> None:
-        self.desk = desk or Desk()
+    def __init__(self, service: Service | None = None) -> None:
+        self.service = service or Service()
 
     def example(self, question: Question) -> Answer:
         """A built-in federation to edit."""
-        return _loaded(example(str(question.get("name"))))
+        return _start_answer(example(str(question.get("name"))))
 
     def upload(self, question: Question) -> Answer:
         """A file to edit."""
-        return _loaded(read_upload(str(question.get("name")), str(question.get("text", ""))))
+        return _start_answer(read_upload(str(question.get("name")), str(question.get("text", ""))))
 
     def form(self, question: Question) -> Answer:
         """The form for a draft, changed as asked: a member more or less."""
@@ -93,8 +93,8 @@ class Answers:
             return {"errors": error_entries(draft, reading.errors)}
         scenario = reading.scenario
         try:
-            comparison = self.desk.comparison(scenario)
-            with self.desk.working():
+            comparison = self.service.comparison(scenario)
+            with self.service.exclusive():
                 shown_deal = deal_view(view_of(scenario, comparison))
         except FedpactError as error:
             return {"errors": [], "problem": str(error)}
@@ -109,69 +109,69 @@ class Answers:
 
     def range(self, question: Question) -> Answer:
         """A range worth looking at for a parameter."""
-        _, scenario = _finished(question)
+        _, scenario = _read_question(question)
         federation = scenario.federation
         low, high = Parameter.of_record(question.get("parameter"), federation).usual_range(federation)
         return {"low": number_text(low), "high": number_text(high)}
 
     def whatif(self, question: Question) -> Answer:
         """The deals with one number different; without a step, at the point nearest to now."""
-        draft, scenario = _finished(question)
+        draft, scenario = _read_question(question)
         federation = scenario.federation
         parameter, points = _slider(question, federation)
         if question.get("step") is None:
             step = int(np.abs(points - parameter.now(federation)).argmin())
         else:
             step = _whole("step", question["step"])
-            if not 0 <= step <= STEPS:
-                raise InvalidInput(f"step must be from 0 to {STEPS}, got {step}")
-        there = self.desk.at(scenario, parameter, float(points[step]))
+            if not 0 <= step <= MAX_STEP:
+                raise InvalidInput(f"step must be from 0 to {MAX_STEP}, got {step}")
+        there = self.service.deals_at(scenario, parameter, float(points[step]))
         return {
             "step": step,
             "value": number_text(points[step]),
             "words": parameter.words(federation),
-            "kept": _kept(draft, parameter, federation, number_text(points[step])).record(),
-            "moved": what_if(view_of(scenario, self.desk.comparison(scenario)), there),
+            "kept": _keep_value(draft, parameter, federation, number_text(points[step])).record(),
+            "moved": what_if(view_of(scenario, self.service.comparison(scenario)), there),
         }
 
     def curves(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
         """How the gains change over a slider's whole range."""
-        _, scenario = _finished(question)
+        _, scenario = _read_question(question)
         parameter, points = _slider(question, scenario.federation)
-        found = self.desk.along(scenario, parameter, points, progress)
+        found = self.service.gains_along(scenario, parameter, points, progress)
         words = parameter.words(scenario.federation)
-        return {"curves": gain_charts(view_of(scenario, self.desk.comparison(scenario)), found, words)}
+        return {"curves": gain_charts(view_of(scenario, self.service.comparison(scenario)), found, words)}
 
     def map(self, question: Question, progress: Callable[[int, int], None]) -> Answer:
         """A map over two parameters."""
-        _, scenario = _finished(question)
-        found, words, agent = self._mapped(scenario, question, progress)
-        unit = view_of(scenario, self.desk.comparison(scenario)).unit
+        _, scenario = _read_question(question)
+        found, words, agent = self._map(scenario, question, progress)
+        unit = view_of(scenario, self.service.comparison(scenario)).unit
         made, numbers = heat_map(found, agent=agent, unit=unit, words=words)
         return {"map": made, "numbers": numbers}
 
     def map_file(self, question: Question) -> Content:
         """The map's picture or its numbers."""
-        _, scenario = _finished(question)
-        found, _, _ = self._mapped(scenario, question, lambda done, total: None)
-        with self.desk.working():
+        _, scenario = _read_question(question)
+        found, _, _ = self._map(scenario, question, lambda done, total: None)
+        with self.service.exclusive():
             return picture_file(found.plot(), "png") if question.get("kind") == "png" else table_file(found)
 
     def leaving(self, question: Question) -> Answer:
         """Who leaves, step by step."""
-        _, scenario = _finished(question)
-        view = view_of(scenario, self.desk.comparison(scenario))
-        settled = self.desk.departures(scenario, str(question.get("mechanism")), str(question.get("leave")))
+        _, scenario = _read_question(question)
+        view = view_of(scenario, self.service.comparison(scenario))
+        settled = self.service.departures(scenario, str(question.get("mechanism")), str(question.get("leave")))
         return {"steps": departure_steps(view, settled), "members": list(settled.members)}
 
     def talks(self, question: Question) -> Answer:
         """A negotiation, round by round."""
-        _, scenario = _finished(question)
+        _, scenario = _read_question(question)
         protocol = str(question.get("protocol"))
         if protocol not in PROTOCOLS:
             raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {short_repr(protocol)}")
-        view = view_of(scenario, self.desk.comparison(scenario))
-        deal = self.desk.negotiation(scenario, protocol)
+        view = view_of(scenario, self.service.comparison(scenario))
+        deal = self.service.negotiation(scenario, protocol)
         return {
             "steps": negotiation_steps(view, deal),
             "curve": negotiation_chart(view.unit, deal),
@@ -180,21 +180,21 @@ class Answers:
 
     def file(self, question: Question) -> Content:
         """A file to take home."""
-        _, scenario = _finished(question)
+        _, scenario = _read_question(question)
         wanted = str(question.get("file"))
         if wanted not in DOWNLOADS:
             raise InvalidInput(f"there is no file {short_repr(wanted)} to take home; there are {', '.join(DOWNLOADS)}")
-        comparison = self.desk.comparison(scenario)
-        with self.desk.working():
+        comparison = self.service.comparison(scenario)
+        with self.service.exclusive():
             return DOWNLOADS[wanted].make(scenario, comparison)
 
-    def _mapped(
+    def _map(
         self, scenario: Scenario, question: Question, progress: Callable[[int, int], None]
     ) -> tuple[Sweep, tuple[str, str], int]:
         federation = scenario.federation
         count = _whole("points each way", question.get("count"))
-        if not 2 <= count <= MOST_CELLS:
-            raise InvalidInput(f"points each way must be from 2 to {MOST_CELLS}, got {count}")
+        if not 2 <= count <= MAX_CELLS:
+            raise InvalidInput(f"points each way must be from 2 to {MAX_CELLS}, got {count}")
         metric, mechanism = str(question.get("metric")), str(question.get("mechanism"))
         if metric not in MAPPED:
             raise InvalidInput(f"metric must be one of {', '.join(MAPPED)}, got {short_repr(metric)}")
@@ -204,7 +204,7 @@ class Answers:
         if not 0 <= agent < federation.n_agents:
             raise InvalidInput(f"agent must be from 0 to {federation.n_agents - 1}, got {agent}")
         up, right = (self._axis(question.get(side), side, federation, count) for side in ("up", "right"))
-        found = self.desk.over(federation, [up, right], metric=metric, mechanism=mechanism, progress=progress)
+        found = self.service.map_over(federation, [up, right], metric=metric, mechanism=mechanism, progress=progress)
         return found, (up[0].words(federation), right[0].words(federation)), agent
 
     def _axis(self, given: Any, side: str, federation: Federation, count: int) -> tuple[Parameter, FloatArray]:
@@ -217,20 +217,20 @@ class Answers:
             raise InvalidInput(f"{side}: {error}") from error
 
 
-def _loaded(scenario: Scenario) -> Answer:
-    draft, notes = started(scenario)
+def _start_answer(scenario: Scenario) -> Answer:
+    draft, notes = initial_draft(scenario)
     return {"draft": draft.record(), "form": form_view(draft), "notes": notes}
 
 
 def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:
     """The parameter of a slider and the values of its positions, at both ends of which there is a federation."""
     parameter = Parameter.of_record(question.get("parameter"), federation)
-    points = points_between(*typed_range(question), STEPS + 1)
+    points = points_between(*typed_range(question), MAX_STEP + 1)
     check_axes(federation, [parameter.axis(federation, points)])
     return parameter, points
 
 
-def _kept(draft: Draft, parameter: Parameter, federation: Federation, text: str) -> Draft:
+def _keep_value(draft: Draft, parameter: Parameter, federation: Federation, text: str) -> Draft:
     """The draft with a parameter's value typed in; one member's curve makes all have their own."""
     own = parameter.kind not in KINDS and parameter.agent is not None
     if own and not draft.own_curves:
@@ -239,7 +239,7 @@ def _kept(draft: Draft, parameter: Parameter, federation: Federation, text: str)
     return replace(draft, texts={**draft.texts, **dict.fromkeys(fields, text)})
 
 
-def _finished(question: Question) -> tuple[Draft, Scenario]:
+def _read_question(question: Question) -> tuple[Draft, Scenario]:
     draft = Draft.of_record(question.get("draft"))
     scenario = read_draft(draft).scenario
     if scenario is None:

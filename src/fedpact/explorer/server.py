@@ -10,18 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import active_children
 
-from fedpact.explorer.questions import Answers, started
+from fedpact.explorer.questions import Questions, initial_draft
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra
 
-__all__ = ["ADDRESS", "USUAL_PORT", "listening", "serve"]
-
 ADDRESS = "127.0.0.1"
 USUAL_PORT = 8517
-PATIENCE = 1  # seconds for open connections when the explorer ends
+SHUTDOWN_SECONDS = 1  # seconds for open connections when the explorer ends
 
 
-def listening(port: int | None) -> socket.socket:
+def open_socket(port: int | None) -> socket.socket:
     """A socket on this machine alone: on the port asked for, or on the usual one, or on any if that is taken."""
     for wanted in [USUAL_PORT, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -71,11 +69,11 @@ def serve(
         from fedpact.explorer.app import make_app  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("The explorer", "explore") from error
-    answers = Answers()
-    app = make_app(scenario, source=source, answers=answers)
-    with listening(port) as made:
+    questions = Questions()
+    app = make_app(scenario, source=source, questions=questions)
+    with open_socket(port) as made:
         url = f"http://{ADDRESS}:{made.getsockname()[1]}/"
-        threading.Thread(target=_prepare, args=(answers, scenario), daemon=True).start()
+        threading.Thread(target=_prepare, args=(questions, scenario), daemon=True).start()
         ready(url)
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
@@ -86,7 +84,7 @@ def serve(
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         others = set(active_children())
         try:
@@ -97,8 +95,8 @@ def serve(
                 worker.terminate()
 
 
-def _prepare(answers: Answers, scenario: Scenario) -> None:
+def _prepare(questions: Questions, scenario: Scenario) -> None:
     """Work out the first deal while the browser starts."""
-    draft, _ = started(scenario)
+    draft, _ = initial_draft(scenario)
     with suppress(FedpactError):
-        answers.deal({"draft": draft.record()})
+        questions.deal({"draft": draft.record()})

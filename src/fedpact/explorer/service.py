@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,14 +30,14 @@ from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-STEPS = 60  # of a slider
-MOST_CELLS = 101  # of a map, each way
-KEPT = 8  # results of each kind
-KEPT_POINTS = 400  # of sliders
-COARSER = 5  # where deals take long, curves go through every fifth position of a slider
+MAX_STEP = 60  # the last position of a slider
+MAX_CELLS = 101  # of a map, each way
+MAX_RESULTS = 8  # of each kind that are kept
+MAX_POINTS = 400  # of sliders, of which the results are kept
+SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position of a slider
 PAUSE = 0.002  # seconds in which others may take the lock
 FOLLOWED = tuple(mechanism.name for mechanism in MECHANISMS.values() if not mechanism.is_baseline)
-ON_SLIDERS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
+SLIDER_METRICS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
 T = TypeVar("T")
 
@@ -54,8 +54,8 @@ class GainCurves:
     gaps: Mapping[str, FloatArray]
 
 
-class Desk:
-    """Computes one thing at a time and remembers the latest."""
+class Service:
+    """Computes one thing at a time and keeps the latest results."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,19 +72,19 @@ class Desk:
             _ = found.recommendation
             return found
 
-        return self._remembered("comparison", _key(scenario), work)
+        return self._remember("comparison", _key(scenario), work)
 
-    def at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
+    def deals_at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
         """The deals at one value of a parameter: a sweep over one point."""
         axis = parameter.axis(scenario.federation, np.array([value]))
-        return self._remembered(
+        return self._remember(
             "at",
             (_key(scenario), parameter, value),
-            lambda: sweep(scenario.federation, axis, metrics=ON_SLIDERS, mechanisms=FOLLOWED),
-            most=KEPT_POINTS,
+            lambda: sweep(scenario.federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED),
+            max_results=MAX_POINTS,
         )
 
-    def along(
+    def gains_along(
         self, scenario: Scenario, parameter: Parameter, points: FloatArray, progress: Callable[[int, int], None]
     ) -> GainCurves:
         """Gains over a range: at all points where that is quick, else at every fifth; `progress` may raise."""
@@ -96,17 +96,17 @@ class Desk:
             with self._lock:
                 found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED)
             return GainCurves(points=points, gaps={rules: each["ir_gaps"] for rules, each in found.metrics.items()})
-        few = points[::COARSER]
+        few = points[::SLOW_STRIDE]
         singles = []
         for place, value in enumerate(few):
             progress(place, few.size)
             time.sleep(PAUSE)
-            singles.append(self.at(scenario, parameter, float(value)).metrics)
+            singles.append(self.deals_at(scenario, parameter, float(value)).metrics)
         return GainCurves(
             points=few, gaps={rules: np.vstack([one[rules]["ir_gaps"] for one in singles]) for rules in FOLLOWED}
         )
 
-    def over(
+    def map_over(
         self,
         federation: Federation,
         axes: Sequence[tuple[Parameter, FloatArray]],
@@ -123,7 +123,7 @@ class Desk:
         made = [parameter.axis(federation, points) for parameter, points in axes]
         check_axes(federation, made)
 
-        def told(done: int, total: int) -> None:
+        def let_others_in(done: int, total: int) -> None:
             self._lock.release()
             try:
                 progress(done, total)
@@ -131,16 +131,11 @@ class Desk:
             finally:
                 self._lock.acquire()
 
-        with self._lock:
-            if uses_workers(federation, made, mechanism_named(mechanism)):  # this process may do other work meanwhile
-                self._lock.release()
-                try:
-                    found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=progress)
-                finally:
-                    self._lock.acquire()
-            else:
-                found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=told)
-            self._maps = [*self._maps, (key, found)][-KEPT:]
+        elsewhere = uses_workers(federation, made, mechanism_named(mechanism))  # then this process is free meanwhile
+        with nullcontext() if elsewhere else self._lock:
+            tell = progress if elsewhere else let_others_in
+            found = sweep(federation, made, metrics=[metric], mechanisms=[mechanism], progress=tell)
+        self._maps = [*self._maps, (key, found)][-MAX_RESULTS:]
         return found
 
     def departures(self, scenario: Scenario, mechanism: str, leave: str) -> StableFederation:
@@ -148,7 +143,7 @@ class Desk:
         if mechanism not in FOLLOWED:
             raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {mechanism!r}")
         first = self.comparison(scenario)[mechanism]
-        return self._remembered(
+        return self._remember(
             "departures",
             (_key(scenario), mechanism, leave),
             lambda: stable_federation(scenario.federation, mechanism_named(mechanism), leave=leave, first=first),
@@ -156,22 +151,22 @@ class Desk:
 
     def negotiation(self, scenario: Scenario, protocol: str) -> Deal:
         """A negotiation between the members; its trace has what was on the table, round by round."""
-        return self._remembered(
+        return self._remember(
             "negotiation", (_key(scenario), protocol), lambda: negotiate(scenario.federation, protocol=protocol)
         )
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """Compute something else of the library's."""
         with self._lock:
             yield
 
-    def _remembered(self, kind: str, key: Any, work: Callable[[], T], *, most: int = KEPT) -> T:
+    def _remember(self, kind: str, key: Any, work: Callable[[], T], *, max_results: int = MAX_RESULTS) -> T:
         with self._lock:
             kept = self._kept.setdefault(kind, OrderedDict())
             if key not in kept:
                 kept[key] = work()
-                while len(kept) > most:
+                while len(kept) > max_results:
                     kept.popitem(last=False)
             kept.move_to_end(key)
             found: T = kept[key]

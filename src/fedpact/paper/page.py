@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from fedpact.paper.drawing import pictures
 from fedpact.paper.markdown import inline_html, pipe_table, to_html
 from fedpact.paper.results import Judgement, PaperFinding, Result
+from fedpact.report.markup import render
+from fedpact.report.page import style_sheet
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
@@ -91,31 +93,26 @@ def page_markdown(results: Sequence[Result]) -> str:
 
 def page_html(results: Sequence[Result]) -> str:
     """The page as HTML, in the style of the report."""
-    templates = Environment(
-        loader=PackageLoader("fedpact.paper", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-    )
-    templates.filters |= {"markdown": to_html, "inline": inline_html}
-    styles = [
-        files(package) / name for package, name in (("fedpact.report", "style.css"), ("fedpact.paper", "page.css"))
-    ]
-    return templates.get_template("page.html").render(
+    own_style = files("fedpact.paper").joinpath("page.css").read_text(encoding="utf-8")
+    page = render(
+        "paper.html",
+        package="fedpact.paper",
         title=TITLE,
         lead=LEAD,
-        style="".join(style.read_text(encoding="utf-8") for style in styles),
+        style=style_sheet() + Markup(own_style),
         tally=_tally_markdown(results),
+        contents={result.name: result.title.partition(":")[0] for result in results},
         results=results,
         tables=_tables_markdown,
+        to_html=to_html,
+        inline_html=inline_html,
         file_names=_file_names,
         heads=FINDING_HEADS,
         css=JUDGEMENT_CLASSES,
         judged=_judged,
         surprise=_surprise,
     )
+    return str(page)
 
 
 def _tally_markdown(results: Sequence[Result]) -> str:

@@ -39,7 +39,7 @@ WHOLE_SHARE = 1e-9  # a ratio this close to one is one
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30
 WITNESS_DIGITS = 6
-SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
+VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
 MAX_FAILING_NAMES = 4
 MAX_LISTED = 500
 """The most agents whose numbers are all listed."""
@@ -154,7 +154,7 @@ def _leavers_cell(outcome: Outcome) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class CheckedClaim:
     """A certificate of one outcome as a cell and as evidence."""
 
     title: str
@@ -171,13 +171,13 @@ class Judgement:
 def certificates(view: View) -> dict[str, Any]:
     """Claims by mechanisms, and the evidence behind each verdict."""
     by_outcome = {
-        view.title_of(outcome): [_judgement(view, outcome, found) for found in outcome.certificates.values()]
+        view.title_of(outcome): [_checked_claim(view, outcome, found) for found in outcome.certificates.values()]
         for outcome in view.comparison
     }
     return {"by_outcome": by_outcome, "by_claim": list(zip(*by_outcome.values(), strict=True))}
 
 
-def _judgement(view: View, outcome: Outcome, found: Certificate) -> Judgement:
+def _checked_claim(view: View, outcome: Outcome, found: Certificate) -> CheckedClaim:
     promised = found.claim in view.comparison.mechanism(outcome.mechanism).claims
     css, word = _promise(found.verdict, promised=promised)
     facts = [
@@ -188,10 +188,17 @@ def _judgement(view: View, outcome: Outcome, found: Certificate) -> Judgement:
         *((EVIDENCE.get(key, key.replace("_", " ")), _evidence(given)) for key, given in found.witness.items()),
     ]
     title, about = CLAIMS[Claim(found.claim)]
-    return Judgement(
-        title=title, about=about, outcome=outcome, certificate=found, sign=SIGNS[found.verdict], css=css, word=word,
-        margin=_margin_text(view, found), facts=facts,
-    )  # fmt: skip
+    return CheckedClaim(
+        title=title,
+        about=about,
+        outcome=outcome,
+        certificate=found,
+        sign=VERDICT_SIGNS[found.verdict],
+        css=css,
+        word=word,
+        margin=_margin_text(view, found),
+        facts=facts,
+    )
 
 
 def _promise(verdict: Verdict, *, promised: bool) -> tuple[str, str]:

@@ -59,7 +59,7 @@ class Profile:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Group:
+class ContributionGroup:
     """The bars of one agent, and the most it could give."""
 
     agent: str
@@ -103,7 +103,7 @@ def _profiles(view: View) -> list[Profile]:
 
 def _contribution_bars(
     view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
-) -> Group:
+) -> ContributionGroup:
     who, cap = view.names[agent], float(view.federation.caps[agent])
     rows = []
     for profile, text in zip(profiles, texts, strict=True):
@@ -113,14 +113,14 @@ def _contribution_bars(
         at_cap = 0 < cap * (1.0 - AT_CAP) <= given
         rows.append(BarRow(label=profile.title, picture=picture, number=text, before="all it has " if at_cap else ""))
     note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
-    return Group(agent=who, rows=rows, note=note)
+    return ContributionGroup(agent=who, rows=rows, note=note)
 
 
 # Payments
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Paying:
+class PaymentPanel:
     """The payments of one outcome: transfers between the members or, if they do not balance, a list."""
 
     outcome: Outcome
@@ -147,7 +147,7 @@ def payments(view: View) -> dict[str, Any]:
     return {"paying": paying, "quiet": quiet, "tiny": tiny, "few": FEW_TRANSFERS}
 
 
-def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> Paying:
+def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> PaymentPanel:
     transfers = settlement.transfers
     turnover = sum(transfer.cents for transfer in transfers)
     if len(transfers) > MAX_SHOWN:
@@ -158,22 +158,22 @@ def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> Paying:
         (name_tag(transfer.payer), name_tag(transfer.payee), cents_text(settlement, transfer.cents))
         for transfer in transfers
     ]
-    return Paying(outcome=outcome, settlement=settlement, rows=rows, picture=picture, turnover=turnover)
+    return PaymentPanel(outcome=outcome, settlement=settlement, rows=rows, picture=picture, turnover=turnover)
 
 
-def _unbalanced(view: View, outcome: Outcome) -> Paying:
+def _unbalanced(view: View, outcome: Outcome) -> PaymentPanel:
     """Payments that need somebody from outside: no transfers between members settle them."""
     chosen = view.select(np.abs(outcome.payments), "the largest payments")
     amounts = view.unit.column(outcome.payments[chosen.agents], signed=True)
     rows = [(name_tag(view.names[agent]), amount) for agent, amount in zip(chosen.agents, amounts, strict=True)]
-    return Paying(outcome=outcome, settlement=None, chosen=chosen, rows=rows)
+    return PaymentPanel(outcome=outcome, settlement=None, chosen=chosen, rows=rows)
 
 
 # Gains
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Panel:
+class MechanismPanel:
     """Bars of the agents under one mechanism, and the subsidies that would keep those who would leave."""
 
     outcome: Outcome
@@ -192,7 +192,7 @@ def gains(view: View) -> dict[str, Any]:
     return {"panels": panels, "max_subsidies": MAX_SUBSIDIES}
 
 
-def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
+def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:
     gaps = np.where(np.abs(outcome.ir_gaps) <= view.unit.noise, 0.0, outcome.ir_gaps)
     chosen = view.select(losses_first(gaps), "the largest losses and gains")
     n_leavers = len(outcome.leavers)
@@ -206,7 +206,7 @@ def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
     leaving = np.flatnonzero(np.isin(outcome.agents, outcome.leavers))
     ranked = leaving[np.argsort(-outcome.endowments[leaving], kind="stable")]
     rest = float(outcome.endowments[ranked[MAX_SUBSIDIES:]].sum())
-    return Panel(
+    return MechanismPanel(
         outcome=outcome,
         note=note,
         rows=rows,
@@ -225,7 +225,7 @@ def _subsidies(view: View, ranked: Sequence[int] | np.ndarray, endowments: Float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Outlooks:
+class OutlookPanel:
     """What may become of the agents under one mechanism."""
 
     outlook: Outlook
@@ -248,7 +248,7 @@ def uncertainty(view: View) -> dict[str, Any]:
     }
 
 
-def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_line: NumberLine) -> Outlooks:
+def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_line: NumberLine) -> OutlookPanel:
     outcome, chances = view.comparison[outlook.mechanism], outlook.leave_probabilities
     doubt = chances * (1.0 - chances)
     chosen = view.select(doubt + 1e-9 * np.abs(outcome.ir_gaps), "the least certain part in it")
@@ -257,7 +257,7 @@ def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_
     pays = bool(np.nan_to_num(outlook.payments).any())
     needed = np.flatnonzero(outlook.keeping_endowments > view.unit.noise)
     ranked = needed[np.argsort(-outlook.keeping_endowments[needed], kind="stable")]
-    return Outlooks(
+    return OutlookPanel(
         outlook=outlook,
         outcome=outcome,
         n_open=int(((chances > UNLIKELY) & (chances < 1.0 - UNLIKELY)).sum()),
@@ -293,12 +293,12 @@ def fairness(view: View) -> dict[str, Any]:
     return {"panels": [_share_panel(view, outcome, line) for outcome in deals], "alone": alone[:1]}
 
 
-def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
+def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:
     gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
     exact = not gaps.any()
     note = "Everybody gets exactly its share." if exact else _share_verdict(outcome)
     if exact and len(gaps) > FEW:
-        return Panel(outcome=outcome, note=note)
+        return MechanismPanel(outcome=outcome, note=note)
     chosen = view.select(losses_first(gaps), "the largest differences either way")
     gap_texts = view.unit.column(gaps[chosen.agents], signed=True)
     rows = []
@@ -315,7 +315,7 @@ def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> Panel:
                 css="loss-text" if short else "",
             )
         )
-    return Panel(outcome=outcome, note=note, rows=rows, chosen=chosen)
+    return MechanismPanel(outcome=outcome, note=note, rows=rows, chosen=chosen)
 
 
 def _share_verdict(outcome: Outcome) -> str:

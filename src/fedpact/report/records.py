@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedpact.comparison import Comparison, Outlook, Sweep
 from fedpact.deals.deal_file import outcome_record
-from fedpact.fitting import Fit, Suggestion
-from fedpact.stability import StableFederation
 from fedpact.utils.jsonl import jsonable
+
+if TYPE_CHECKING:
+    from fedpact.comparison import Comparison, Outlook, Sweep
+    from fedpact.fitting import Fit, Suggestion
+    from fedpact.stability import StableFederation
 
 
 def sweep_record(sweep: Sweep) -> dict[str, Any]:

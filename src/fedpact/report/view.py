@@ -30,8 +30,8 @@ MAX_LOSSES = 12
 N_COLOURS = 5
 SHORT_NAME_LENGTH = 12
 # Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
-MIN_DECIMALS = 4
-MAX_DECIMALS = 15
+MIN_PAYOFF_DECIMALS = 4
+MAX_PAYOFF_DECIMALS = 15
 
 
 @dataclass(frozen=True)
@@ -151,5 +151,5 @@ def losses_first(gaps: FloatArray) -> FloatArray:
 def _decimals(payments: FloatArray) -> int:
     largest = float(np.abs(payments).max())
     if not 0 < largest < np.inf:
-        return MIN_DECIMALS
-    return int(np.clip(MIN_DECIMALS - 1 - np.floor(np.log10(largest)), MIN_DECIMALS, MAX_DECIMALS))
+        return MIN_PAYOFF_DECIMALS
+    return int(np.clip(MIN_PAYOFF_DECIMALS - 1 - np.floor(np.log10(largest)), MIN_PAYOFF_DECIMALS, MAX_PAYOFF_DECIMALS))

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from fedpact.certificates import Claim
 
-__all__ = ["ASSUMPTIONS", "CLAIMS", "EVIDENCE", "GLOSSARY", "SHAPLEY_METHODS"]
-
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
     Claim.NASH: (
         "Nobody gains by acting alone",

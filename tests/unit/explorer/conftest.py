@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fedpact.explorer.draft import draft_of
-from fedpact.explorer.questions import Answers
+from fedpact.explorer.questions import Questions
 from fedpact.scenario.examples import hospitals
 
 
 @pytest.fixture(scope="session")
 def answers():
-    return Answers()
+    return Questions()
 
 
 @pytest.fixture

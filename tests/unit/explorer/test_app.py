@@ -9,8 +9,8 @@ import threading
 import httpx
 import pytest
 
-from fedpact.explorer.app import LARGEST, make_app
-from fedpact.explorer.questions import Answers
+from fedpact.explorer.app import MAX_BYTES, make_app
+from fedpact.explorer.questions import Questions
 from fedpact.explorer.service import Cancelled
 from fedpact.scenario.examples import hospitals
 
@@ -18,7 +18,7 @@ from fedpact.scenario.examples import hospitals
 @pytest.fixture
 def call(answers):
     """Call the application as a browser would."""
-    app = make_app(hospitals(), source="hospitals", answers=answers)
+    app = make_app(hospitals(), source="hospitals", questions=answers)
 
     def called(method, path, *, base="http://127.0.0.1:8517", **given):
         async def run():
@@ -74,7 +74,7 @@ def test_what_is_no_question_is_refused(call, body):
 
 
 def test_huge_questions_are_refused(call):
-    assert call("POST", "/ask/deal", content=b"x" * (LARGEST + 1)).status_code == 413
+    assert call("POST", "/ask/deal", content=b"x" * (MAX_BYTES + 1)).status_code == 413
 
 
 def test_other_sites_may_not_ask(call, ask):
@@ -119,7 +119,7 @@ def test_maps_come_line_by_line(call, ask):
 def test_closing_the_connection_stops_a_map():
     stopped = threading.Event()
 
-    class Endless(Answers):
+    class Endless(Questions):
         def map(self, question, progress):
             try:
                 while True:
@@ -129,7 +129,7 @@ def test_closing_the_connection_stops_a_map():
                 stopped.set()
                 raise
 
-    app = make_app(hospitals(), source="hospitals", answers=Endless())
+    app = make_app(hospitals(), source="hospitals", questions=Endless())
 
     async def run():
         sent = [{"type": "http.request", "body": b"{}", "more_body": False}]

@@ -16,8 +16,8 @@ import fedpact as fp
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.parameters import Parameter, points_between
-from fedpact.explorer.questions import Answers, Unfinished, started
-from fedpact.explorer.service import STEPS, Cancelled, Desk
+from fedpact.explorer.questions import Questions, Unfinished, initial_draft
+from fedpact.explorer.service import MAX_STEP, Cancelled, Service
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
@@ -88,9 +88,9 @@ def test_files_that_cannot_be_opened_are_explained(answers, name, text, message)
 def test_how_sure_the_numbers_are_is_said_to_be_left_out():
     federation = fp.Federation(np.eye(2), costs=0.1, payoff=fp.PowerLaw(0.3), names=["a", "b"])
     scenario = fp.Scenario(federation=federation, uncertainty=fp.Uncertainty(weights=np.full((2, 2), 0.01)))
-    _, notes = started(scenario)
+    _, notes = initial_draft(scenario)
     assert len(notes) == 1 and "fedpact compare" in notes[0]
-    assert started(hospitals())[1] == []
+    assert initial_draft(hospitals())[1] == []
 
 
 def test_the_deal_is_the_librarys(answers, ask):
@@ -136,17 +136,17 @@ def test_a_federation_without_a_deal_is_a_problem_and_no_crash(answers):
 
 
 def test_what_the_solvers_refuse_is_told_and_is_no_ones_field(ask):
-    class Stuck(Desk):
+    class Stuck(Service):
         def comparison(self, scenario):
             raise fp.NotConverged("no equilibrium within 60 rounds")
 
-    assert Answers(Stuck()).deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
+    assert Questions(Stuck()).deal(ask()) == {"errors": [], "problem": "no equilibrium within 60 rounds"}
 
 
 @pytest.mark.parametrize("weights", [[[1.0]], [[1.0, 0.0], [0.0, 1.0]]])
 def test_small_federations_have_every_view(weights):
     scenario = fp.Scenario(federation=fp.Federation(weights, costs=0.01, caps=10.0, payoff=fp.Log()))
-    question, fresh = {"draft": draft_of(scenario).record()}, Answers()
+    question, fresh = {"draft": draft_of(scenario).record()}, Questions()
     assert fresh.deal(question)["errors"] == []
     sliding = question | {"parameter": {"kind": "caps", "agent": 0}, "low": "0", "high": "20"}
     slid = fresh.whatif(sliding)
@@ -182,12 +182,12 @@ def test_names_never_become_markup(answers, ask):
     assert "<script" not in deal["deal"]
 
 
-@pytest.mark.parametrize("step", [0, 17, STEPS])
+@pytest.mark.parametrize("step", [0, 17, MAX_STEP])
 @pytest.mark.parametrize("parameter", [WEIGHT, COST, {"kind": "beta", "agent": None}])
 def test_a_slider_shows_the_deal_at_its_value(answers, ask, parameter, step):
     answer = answers.whatif(ask(parameter=parameter, low="0.002", high="0.5", step=step))
     value = float(answer["value"])
-    assert value == points_between(0.002, 0.5, STEPS + 1)[step]
+    assert value == points_between(0.002, 0.5, MAX_STEP + 1)[step]
     there = read_draft(Draft.of_record(answer["kept"])).scenario
     assert there is not None
     text = words(answer["moved"])
@@ -200,7 +200,7 @@ def test_a_slider_shows_the_deal_at_its_value(answers, ask, parameter, step):
 
 def test_a_slider_begins_where_things_are(answers, ask):
     answer = answers.whatif(ask(parameter=WEIGHT, low="-0.46", high="1.54", step=None))
-    assert answer["value"] == "0.54" and answer["step"] == STEPS // 2
+    assert answer["value"] == "0.54" and answer["step"] == MAX_STEP // 2
     assert "EUR 0 against now" in words(answer["moved"])
 
 
@@ -209,7 +209,7 @@ def test_curves_go_through_the_gains(answers, ask):
     answer = answers.curves(ask(parameter=WEIGHT, low="-0.46", high="1.54"), lambda *done: told.append(done))
     assert told and answer["curves"].count("<svg") == 2 and "marker" in answer["curves"]
     parameter, points = Parameter(kind="weights", receiver=0, giver=1), np.array([-0.46, 0.54, 1.54])
-    found = answers.desk.along(hospitals(), parameter, points, quietly)
+    found = answers.service.gains_along(hospitals(), parameter, points, quietly)
     now = fp.compare(FEDERATION)
     for mechanism, gaps in found.gaps.items():
         np.testing.assert_allclose(gaps[1], now[mechanism].ir_gaps, atol=1e-8)
@@ -221,7 +221,7 @@ def test_curves_of_many_members_go_through_fewer_points(answers):
     np.fill_diagonal(weights, 1.0)
     many = fp.Scenario(federation=fp.Federation(weights, costs=0.05, caps=10.0, payoff=fp.Log()))
     points, told = np.linspace(0.01, 0.1, 11), []
-    found = answers.desk.along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
+    found = answers.service.gains_along(many, Parameter(kind="costs", agent=0), points, lambda *done: told.append(done))
     np.testing.assert_array_equal(found.points, points[::5])
     assert told == [(0, 1), (0, 3), (1, 3), (2, 3)]
     assert {gaps.shape for gaps in found.gaps.values()} == {(3, 12)}
@@ -253,7 +253,7 @@ def test_own_curves_begin_with_what_all_had(answers, ask):
         ({"low": "x"}, "^low must be a number"),
         ({"high": "-5"}, "^high must be above"),
         ({"low": "-1", "parameter": COST}, "there is no federation with"),
-        ({"step": STEPS + 1}, "step must be from 0"),
+        ({"step": MAX_STEP + 1}, "step must be from 0"),
         ({"step": 1.5}, "step must be a whole number"),
         ({"parameter": {"kind": "?"}}, "there is no parameter"),
     ],
@@ -284,7 +284,7 @@ def test_a_map_can_be_taken_home(answers, ask):
 
 
 def test_a_map_nobody_waits_for_is_stopped_and_leaves_the_desk_free(ask):
-    fresh = Answers()
+    fresh = Questions()
 
     def refuse(done, total):
         raise Cancelled
@@ -348,7 +348,7 @@ def test_negotiations_are_played_to_their_deal(answers, ask, protocol):
 
 
 def test_negotiations_show_what_is_on_the_table(answers, ask):
-    deal = answers.desk.negotiation(hospitals(), "price-discovery")
+    deal = answers.service.negotiation(hospitals(), "price-discovery")
     rounds = negotiation_rounds(deal)
     np.testing.assert_array_equal(rounds[0]["contributions"], 0.0)
     for each in rounds:

@@ -7,16 +7,16 @@ import socket
 import pytest
 
 import fedpact as fp
-from fedpact.explorer.server import ADDRESS, USUAL_PORT, listening
+from fedpact.explorer.server import ADDRESS, USUAL_PORT, open_socket
 
 
 def test_a_port_is_this_machines_alone():
-    with listening(None) as made:
+    with open_socket(None) as made:
         assert made.getsockname()[0] == ADDRESS == "127.0.0.1"
 
 
 def test_any_port_serves_where_the_usual_one_is_taken():
-    with listening(None) as first, listening(None) as second:
+    with open_socket(None) as first, open_socket(None) as second:
         ports = {first.getsockname()[1], second.getsockname()[1]}
         assert len(ports) == 2 and all(port > 0 for port in ports)
         assert second.getsockname()[1] != USUAL_PORT
@@ -27,4 +27,4 @@ def test_a_port_asked_for_that_is_taken_is_an_error():
         taken.bind((ADDRESS, 0))
         taken.listen()
         with pytest.raises(fp.InvalidInput, match=r"port \d+ cannot be used: .*; choose another one"):
-            listening(taken.getsockname()[1])
+            open_socket(taken.getsockname()[1])

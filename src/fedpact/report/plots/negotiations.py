@@ -47,7 +47,7 @@ RESIDUALS = {
 }
 PROTOCOLS = {"price-discovery": "price discovery", "admm": "consensus ADMM"}
 MIN_RESIDUAL = 1e-16  # a smaller one is drawn here
-MAX_MARKED = 40  # rounds with a mark each
+MAX_MARKED_ROUNDS = 40  # rounds with a mark each
 MAX_NAMED = 6  # who had to go
 LINE_HEIGHT, MAX_TEXT_ROWS = 10, 4  # points, and rows of words below each other
 WELFARE_MARGIN = 0.05  # of the range of welfare: room above and below
@@ -166,9 +166,8 @@ def _draw_welfare(ax: Axes, course: _Course, agreed: float) -> None:
 
 
 def _curve(ax: Axes, rounds: np.ndarray, numbers: FloatArray, colour: str) -> None:
-    ax.plot(
-        rounds, numbers, color=colour, linewidth=1.4, marker="o" if rounds.size <= MAX_MARKED else None, markersize=4
-    )
+    marker = "o" if rounds.size <= MAX_MARKED_ROUNDS else None
+    ax.plot(rounds, numbers, color=colour, linewidth=1.4, marker=marker, markersize=4)
 
 
 def _mark_gone(ax: Axes, course: _Course, *, named: bool) -> None:

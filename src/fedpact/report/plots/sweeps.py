@@ -38,7 +38,7 @@ GREY = "#d9d9d9"
 HATCHING = "#00000060"
 BOUNDARY, OUTSIDE, UNSOLVED = "///", "...", "xxx"
 MAX_PANEL_ROWS = 8  # of panels in a picture
-MAX_MARKED = 25  # points of a curve
+MAX_MARKED_POINTS = 25  # points of a curve
 MAX_LABEL_LENGTH = 34
 PANEL = 2.5  # inches
 CURVE = (3.1, 2.3)
@@ -110,7 +110,7 @@ def _draw_curves(panel: Axes, scale: Scale, series: Sequence[tuple[str, FloatArr
             np.where(np.isfinite(rising), rising, np.nan),
             label=label,
             **line_style(place),
-            marker="o" if rising.size <= MAX_MARKED else None,
+            marker="o" if rising.size <= MAX_MARKED_POINTS else None,
             markersize=3,
         )
 

@@ -41,7 +41,7 @@ MAX_DOTS = 3000
 BAND_LEVEL = 0.9
 FAR = 4.0  # standard deviations
 RUN_SIZE = (8.4, 3.9)  # inches
-MAX_MARKED = 2  # rounds, with a mark each
+FEW_ROUNDS = 2  # rounds, with a mark each
 ACCURACY_MARGIN = 0.02  # above right always, and below wrong always
 
 
@@ -162,7 +162,7 @@ def plot_run(run: Run, *, figure: Any = None) -> Any:
 
 def _draw_accuracies(panel: Axes, run: Run, accuracies: FloatArray) -> None:
     rounds = np.arange(1, run.rounds + 1)
-    marker = "o" if run.rounds <= MAX_MARKED else None
+    marker = "o" if run.rounds <= FEW_ROUNDS else None
     named = len(run.agents) <= MAX_LINES
     for agent, name in enumerate(run.agents):
         panel.plot(
