@@ -31,7 +31,7 @@ from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "Settled", "cycle_prices"]
+__all__ = ["Allocation", "Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "cycle_prices"]
 
 FEWEST = 3
 
@@ -69,7 +69,7 @@ class Deviation:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Settled:
+class Allocation:
     """What the form alone makes of messages: contributions, personal prices (n, n), and payments that sum to zero."""
 
     contributions: FloatArray
@@ -107,7 +107,7 @@ class GameForm:
         """C_j: those an agent's data matters to, in their cyclic order."""
         return np.flatnonzero(self.matters[:, agent])
 
-    def settle(self, messages: Messages) -> Settled:
+    def settle(self, messages: Messages) -> Allocation:
         """The contributions, prices and payments of any messages."""
         proposals, prices = self.checked(messages)
         contributions = proposals.sum(axis=0) / self.users
@@ -119,7 +119,7 @@ class GameForm:
         fines = np.where(self.matters, prices * distance, 0.0)
         refunds = np.where(self.matters, fines[first, column], 0.0)
         payments = -(personal * contributions + fines - refunds).sum(axis=1)
-        return Settled(
+        return Allocation(
             contributions=read_only_copy(contributions),
             prices=read_only_copy(personal),
             payments=read_only_copy(payments),

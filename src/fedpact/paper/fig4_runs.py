@@ -15,11 +15,12 @@ import numpy as np
 
 from fedpact.mechanisms.externality import price_payments
 from fedpact.training import Experiment, mnist
+from fedpact.training.checks import nearest_counts
 from fedpact.training.measured import (
     BestResponses,
-    CoalitionGame,
     GridSearch,
     Leaving,
+    MeasuredGame,
     StandingAlone,
     SurfaceSearch,
     best_responses,
@@ -110,12 +111,12 @@ def runs(settings: Fig4Settings, *, folder: Path | None = None, progress: Progre
     found = []
     for seed in settings.seeds:
         experiment = Experiment(images, n_agents=N_AGENTS, samples=SAMPLES, test_share=TEST_SHARE, seed=seed)
-        game = CoalitionGame(experiment, folder=folder, progress=steps.trained)
+        game = MeasuredGame(experiment, folder=folder, progress=steps.trained)
         found += [_run(game, seed, gamma, settings, steps) for gamma in GAMMAS]
     return found
 
 
-def _run(game: CoalitionGame, seed: int, gamma: float, settings: Fig4Settings, steps: _Steps) -> Fig4Run:
+def _run(game: MeasuredGame, seed: int, gamma: float, settings: Fig4Settings, steps: _Steps) -> Fig4Run:
     alone = standing_alone(game, gamma)
     steps.reach("alone")
     grids = [grid_search(game, gamma, centre=START, step=settings.grid_step)]
@@ -143,7 +144,7 @@ def _run(game: CoalitionGame, seed: int, gamma: float, settings: Fig4Settings, s
 
 
 def _shapley(
-    game: CoalitionGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int
+    game: MeasuredGame, gamma: float, found: BestResponses, alone: StandingAlone, rounds: int
 ) -> MechanismRounds:
     schedule = found.schedule(rounds)
     values = np.array([game.shapley(used).values for used in schedule])
@@ -151,19 +152,19 @@ def _shapley(
 
 
 def _externality(
-    game: CoalitionGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, StandingAlone, int]
+    game: MeasuredGame, gamma: float, contributions: FloatArray, around: tuple[SurfaceSearch, StandingAlone, int]
 ) -> MechanismRounds:
     """Contributions stay; payments are at the prices of the fitted surface."""
     surface, alone, rounds = around
     federation = surface.surface.federation(costs=gamma, caps=game.available)
     payments = price_payments(federation, contributions)
     utilities = game.accuracies(contributions) - gamma * contributions + payments
-    schedule = np.tile(np.rint(contributions).astype(np.int64), (rounds, 1))
+    schedule = np.tile(nearest_counts(contributions), (rounds, 1))
     return _curve(game, gamma, schedule, np.tile(utilities, (rounds, 1)), alone)
 
 
 def _curve(
-    game: CoalitionGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
+    game: MeasuredGame, gamma: float, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
 ) -> MechanismRounds:
     return MechanismRounds(
         schedule=schedule,

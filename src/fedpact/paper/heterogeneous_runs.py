@@ -19,7 +19,8 @@ from fedpact.deals import Outcome
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms import ExternalityMechanism, Mechanism, ShapleyMechanism, Standalone
 from fedpact.training import Dirichlet, Experiment, LabelNoise, PrivateUpdates, mnist
-from fedpact.training.measured import CoalitionGame
+from fedpact.training.checks import nearest_counts
+from fedpact.training.measured import MeasuredGame
 from fedpact.utils.arrays import FloatArray
 
 NAMES = ("A", "B", "C", "D, wrong labels", "E, private updates")
@@ -121,7 +122,7 @@ def study(*, folder: Path | None = None, progress: Progress | None = None) -> St
         if progress is not None:
             progress(count, total)
 
-    game = CoalitionGame(experiment, folder=folder, progress=trained)
+    game = MeasuredGame(experiment, folder=folder, progress=trained)
     profiles = _profiles(game)
     accuracies = game.many(profiles)
     seen = Observations.of(
@@ -135,23 +136,23 @@ def study(*, folder: Path | None = None, progress: Progress | None = None) -> St
     return Study(profiles=profiles, accuracies=accuracies, test_sizes=game.test_sizes, surface=surface, deals=deals)
 
 
-def _profiles(game: CoalitionGame) -> np.ndarray:
+def _profiles(game: MeasuredGame) -> np.ndarray:
     """Everybody alone and all together with little and with much, and random coalitions."""
     rng = np.random.default_rng(0)
     who = np.vstack([np.eye(game.n_agents), np.ones(game.n_agents)])
-    ordered = [np.rint(level * game.available * members) for level in SAMPLE_SHARES for members in who]
-    drawn: list[FloatArray] = []
+    ordered = [nearest_counts(level * game.available * members) for level in SAMPLE_SHARES for members in who]
+    drawn: list[np.ndarray] = []
     while len(drawn) < RANDOM:
         members = rng.random(game.n_agents) < 0.6
         if members.any():
-            drawn.append(np.rint(game.available * members * rng.uniform(0.1, 1.0, game.n_agents) ** 2))
-    return np.unique(np.array([*ordered, *drawn]), axis=0).astype(np.int64)
+            drawn.append(nearest_counts(game.available * members * rng.uniform(0.1, 1.0, game.n_agents) ** 2))
+    return np.unique(np.array([*ordered, *drawn]), axis=0)
 
 
-def _deals(game: CoalitionGame, surface: Fit, cost: float) -> list[RealisedDeal]:
+def _deals(game: MeasuredGame, surface: Fit, cost: float) -> list[RealisedDeal]:
     federation = surface.federation(costs=cost, caps=game.available)
     outlook = outlooks(federation, surface.uncertainty(), MECHANISMS)
-    alone = np.rint(Standalone().solve(federation).contributions)
+    alone = nearest_counts(Standalone().solve(federation).contributions).astype(np.float64)
     predicted = np.array([surface.predict(row)[agent] for agent, row in enumerate(np.diag(alone))])
     realised = np.array([game.many([row])[0][agent] for agent, row in enumerate(np.diag(alone).astype(np.int64))])
     # Without a model of its own an agent is where its curve begins.
@@ -159,7 +160,7 @@ def _deals(game: CoalitionGame, surface: Fit, cost: float) -> list[RealisedDeal]
     deals = []
     for mechanism in MECHANISMS:
         outcome = mechanism.solve(federation)
-        used = np.rint(outcome.contributions)
+        used = nearest_counts(outcome.contributions).astype(np.float64)
         deals.append(
             RealisedDeal(
                 cost=cost,

@@ -21,6 +21,14 @@ def frozen_counts(numbers: ArrayLike) -> IntArray:
     return counts
 
 
+def nearest_counts(amounts: ArrayLike) -> IntArray:
+    """The whole numbers nearest to some amounts: for designs of experiments.
+
+    What a deal means in whole samples, never more than agreed, `fedpact.deals.whole_samples` says.
+    """
+    return np.rint(amounts).astype(np.int64)
+
+
 def checked_samples(given: Any, names: Sequence[str]) -> IntArray:
     """Images each agent holds."""
     numbers = checked_numbers(

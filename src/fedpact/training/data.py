@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 from fedpact.utils.files import replace_files
 
-__all__ = ["Images", "cache_folder", "mnist"]
-
 logger = logging.getLogger(__name__)
 
 WHITE = 255

@@ -6,6 +6,7 @@ Python's lock while it works, so plain threads use all the cores.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,7 +19,6 @@ from fedpact.training.checks import IntArray
 from fedpact.training.fedavg import Agents, Descent, Privacy, train_model
 from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
-from fedpact.training.processor import processor
 from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training
 from fedpact.utils.arrays import FloatArray, first_where
@@ -30,9 +30,8 @@ try:
 except ImportError as error:
     raise MissingExtra("Training", "train") from error
 
-__all__ = ["Engine"]
-
 COMPILING = threading.Lock()
+JAX_THREADS = "NPROC"  # the variable that JAX reads when it starts
 
 
 class Engine:
@@ -56,7 +55,7 @@ class Engine:
         seed: int,
         privacy: dict[str, FloatArray] | None,
     ) -> None:
-        self._device = processor()
+        self._device = cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
         self._test_sizes = np.array([len(own.test_labels) for own in holdings])
@@ -164,3 +163,22 @@ def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:
         deviation=np.where(noisy, np.where(noisy, clip, 0.0) * multiplier, 0.0).astype(np.float32),
         key=jax.random.key(word, impl="threefry2x32"),
     )
+
+
+def cpu_device() -> jax.Device:
+    """The processor, never an accelerator: models as small as these gain nothing from one.
+
+    JAX starts once in a process, with what it finds then. Started here it gets as many threads as fedpact may use, and
+    works in the thread that calls it, so that several models are trained at once. More threads than models pass the
+    work of a model to and fro, which takes longer than leaving it to one. Where JAX runs already, all is as right and
+    some slower.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+    is_set = JAX_THREADS in os.environ
+    if not is_set:
+        os.environ[JAX_THREADS] = str(thread_count())
+    try:
+        return jax.devices("cpu")[0]
+    finally:
+        if not is_set:
+            del os.environ[JAX_THREADS]

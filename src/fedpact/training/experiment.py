@@ -32,8 +32,6 @@ from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 if TYPE_CHECKING:
     from fedpact.training.engine import Engine
 
-__all__ = ["Experiment", "Histories"]
-
 # Part of every fingerprint: raise it when the same settings give other accuracies than before.
 CODE_VERSION = 1
 FINGERPRINT_DIGITS = 16

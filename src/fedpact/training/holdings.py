@@ -13,8 +13,6 @@ from fedpact.training.noise import LabelNoise, PixelNoise, Strengths, spoiled_la
 from fedpact.training.partitions import Share
 from fedpact.training.seeds import Stream, generator
 
-__all__ = ["Holdings", "held"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Holdings:

@@ -17,8 +17,6 @@ from fedpact.training.experiment import Experiment, Histories
 from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import Checkpoint
 
-__all__ = ["Models"]
-
 Key = tuple[int, ...]
 
 PIECE_BYTES = 16

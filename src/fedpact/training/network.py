@@ -20,8 +20,6 @@ try:
 except ImportError as error:
     raise MissingExtra("Training", "train") from error
 
-__all__ = ["Weights", "initial_weights", "log_probabilities", "losses"]
-
 Weights = tuple[tuple[Any, Any], ...]  # arrays of NumPy or JAX
 
 

@@ -17,17 +17,6 @@ from numpy.typing import NDArray
 from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, first_where, non_negative
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = [
-    "LabelNoise",
-    "Noise",
-    "PixelNoise",
-    "PrivateUpdates",
-    "Strengths",
-    "checked_noise",
-    "spoiled_labels",
-    "spoiled_pixels",
-]
-
 
 class Noise:
     """A kind of noise; its fields are its strengths."""

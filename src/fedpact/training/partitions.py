@@ -22,8 +22,6 @@ from fedpact.training.checks import IntArray
 from fedpact.utils.arrays import POSITIVE, checked_numbers, first_where, positive
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Dirichlet", "Even", "Partition", "Share", "deal"]
-
 
 class Partition:
     """A rule for how many images of each class every agent holds."""
@@ -79,7 +77,7 @@ class Dirichlet(Partition):
         shares = rng.dirichlet(np.full(len(classes), self.alpha), len(sizes))
         if not np.isfinite(shares).all():
             raise InvalidInput(f"alpha must be large enough to draw from, got {self.alpha:g}; try 0.01")
-        counts = np.stack([rounded(size * share, size, rng) for size, share in zip(sizes, shares, strict=True)])
+        counts = np.stack([round_to_total(size * share, size, rng) for size, share in zip(sizes, shares, strict=True)])
         missing = np.argwhere(counts == 0)
         if self.every_class and len(missing):
             agent, place = missing[0]
@@ -157,7 +155,7 @@ def _split(own: list[IntArray], test_share: float, rng: np.random.Generator, nam
             f'agent "{name}" holds {sizes.sum()} images, of which a test_share of {test_share:g} is {n_test}; it needs '
             f"at least one to be tested on and one to train on: give it more samples or change test_share"
         )
-    tested = rounded(sizes * test_share, n_test, rng)
+    tested = round_to_total(sizes * test_share, n_test, rng)
     test = np.concatenate([pile[:count] for pile, count in zip(own, tested, strict=True)])
     train = np.concatenate([pile[count:] for pile, count in zip(own, tested, strict=True)])
     # The k-th of c images of a class belongs at (k + 1/2) / c of the way; equal places are in random order.
@@ -165,7 +163,7 @@ def _split(own: list[IntArray], test_share: float, rng: np.random.Generator, nam
     return Share(train=train[np.lexsort((rng.random(len(train)), place))], test=test)
 
 
-def rounded(amounts: NDArray[np.float64], total: int, rng: np.random.Generator) -> IntArray:
+def round_to_total(amounts: NDArray[np.float64], total: int, rng: np.random.Generator) -> IntArray:
     """Whole numbers that sum to `total`, by largest remainders, equal ones in random order."""
     whole = np.floor(amounts).astype(np.int64)
     order = np.lexsort((rng.random(len(amounts)), whole - amounts))

@@ -12,8 +12,6 @@ from fedpact.training.plan import Plan, versions
 from fedpact.training.run import Run
 from fedpact.training.run_folder import RunFolder
 
-__all__ = ["Repetition", "compare_runs"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:

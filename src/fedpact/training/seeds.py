@@ -6,8 +6,6 @@ from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["Stream", "generator"]
-
 
 class Stream(IntEnum):
     """What the numbers are for."""

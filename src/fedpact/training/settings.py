@@ -11,8 +11,6 @@ import numpy as np
 from fedpact.utils.arrays import POSITIVE, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = ["Training", "whole_number"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Training:

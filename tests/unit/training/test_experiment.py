@@ -306,7 +306,7 @@ def test_only_what_needs_jax_imports_it_and_says_so() -> None:
         "import sys, fedpact.training\n"
         "print('jax' in sys.modules)\n"
         "sys.modules['jax'] = None\n"
-        "for name in ('network', 'fedavg', 'processor', 'engine'):\n"
+        "for name in ('network', 'fedavg', 'engine'):\n"
         "    try:\n"
         "        __import__(f'fedpact.training.{name}')\n"
         "    except fedpact.MissingExtra as error:\n"

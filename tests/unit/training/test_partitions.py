@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedpact.training import Dirichlet, Even, Partition
-from fedpact.training.partitions import Share, deal, rounded
+from fedpact.training.partitions import Share, deal, round_to_total
 from fedpact.utils.errors import InvalidInput
 from random_cases import cases
 
@@ -136,6 +136,6 @@ def test_concentrations_that_are_none(alpha: Any) -> None:
 def test_rounding_moves_nothing_by_one(amounts: list[float]) -> None:
     given_amounts = np.array(amounts)
     total = round(given_amounts.sum())
-    whole = rounded(given_amounts, total, np.random.default_rng(0))
+    whole = round_to_total(given_amounts, total, np.random.default_rng(0))
     assert whole.sum() == total
     assert (np.abs(whole - given_amounts) < 1 + 1e-9).all()

@@ -16,10 +16,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.training.measured.game import EXACT_UP_TO, CoalitionGame
+from fedpact.training.checks import nearest_counts
+from fedpact.training.measured.game import EXACT_UP_TO, MeasuredGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
-
-__all__ = ["BestResponses", "best_responses"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,12 +45,12 @@ class BestResponses:
 
     def schedule(self, rounds: int) -> np.ndarray:
         """Whole samples used in each of `rounds` rounds; once at rest, always the same."""
-        path = np.rint(self.contributions).astype(np.int64)
+        path = nearest_counts(self.contributions)
         return path[np.minimum(np.arange(rounds), len(path) - 1)]
 
 
 def best_responses(
-    game: CoalitionGame,
+    game: MeasuredGame,
     costs: ArrayLike,
     *,
     start: ArrayLike = 150.0,
@@ -86,7 +85,7 @@ def best_responses(
     )
 
 
-def _measured(game: CoalitionGame, contributions: FloatArray, perturbation: int) -> tuple[FloatArray, FloatArray]:
+def _measured(game: MeasuredGame, contributions: FloatArray, perturbation: int) -> tuple[FloatArray, FloatArray]:
     """Shapley values, and their slopes in the own contribution: forwards, backwards for who has nothing more."""
     used = game.profile(contributions)
     ways = np.where(used + perturbation <= game.available, perturbation, -np.minimum(perturbation, used))

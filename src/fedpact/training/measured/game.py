@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from fedpact.shapley.blackbox import SampledShapley, sample_game
 from fedpact.shapley.coalition_cache import Coalition
 from fedpact.training import Experiment, Histories
+from fedpact.training.checks import nearest_counts
 from fedpact.training.measured.store import Store
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
-
-__all__ = ["EXACT_UP_TO", "CoalitionGame"]
 
 EXACT_UP_TO = 8  # agents: 255 models; from there on orders are sampled
 PERMUTATIONS = 300  # the paper's
@@ -30,7 +29,7 @@ PERMUTATIONS = 300  # the paper's
 Progress = Callable[[int], None]
 
 
-class CoalitionGame:
+class MeasuredGame:
     """What models trained by coalitions are worth, measured.
 
     Parameters
@@ -83,7 +82,7 @@ class CoalitionGame:
     def profile(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> np.ndarray:
         """Whole samples used: contributions rounded, zero outside the coalition."""
         given = checked_numbers("contributions", contributions, lambda x: x >= 0, "at least zero")
-        used = np.broadcast_to(np.rint(given), (self.n_agents,)).astype(np.int64)
+        used = np.broadcast_to(nearest_counts(given), (self.n_agents,))
         if coalition is None:
             return used.copy()
         members = list(coalition)

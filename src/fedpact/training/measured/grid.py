@@ -12,13 +12,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.training.measured.game import CoalitionGame
+from fedpact.training.checks import nearest_counts
+from fedpact.training.measured.game import MeasuredGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["GridSearch", "grid_search"]
-
-MOST = 20_000  # profiles
+MAX_PROFILES = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,14 +44,14 @@ class GridSearch:
 
 
 def grid_search(
-    game: CoalitionGame, costs: ArrayLike, *, centre: ArrayLike = 150.0, reach: int = 100, step: int = 20
+    game: MeasuredGame, costs: ArrayLike, *, centre: ArrayLike = 150.0, reach: int = 100, step: int = 20
 ) -> GridSearch:
     """Train every profile within `reach` samples of `centre` in steps of `step`; the defaults are the paper's."""
     axes = _axes(game, np.broadcast_to(np.asarray(centre, dtype=np.float64), (game.n_agents,)), reach, step)
     size = int(np.prod([float(axis.size) for axis in axes]))
-    if size > MOST:
+    if size > MAX_PROFILES:
         raise InvalidInput(
-            f"the grid has {size} profiles of {game.n_agents} agents, at most {MOST} are tried; "
+            f"the grid has {size} profiles of {game.n_agents} agents, at most {MAX_PROFILES} are tried; "
             f"take larger steps, or surface_search, which needs a few dozen"
         )
     before = game.trained
@@ -70,10 +69,10 @@ def grid_search(
     )
 
 
-def _axes(game: CoalitionGame, centre: FloatArray, reach: int, step: int) -> list[np.ndarray]:
+def _axes(game: MeasuredGame, centre: FloatArray, reach: int, step: int) -> list[np.ndarray]:
     offsets = np.arange(-(reach // step) * step, reach + 1, step)
     axes = []
-    for middle, most in zip(np.rint(centre), game.available, strict=True):
+    for middle, most in zip(nearest_counts(centre), game.available, strict=True):
         values = middle + offsets
         axes.append(values[(values >= 0) & (values <= most)])
     for agent, axis in enumerate(axes):

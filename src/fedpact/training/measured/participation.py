@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.fitting import Observations, fit
-from fedpact.training.measured.game import CoalitionGame
+from fedpact.training.checks import nearest_counts
+from fedpact.training.measured.game import MeasuredGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
-__all__ = ["Leaving", "StandingAlone", "leaving", "standing_alone"]
-
-LEVELS = 24  # models per agent
+MODELS_ALONE = 24  # models per agent
 EVERY = 1  # samples: how finely the fitted curve is searched
 
 
@@ -37,7 +36,7 @@ class StandingAlone:
     measured: FloatArray
 
 
-def standing_alone(game: CoalitionGame, costs: ArrayLike, *, levels: int = LEVELS) -> StandingAlone:
+def standing_alone(game: MeasuredGame, costs: ArrayLike, *, levels: int = MODELS_ALONE) -> StandingAlone:
     """The best each agent can do alone: models of its own at several sizes, a curve through them, its best point.
 
     The largest of the measured utilities would be the luckiest; the curve averages the luck out. Whoever loses by every
@@ -66,7 +65,7 @@ def standing_alone(game: CoalitionGame, costs: ArrayLike, *, levels: int = LEVEL
 
 def _sizes(most: float, levels: int) -> FloatArray:
     """Sizes that lie closer where curves are steep."""
-    return np.maximum(np.rint(most * np.linspace(0.0, 1.0, levels + 1)[1:] ** 1.6), 1.0)
+    return np.maximum(nearest_counts(most * np.linspace(0.0, 1.0, levels + 1)[1:] ** 1.6), 1).astype(np.float64)
 
 
 def _best(samples: FloatArray, measured: FloatArray, test_size: float, rate: float) -> tuple[float, float, float]:
@@ -103,7 +102,7 @@ class Leaving:
 
 
 def leaving(
-    game: CoalitionGame, costs: ArrayLike, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
+    game: MeasuredGame, costs: ArrayLike, schedule: np.ndarray, utilities: FloatArray, alone: StandingAlone
 ) -> Leaving:
     """Two federations trained round by round: with everybody, and without those who are better off alone.
 

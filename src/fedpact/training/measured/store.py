@@ -13,8 +13,6 @@ from typing import Any
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes
 
-__all__ = ["Store"]
-
 
 class Store:
     """A file of results by key, or just memory.

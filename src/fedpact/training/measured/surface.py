@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 from fedpact.fitting import Fit, Observations, fit
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
-from fedpact.training.measured.game import CoalitionGame
+from fedpact.training.checks import nearest_counts
+from fedpact.training.measured.game import MeasuredGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
-__all__ = ["SurfaceSearch", "fitted", "surface_search"]
-
-LEVELS = (0.05, 0.15, 0.4, 1.0)  # of what everybody holds: the first profiles
+FIRST_LEVELS = (0.05, 0.15, 0.4, 1.0)  # of what everybody holds: the first profiles
 PRIOR = 10.0
 NEARBY = 0.5  # how far around the optimum the next profiles are
+MIN_SPREAD = 5.0  # samples: around those who contribute none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ class SurfaceSearch:
 
 
 def surface_search(
-    game: CoalitionGame,
+    game: MeasuredGame,
     costs: ArrayLike,
     *,
     budget: int = 60,
@@ -84,7 +84,7 @@ def surface_search(
     path: list[FloatArray] = []
     still = 0
     while True:
-        surface = fitted(game, seen, prior=prior)
+        surface = fit_surface(game, seen, prior=prior)
         optimum = _optimum(game, surface, rates)
         still = still + 1 if path and np.abs(optimum - path[-1]).max() <= settled else 0
         path.append(optimum)
@@ -103,7 +103,7 @@ def surface_search(
     )
 
 
-def fitted(game: CoalitionGame, profiles: np.ndarray, *, prior: float = PRIOR) -> Fit:
+def fit_surface(game: MeasuredGame, profiles: np.ndarray, *, prior: float = PRIOR) -> Fit:
     """The surface through the accuracies of some profiles."""
     sizes = np.broadcast_to(game.test_sizes, profiles.shape)
     names = game.experiment.names
@@ -111,20 +111,21 @@ def fitted(game: CoalitionGame, profiles: np.ndarray, *, prior: float = PRIOR) -
     return fit(seen, prior=prior)
 
 
-def _first_profiles(game: CoalitionGame) -> np.ndarray:
+def _first_profiles(game: MeasuredGame) -> np.ndarray:
     """Everybody alone and all together, with little and with much."""
     whole = np.eye(game.n_agents + 1, game.n_agents) + (np.arange(game.n_agents + 1) == game.n_agents)[:, None]
-    rows = [np.rint(level * game.available * who) for level, who in product(LEVELS, whole)]
-    return np.unique([row for row in rows if row.any()], axis=0).astype(np.int64)
+    rows = [nearest_counts(level * game.available * who) for level, who in product(FIRST_LEVELS, whole)]
+    return np.unique([row for row in rows if row.any()], axis=0)
 
 
-def _optimum(game: CoalitionGame, surface: Fit, rates: FloatArray) -> FloatArray:
+def _optimum(game: MeasuredGame, surface: Fit, rates: FloatArray) -> FloatArray:
     federation = surface.federation(costs=np.maximum(rates, np.finfo(float).tiny), caps=game.available)
-    return np.rint(ExternalityMechanism().solve(federation).contributions)
+    return nearest_counts(ExternalityMechanism().solve(federation).contributions).astype(np.float64)
 
 
-def _around(game: CoalitionGame, optimum: FloatArray, rng: np.random.Generator) -> np.ndarray:
+def _around(game: MeasuredGame, optimum: FloatArray, rng: np.random.Generator) -> np.ndarray:
     """The optimum, and profiles with everybody somewhat more or less."""
     factors = rng.uniform(1.0 - NEARBY, 1.0 + NEARBY, (game.n_agents + 1, game.n_agents))
-    rows = np.rint(np.clip(np.concatenate([optimum[None], factors * np.maximum(optimum, 5.0)]), 0, game.available))
-    return rows[rows.any(axis=1)].astype(np.int64)
+    around = np.concatenate([optimum[None], factors * np.maximum(optimum, MIN_SPREAD)])
+    rows = nearest_counts(np.clip(around, 0, game.available))
+    return rows[rows.any(axis=1)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.training.measured import CoalitionGame
+from fedpact.training.measured import MeasuredGame
 from fedpact.training.measured.store import Store
 from unit.training.measured.formula import Formula
 
@@ -28,7 +28,7 @@ def federation(n: int = 3) -> fp.Federation:
 
 
 def test_accuracies_are_those_of_the_members_data_alone() -> None:
-    game = CoalitionGame(Formula(federation()))
+    game = MeasuredGame(Formula(federation()))
     s = np.array([10.0, 20.0, 30.0])
     np.testing.assert_allclose(game.accuracies(s), federation().payoffs(s), atol=EXACT)
     np.testing.assert_allclose(game.accuracies(s, [0, 2]), federation().payoffs(s * [1, 0, 1]), atol=EXACT)
@@ -36,7 +36,7 @@ def test_accuracies_are_those_of_the_members_data_alone() -> None:
 
 def test_nothing_is_trained_twice_and_zeros_are_worth_nothing() -> None:
     experiment = Formula(federation())
-    game = CoalitionGame(experiment)
+    game = MeasuredGame(experiment)
     first = game.many([[1, 2, 3], [0, 0, 0], [1, 2, 3], [4, 0, 0]])
     assert sorted(experiment.asked) == [(1, 2, 3), (4, 0, 0)]
     assert not first[1].any()
@@ -47,7 +47,7 @@ def test_nothing_is_trained_twice_and_zeros_are_worth_nothing() -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_few_agents_have_exact_shapley_values(n: int) -> None:
-    game = CoalitionGame(Formula(federation(n)))
+    game = MeasuredGame(Formula(federation(n)))
     s = np.arange(1.0, n + 1.0) * 10.0
     found = game.shapley(s)
     np.testing.assert_allclose(found.values, fp.shapley_values(federation(n), s).values, atol=EXACT)
@@ -57,7 +57,7 @@ def test_few_agents_have_exact_shapley_values(n: int) -> None:
 
 def test_many_agents_have_sampled_ones() -> None:
     many = federation(10)
-    game = CoalitionGame(Formula(many))
+    game = MeasuredGame(Formula(many))
     s = np.linspace(10.0, 60.0, 10)
     found = game.shapley(s, permutations=100)
     assert found.method == "permutation"
@@ -77,31 +77,31 @@ def test_what_is_trained_is_on_disk_at_once_and_read_again(tmp_path: Path) -> No
 
     profiles = [[k, k, 0] for k in range(1, 6)]
     with pytest.raises(KeyboardInterrupt):
-        CoalitionGame(Interrupted(federation()), folder=tmp_path).many(profiles)
+        MeasuredGame(Interrupted(federation()), folder=tmp_path).many(profiles)
     again = Formula(federation())
-    game = CoalitionGame(again, folder=tmp_path)
+    game = MeasuredGame(again, folder=tmp_path)
     found = game.many(profiles)
     assert len(again.asked) == 3
-    np.testing.assert_array_equal(found, CoalitionGame(Formula(federation())).many(profiles))
+    np.testing.assert_array_equal(found, MeasuredGame(Formula(federation())).many(profiles))
     third = Formula(federation())
-    CoalitionGame(third, folder=tmp_path).many(profiles)
+    MeasuredGame(third, folder=tmp_path).many(profiles)
     assert third.asked == []
 
 
 def test_histories_are_kept_too(tmp_path: Path) -> None:
     schedule = np.array([[1, 2, 3], [3, 2, 1]])
-    first = CoalitionGame(Formula(federation()), folder=tmp_path).history(schedule)
+    first = MeasuredGame(Formula(federation()), folder=tmp_path).history(schedule)
     experiment = Formula(federation())
-    again = CoalitionGame(experiment, folder=tmp_path).history(schedule)
+    again = MeasuredGame(experiment, folder=tmp_path).history(schedule)
     assert experiment.asked == []
     np.testing.assert_array_equal(first.accuracies, again.accuracies)
     np.testing.assert_array_equal(first.loss, again.loss)
-    CoalitionGame(experiment, folder=tmp_path).history(schedule[::-1])
+    MeasuredGame(experiment, folder=tmp_path).history(schedule[::-1])
     assert experiment.asked == [("history",)]
 
 
 def test_bad_questions() -> None:
-    game = CoalitionGame(Formula(federation()))
+    game = MeasuredGame(Formula(federation()))
     for contributions, coalition, message in [
         ([1.0, 2.0, 3.0], [], "coalition must have a member"),
         ([1.0, 2.0, 3.0], [3], "coalition must hold agents from 0 to 2, got 3"),

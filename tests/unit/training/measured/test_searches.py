@@ -7,7 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.training.measured import (
-    CoalitionGame,
+    MeasuredGame,
     best_responses,
     grid_search,
     leaving,
@@ -25,7 +25,7 @@ def federation(costs: float = 0.004) -> fp.Federation:
 
 def test_best_responses_come_to_rest_at_the_shapley_equilibrium() -> None:
     fed = federation()
-    found = best_responses(CoalitionGame(Formula(fed)), 0.004, step=8000.0, perturbation=2, threshold=0.4, rounds=300)
+    found = best_responses(MeasuredGame(Formula(fed)), 0.004, step=8000.0, perturbation=2, threshold=0.4, rounds=300)
     assert found.stable
     expected = fp.ShapleyMechanism().solve(fed).contributions
     np.testing.assert_allclose(found.contributions[-1], expected, atol=4.0)  # whole samples, differences over two
@@ -35,7 +35,7 @@ def test_best_responses_come_to_rest_at_the_shapley_equilibrium() -> None:
 
 def test_best_responses_follow_the_paper_s_rule() -> None:
     fed = federation()
-    found = best_responses(CoalitionGame(Formula(fed)), 0.004, rounds=6, threshold=1e-9)
+    found = best_responses(MeasuredGame(Formula(fed)), 0.004, rounds=6, threshold=1e-9)
     assert not found.stable
     assert found.models <= 19 * 6
     for here, slope, after in zip(found.contributions, found.slopes, found.contributions[1:], strict=False):
@@ -48,7 +48,7 @@ def test_best_responses_follow_the_paper_s_rule() -> None:
 
 
 def test_at_rest_after_three_quiet_rounds_and_the_schedule_goes_on() -> None:
-    found = best_responses(CoalitionGame(Formula(federation())), 0.004, threshold=1e9, rounds=50)
+    found = best_responses(MeasuredGame(Formula(federation())), 0.004, threshold=1e9, rounds=50)
     assert found.stable and len(found.shapley_values) == 3
     schedule = found.schedule(7)
     assert schedule.shape == (7, 3)
@@ -57,16 +57,16 @@ def test_at_rest_after_three_quiet_rounds_and_the_schedule_goes_on() -> None:
 
 def test_who_has_nothing_more_is_measured_backwards_and_nothing_stays_nothing() -> None:
     fed = federation(costs=1e-9)
-    found = best_responses(CoalitionGame(Formula(fed)), 0.0, start=320.0, rounds=2, threshold=0.0)
+    found = best_responses(MeasuredGame(Formula(fed)), 0.0, start=320.0, rounds=2, threshold=0.0)
     assert (found.slopes > 0).all()
     np.testing.assert_array_equal(found.contributions[-1], 320.0)
-    dear = best_responses(CoalitionGame(Formula(fed)), 100.0, start=5.0, rounds=4, threshold=0.0)
+    dear = best_responses(MeasuredGame(Formula(fed)), 100.0, start=5.0, rounds=4, threshold=0.0)
     np.testing.assert_array_equal(dear.contributions[-1], 0.0)
 
 
 def test_the_grid_has_the_best_of_its_profiles() -> None:
     fed = federation()
-    found = grid_search(CoalitionGame(Formula(fed)), 0.004, centre=60.0, reach=40, step=20)
+    found = grid_search(MeasuredGame(Formula(fed)), 0.004, centre=60.0, reach=40, step=20)
     axis = np.array([20.0, 40.0, 60.0, 80.0, 100.0])
     profiles = np.array(np.meshgrid(axis, axis, axis)).reshape(3, -1).T
     best = max(profiles, key=fed.welfare)
@@ -76,7 +76,7 @@ def test_the_grid_has_the_best_of_its_profiles() -> None:
 
 
 def test_a_grid_says_when_its_best_is_on_its_edge() -> None:
-    game = CoalitionGame(Formula(federation()))
+    game = MeasuredGame(Formula(federation()))
     assert grid_search(game, 0.004, centre=250.0, reach=40, step=20).on_edge
     assert grid_search(game, 10.0, centre=20.0, reach=40, step=20).on_edge is False  # nothing lies below zero
     assert grid_search(game, 1e-9, centre=320.0, reach=40, step=20).on_edge is False  # nobody holds more
@@ -89,7 +89,7 @@ def test_a_grid_says_when_its_best_is_on_its_edge() -> None:
 @pytest.mark.parametrize(("noisy", "lost"), [(False, 0.01), (True, 0.05)])
 def test_a_surface_finds_the_optimum_from_few_models(noisy: bool, lost: float) -> None:
     fed = federation()
-    game = CoalitionGame(Formula(fed, test_size=1000 if noisy else 10**6, noisy=noisy))
+    game = MeasuredGame(Formula(fed, test_size=1000 if noisy else 10**6, noisy=noisy))
     found = surface_search(game, 0.004)
     best = fp.social_optimum(fed).welfare
     assert fed.welfare(found.contributions) >= best - lost * abs(best)
@@ -102,17 +102,17 @@ def test_a_surface_finds_the_optimum_from_few_models(noisy: bool, lost: float) -
 
 def test_standing_alone_is_the_best_of_each_curve() -> None:
     fed = federation()
-    found = standing_alone(CoalitionGame(Formula(fed)), 0.004)
+    found = standing_alone(MeasuredGame(Formula(fed)), 0.004)
     expected = fp.ExternalityMechanism().solve(fed).standalone
     np.testing.assert_allclose(found.utilities, expected, atol=0.01)
-    dear = standing_alone(CoalitionGame(Formula(fed)), 100.0)
+    dear = standing_alone(MeasuredGame(Formula(fed)), 100.0)
     np.testing.assert_array_equal(dear.utilities, 0.0)
     np.testing.assert_array_equal(dear.contributions, 0.0)
 
 
 def test_welfare_without_leavers() -> None:
     fed = federation()
-    game = CoalitionGame(Formula(fed))
+    game = MeasuredGame(Formula(fed))
     alone = standing_alone(game, 0.004)
     schedule = np.tile([40, 50, 60], (3, 1))
     utilities = np.array([alone.utilities + 1.0, alone.utilities + np.array([1.0, -1.0, 1.0]), alone.utilities - 1.0])

@@ -1,0 +1,26 @@
+"""One idea, one name: no class name means two things, and a deal has one shape."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from repo.test_imports import FILES
+
+FORMER_SHAPES_OF_A_DEAL = {"Agreement", "Terms", "Settled", "Recomputed"}
+
+
+def class_names() -> list[str]:
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in FILES)
+    classes = (node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return [name for name in classes if not name.startswith("_")]
+
+
+def test_no_class_name_means_two_things() -> None:
+    assert [name for name, count in Counter(class_names()).items() if count > 1] == []
+
+
+def test_a_deal_has_one_shape() -> None:
+    names = class_names()
+    assert names.count("Deal") == 1
+    assert not FORMER_SHAPES_OF_A_DEAL & set(names)
