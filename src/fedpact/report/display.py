@@ -1,17 +1,17 @@
 """How federations, outcomes and comparisons show themselves: one line, a table in a notebook, a pandas frame.
 
-Columns carry the words of the attributes they show. Lines are cheap at any size. Tables stop after `MOST_ROWS` rows and
-leave out what takes long to work out for many agents: beyond `MOST_JUDGED` the Shapley values and the certificates,
-beyond `MOST_ROWS` the recommendation, which solves every mechanism again as agents leave. Frames hold everything.
+Columns carry the words of the attributes they show. Lines are cheap at any size. Tables stop after `MAX_ROWS` rows and
+leave out what takes long to work out for many agents: beyond `MAX_JUDGED` the Shapley values and the certificates,
+beyond `MAX_ROWS` the recommendation, which solves every mechanism again as agents leave. Frames hold everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from fedpact.federation import Federation
     from fedpact.stability import StableFederation
 
-MOST_ROWS = 20
-MOST_JUDGED = 100
-MOST_WEIGHTS = 10
-MOST_NAMED, LONGEST_LIST = 3, 60  # leavers, and the letters of their names together
-LIKELY = 0.05  # probabilities of leaving below this are not shown
+MAX_ROWS = 20
+MAX_JUDGED = 100
+MAX_WEIGHT_COLUMNS = 10
+MAX_LEAVERS, MAX_LIST_LENGTH = 3, 60  # leavers, and the letters of their names together
+MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
 
-SIGNED = ("payments", "ir_gaps")
-SHOWN = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
-SHOWN_SHARES = ("shapley_values", "reciprocity_ratios")
+SIGNED_COLUMNS = ("payments", "ir_gaps")
+OUTCOME_COLUMNS = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
+SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
 
 
 def federation_line(federation: Federation) -> str:
@@ -77,20 +77,23 @@ def who_would_leave(outcome: Outcome) -> str:
         return "nobody federates"
     if not leavers:
         return "nobody would leave"
-    if len(leavers) > MOST_NAMED or sum(map(len, leavers)) > LONGEST_LIST:
+    if len(leavers) > MAX_LEAVERS or sum(map(len, leavers)) > MAX_LIST_LENGTH:
         return f"{len(leavers)} of {len(outcome.agents)} would leave"
     return f"{join_names([' '.join(name.split()) for name in leavers])} would leave"
 
 
 def outcome_html(outcome: Outcome) -> str:
     """A row per agent, and a verdict per claim."""
-    judged = len(outcome.agents) <= MOST_JUDGED
-    labels = (*SHOWN, *SHOWN_SHARES) if judged else SHOWN
+    judged = len(outcome.agents) <= MAX_JUDGED
+    labels = (*OUTCOME_COLUMNS, *SHARE_COLUMNS) if judged else OUTCOME_COLUMNS
     columns = {label.replace("_", " "): _texts(outcome, label) for label in labels}
     leavers = set(outcome.leavers)
-    columns["verdict"] = ["would leave" if name in leavers else "stays" for name in outcome.agents[:MOST_ROWS]]
-    title = f"<b>{escape(outcome.mechanism)}</b>: {count_text(len(outcome.agents), 'agent')}, {escape(_state(outcome))}"
-    return _block(title, _table("agent", outcome.agents, columns), *([_verdicts(outcome)] if judged else []))
+    columns["verdict"] = ["would leave" if name in leavers else "stays" for name in outcome.agents[:MAX_ROWS]]
+    verdicts = ", ".join(f"{claim} {proof.verdict}" for claim, proof in outcome.certificates.items()) if judged else ""
+    title = Markup("<b>{}</b>: {}, {}").format(
+        outcome.mechanism, count_text(len(outcome.agents), "agent"), _state(outcome)
+    )
+    return _block(title, _table("agent", outcome.agents, columns), *filter(None, [verdicts]))
 
 
 def comparison_html(comparison: Comparison) -> str:
@@ -105,23 +108,24 @@ def comparison_html(comparison: Comparison) -> str:
     }
     if comparison.uncertainty:
         columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
-    if n_agents <= MOST_JUDGED:
+    if n_agents <= MAX_JUDGED:
         columns["lowest ratio"] = number_texts([outcome.reciprocity for outcome in outcomes])
         claims = list(outcomes[0].certificates) if outcomes else []
         columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
-    parts = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
-    parts += [escape(f"{mechanism} has no outcome: {reason}") for mechanism, reason in comparison.unsolved.items()]
-    if n_agents <= MOST_ROWS and comparison.recommendation is not None:
-        parts.append(escape(comparison.recommendation.reason))
-    return _block(f"<b>{count_text(len(outcomes), 'mechanism')}</b>, {count_text(n_agents, 'agent')}", *parts)
+    parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
+    parts += [f"{mechanism} has no outcome: {reason}" for mechanism, reason in comparison.unsolved.items()]
+    if n_agents <= MAX_ROWS and comparison.recommendation is not None:
+        parts.append(comparison.recommendation.reason)
+    title = Markup("<b>{}</b>, {}").format(count_text(len(outcomes), "mechanism"), count_text(n_agents, "agent"))
+    return _block(title, *parts)
 
 
 def _chances(outlook: Outlook | None) -> str:
     """The members most likely to leave, with their probabilities."""
     if outlook is None:
         return ""
-    order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MOST_NAMED]
-    likely = [agent for agent in order if outlook.leave_probabilities[agent] >= LIKELY]
+    order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MAX_LEAVERS]
+    likely = [agent for agent in order if outlook.leave_probabilities[agent] >= MIN_CHANCE]
     texts = [probability_text(float(outlook.leave_probabilities[agent]), outlook.n_draws) for agent in likely]
     return ", ".join(f"{outlook.agents[agent]} {text}" for agent, text in zip(likely, texts, strict=True)) or "nobody"
 
@@ -131,18 +135,18 @@ def federation_html(federation: Federation) -> str:
     n_agents = federation.n_agents
     n_negative = np.count_nonzero(federation.weight_entries < 0)
     n_weights = np.count_nonzero(federation.weight_entries)
-    title = (
-        f"<b>{count_text(n_agents, 'agent')}</b>, {escape(federation.payoff.family)} payoffs, {n_agents} × {n_agents} "
-        f"{'sparse' if federation.is_sparse else 'dense'} weights: {n_weights} not zero, {n_negative} negative"
+    kind = "sparse" if federation.is_sparse else "dense"
+    title = Markup("<b>{}</b>, {} payoffs, {} × {} {} weights: {} not zero, {} negative").format(
+        count_text(n_agents, "agent"), federation.payoff.family, n_agents, n_agents, kind, n_weights, n_negative
     )
-    if federation.is_sparse or n_agents > MOST_JUDGED:
+    if federation.is_sparse or n_agents > MAX_JUDGED:
         return _block(title)
     columns = {
-        label: [given_text(number) for number in numbers[:MOST_ROWS]]
+        label: [given_text(number) for number in numbers[:MAX_ROWS]]
         for label, numbers in _federation_columns(federation).items()
     }
-    parts = [_table("agent", federation.names, columns)]
-    if n_agents <= MOST_WEIGHTS:
+    parts: list[str] = [_table("agent", federation.names, columns)]
+    if n_agents <= MAX_WEIGHT_COLUMNS:
         givers = zip(federation.names, federation.weights.T, strict=True)
         weights = {name: [given_text(weight) for weight in column] for name, column in givers}
         parts.append("weights: how useful the column's data is to the row")
@@ -151,26 +155,14 @@ def federation_html(federation: Federation) -> str:
 
 
 def outcome_frame(outcome: Outcome) -> Any:
-    """A pandas frame of every per-agent attribute, a row per agent.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
-    """
+    """A pandas frame of every per-agent attribute, a row per agent."""
     pandas = _pandas()
     index = pandas.Index(outcome.agents, name="agent", dtype=object)
     return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in PER_AGENT}, index=index)
 
 
 def comparison_frame(comparison: Comparison) -> Any:
-    """A pandas frame of every per-agent attribute, a row per mechanism and agent.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
-    """
+    """A pandas frame of every per-agent attribute, a row per mechanism and agent."""
     pandas = _pandas()
     rows = [(outcome.mechanism, agent) for outcome in comparison.outcomes for agent in outcome.agents]
     index = pandas.MultiIndex.from_arrays(
@@ -184,13 +176,7 @@ def comparison_frame(comparison: Comparison) -> Any:
 
 
 def batch_outcome_frame(outcome: BatchOutcome) -> Any:
-    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
-    """
+    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent."""
     pandas = _pandas()
     index = pandas.MultiIndex.from_product([range(len(outcome)), outcome.batch.names], names=["federation", "agent"])
     columns = {label: np.ravel(getattr(outcome, label)) for label in PER_AGENT}
@@ -198,24 +184,12 @@ def batch_outcome_frame(outcome: BatchOutcome) -> Any:
 
 
 def sweep_frame(sweep: Sweep) -> Any:
-    """A pandas frame with a row for each point and mechanism of a sweep.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
-    """
+    """A pandas frame with a row for each point and mechanism of a sweep."""
     return _pandas().DataFrame(sweep.columns())
 
 
 def federation_frame(federation: Federation) -> Any:
-    """A pandas frame of costs, caps, values and payoff parameters, a row per agent.
-
-    Raises
-    ------
-    MissingExtra
-        If pandas is not installed.
-    """
+    """A pandas frame of costs, caps, values and payoff parameters, a row per agent."""
     pandas = _pandas()
     index = pandas.Index(federation.names, name="agent", dtype=object)
     return pandas.DataFrame(_federation_columns(federation), index=index)
@@ -233,6 +207,7 @@ def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:
 
 
 def _pandas() -> Any:
+    """The package, without which there are no frames: `MissingExtra` says how to install it."""
     try:
         import pandas  # noqa: PLC0415 - optional dependency
     except ImportError as error:
@@ -262,25 +237,26 @@ def _plain(number: float) -> str:
 def _texts(outcome: Outcome, label: str) -> list[str]:
     """The first rows of an attribute; what is rounding to a certificate is written 0."""
     rounding = 0.0 if label == "contributions" else float(outcome_tolerances(outcome).sum())
-    return number_texts(getattr(outcome, label)[:MOST_ROWS], signed=label in SIGNED, rounding=rounding)
-
-
-def _verdicts(outcome: Outcome) -> str:
-    return escape(", ".join(f"{claim} {proof.verdict}" for claim, proof in outcome.certificates.items()))
+    return number_texts(getattr(outcome, label)[:MAX_ROWS], signed=label in SIGNED_COLUMNS, rounding=rounding)
 
 
 def _block(*parts: str) -> str:
-    return f"<div>{''.join(part if part.startswith('<table') else f'<div>{part}</div>' for part in parts)}</div>"
+    """Titles, tables and lines of text below each other."""
+    lines = Markup().join(Markup("<div>{}</div>").format(part) for part in parts)
+    return str(Markup("<div>{}</div>").format(lines))
 
 
-def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> str:
-    """An HTML table with a row per name; everything is escaped, and rows beyond `MOST_ROWS` are counted."""
-    rows = [_row("td", name, [texts[row] for texts in columns.values()]) for row, name in enumerate(names[:MOST_ROWS])]
-    if len(names) > MOST_ROWS:
-        rows.append(f'<tr><td colspan="{len(columns) + 1}">… {len(names) - MOST_ROWS} more</td></tr>')
-    return f"<table><thead>{_row('th', corner, columns)}</thead><tbody>{''.join(rows)}</tbody></table>"
+def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Markup:
+    """A table with a row per name; rows beyond `MAX_ROWS` are counted."""
+    rows = [_row("td", name, [texts[row] for texts in columns.values()]) for row, name in enumerate(names[:MAX_ROWS])]
+    if len(names) > MAX_ROWS:
+        more = Markup('<tr><td colspan="{}">… {} more</td></tr>').format(len(columns) + 1, len(names) - MAX_ROWS)
+        rows.append(more)
+    head = _row("th", corner, columns)
+    return Markup("<table><thead>{}</thead><tbody>{}</tbody></table>").format(head, Markup().join(rows))
 
 
-def _row(tag: str, name: str, texts: Iterable[str]) -> str:
-    cells = "".join(f'<{tag} style="text-align:right">{escape(text)}</{tag}>' for text in texts)
-    return f'<tr><th style="text-align:left">{escape(name)}</th>{cells}</tr>'
+def _row(tag: str, name: str, texts: Iterable[str]) -> Markup:
+    cell = Markup(f'<{tag} style="text-align:right">{{}}</{tag}>')
+    cells = Markup().join(cell.format(text) for text in texts)
+    return Markup('<tr><th style="text-align:left">{}</th>{}</tr>').format(name, cells)

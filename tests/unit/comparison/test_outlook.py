@@ -155,5 +155,5 @@ def test_notebooks_show_who_is_likely_to_leave(compared: fp.Comparison) -> None:
     outlook = compared.uncertainty["shapley"]
     likeliest = int(outlook.leave_probabilities.argmax())
     chance = probability_text(float(outlook.leave_probabilities[likeliest]), outlook.n_draws)
-    assert f"{outlook.agents[likeliest].replace(chr(39), '&#x27;')} {chance}" in page
+    assert f"{outlook.agents[likeliest].replace(chr(39), '&#39;')} {chance}" in page
     assert "how likely" not in fp.compare(FEDERATION, [fp.ExternalityMechanism()])._repr_html_()

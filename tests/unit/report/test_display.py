@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from markupsafe import escape
 
 from fedpact import (
     Comparison,
@@ -29,7 +30,7 @@ from fedpact import (
     stable_federation,
 )
 from fedpact.deals.outcome import PER_AGENT
-from fedpact.report.display import MOST_JUDGED, MOST_ROWS, who_would_leave
+from fedpact.report.display import MAX_JUDGED, MAX_ROWS, who_would_leave
 from fedpact.scenario.examples import example, hospitals
 
 
@@ -192,7 +193,7 @@ class TestTables:
 
     def test_comparison_gives_the_recommendation(self, hospital_comparison: Comparison) -> None:
         assert hospital_comparison.recommendation is not None
-        assert html.escape(hospital_comparison.recommendation.reason) in hospital_comparison._repr_html_()
+        assert escape(hospital_comparison.recommendation.reason) in hospital_comparison._repr_html_()
 
     def test_empty_comparison(self) -> None:
         assert "0 mechanisms" in empty()._repr_html_()
@@ -217,19 +218,19 @@ class TestTables:
         shown = show(alone(3, names=names))._repr_html_()
         assert "<script" not in shown
         assert "A & B" not in shown
-        assert html.escape("A & B") in shown
+        assert escape("A & B") in shown
 
     def test_long_tables_stop(self) -> None:
-        outcome = alone(MOST_ROWS + 3)
+        outcome = alone(MAX_ROWS + 3)
         for table in (outcome._repr_html_(), outcome.federation._repr_html_()):
             body = rows(table)[1:]
-            assert [row[0] for row in body] == [*outcome.agents[:MOST_ROWS], "… 3 more"]
+            assert [row[0] for row in body] == [*outcome.agents[:MAX_ROWS], "… 3 more"]
 
     def test_as_many_rows_as_fit_need_no_remark(self) -> None:
-        assert "more" not in alone(MOST_ROWS)._repr_html_()
+        assert "more" not in alone(MAX_ROWS)._repr_html_()
 
     def test_large_outcomes_show_only_what_is_cheap(self) -> None:
-        outcome = alone(MOST_JUDGED + 1)
+        outcome = alone(MAX_JUDGED + 1)
         assert "shapley values" not in outcome._repr_html_()
         assert not {"shapley", "certificates"} & set(vars(outcome))
         comparison = compare(outcome.federation, [Standalone()])
@@ -242,7 +243,7 @@ class TestTables:
         sparse = Federation(weights.tocsr(), costs=1.0, payoff=Log())._repr_html_()
         assert "<table" not in sparse
         assert "7 × 7 sparse weights: 8 not zero, 1 negative" in sparse
-        assert "<table" not in alike(MOST_JUDGED + 1)._repr_html_()
+        assert "<table" not in alike(MAX_JUDGED + 1)._repr_html_()
 
 
 class TestFrames:
