@@ -12,9 +12,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from numba.core import event
 
 from fedpact.cli import (
     check,
@@ -31,11 +32,8 @@ from fedpact.cli import (
     sweep,
     train,
 )
-from fedpact.cli.compilation import announce_compilation
 from fedpact.utils.errors import FedpactError, NotConverged
 from fedpact.utils.threads import thread_setting
-
-__all__ = ["app", "main"]
 
 BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 2, 3, 130
 
@@ -87,7 +85,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
-    announce_compilation()
+    event.register("numba:compile", _CompilationNotice())  # type: ignore[no-untyped-call]
     with _ending_quietly_with_the_reader():
         _run()
 
@@ -138,3 +136,17 @@ def _has_no_reader(output: int) -> bool:
 def _fail(error: FedpactError, code: int) -> None:
     typer.echo(f"error: {error}", err=True)
     sys.exit(code)
+
+
+class _CompilationNotice(event.Listener):  # type: ignore[misc]
+    """Says so on a terminal when kernels are compiled, which happens once per installation and takes a while."""
+
+    is_given = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.is_given and sys.stderr.isatty():
+            sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")
+        self.is_given = True
+
+    def on_end(self, event: Any) -> None:
+        pass
