@@ -12,8 +12,9 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.certify import reciprocity
+from fedpact.certificates.certify import certify_reciprocity
 from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.certificates.shapley_check import check_shares
 
 SMALL = [name for name, federation in INSTANCES.items() if federation.n_agents <= 4]
 POINTS = ["paper-w2", "paper-w3", "capped", "single"]  # the optimum is unique
@@ -150,21 +151,21 @@ def test_a_search_that_finds_nothing_does_not_prove() -> None:
             value=1.0,
             agent=0,
             contributions=np.ones(2),
-            gap=0.0,
-            gap_agent=0,
             gap_contributions=np.ones(2),
+            gap_payments=np.zeros(2),
             searched=searched,
         )
+        federation = fp.Federation(np.eye(2), costs=1.0, payoff=fp.Log())
         outcome = SimpleNamespace(
-            federation=fp.Federation(np.eye(2), costs=1.0, payoff=fp.Log()),
-            payoffs=np.ones(2),
+            federation=federation,
+            federated=True,
+            contributions=np.ones(2),
+            payoffs=federation.payoffs(np.ones(2)),
             costs=np.zeros(2),
             payments=np.zeros(2),
-            shapley_values=np.ones(2),
-            reciprocity_gaps=np.zeros(2),
             worst_reciprocity=worst,
         )
-        verdicts[searched] = reciprocity(outcome).verdict
+        verdicts[searched] = certify_reciprocity(outcome, check_shares(federation, np.ones(2))).verdict
     assert verdicts == {1: Verdict.HOLDS, 2: Verdict.NOT_REFUTED}
 
 

@@ -1,6 +1,9 @@
-"""Claims about an outcome and certificates for them, computed apart from the solvers.
+"""Claims about an outcome and certificates for them, worked out apart from the solvers.
 
-May use: utils, federation, shapley, programs.
+`certify` makes the certificates, `tolerances` says what counts as rounding and who would leave. No solver and no
+integral of another room is used, so that none of their errors is repeated here.
+
+May use: utils, federation.
 """
 
 from fedpact.certificates.assumptions import Assumption, assumptions

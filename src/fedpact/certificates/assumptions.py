@@ -1,22 +1,22 @@
-"""Which assumptions of the paper hold for an outcome, and what is lost where they do not."""
+"""Which assumptions of the paper hold for an outcome, what is lost where they do not, and what stands out in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.deviations import isolation
 from fedpact.federation import Federation
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
-__all__ = ["Assumption", "assumptions"]
-
-FEWEST_BENEFICIARIES = 3
+MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
-AT_BOUND = 1e-9
+BOUND_TOLERANCE = 1e-9
+NO_EXTERNALITY = 1e-9  # of the largest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,14 +39,14 @@ class Assumption:
 
 def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assumption, ...]:
     """All assumptions the paper's theorems rest on, in the order the paper makes them."""
-    alone, _ = standalone_optimum(federation)
+    alone = isolation(federation, contributions).actions
     entries = federation.weights
     negative = np.asarray((entries < 0).sum(axis=0)).ravel() > 0
     beneficiaries = np.asarray((entries > 0).sum(axis=0)).ravel()
     lowest = np.asarray(federation.negative_weights() @ np.where(np.isfinite(federation.caps), federation.caps, 1e300))
     outside = lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)
     return tuple(
-        _judged(federation, name, fails, consequence)
+        _judge(federation, name, fails, consequence)
         for name, fails, consequence in (
             (
                 "non-negative weights",
@@ -55,7 +55,7 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
             ),
             (
                 "three beneficiaries",
-                beneficiaries < FEWEST_BENEFICIARIES,
+                beneficiaries < MIN_BENEFICIARIES,
                 "the message game cannot set prices for their data; the deal itself (prices and payments) stands",
             ),
             (
@@ -82,10 +82,49 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
 def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
     """Which agents contribute nothing or their whole cap."""
     size = np.where(np.isfinite(federation.caps), federation.caps, max(float(contributions.max()), 1e-300))
-    near = AT_BOUND * np.maximum(size, np.finfo(float).tiny)
+    near = BOUND_TOLERANCE * np.maximum(size, np.finfo(float).tiny)
     return (contributions <= near) | (contributions >= federation.caps - near)
 
 
-def _judged(federation: Federation, name: str, fails: NDArray[np.bool_], consequence: str) -> Assumption:
+def _judge(federation: Federation, name: str, fails: NDArray[np.bool_], consequence: str) -> Assumption:
     agents = tuple(federation.names[agent] for agent in np.flatnonzero(fails))
     return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")
+
+
+class DiagnosedOutcome(Protocol):
+    """What the diagnosis looks at."""
+
+    @property
+    def agents(self) -> Sequence[str]: ...
+    @property
+    def contributions(self) -> FloatArray: ...
+    @property
+    def leavers(self) -> Sequence[str]: ...
+    @property
+    def endowments(self) -> FloatArray: ...
+    @property
+    def net_externality(self) -> FloatArray: ...
+    @property
+    def shapley_values(self) -> FloatArray: ...
+
+
+def diagnose(outcome: DiagnosedOutcome) -> tuple[str, ...]:
+    """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper)."""
+    externality = outcome.net_externality
+    size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
+    sentences = []
+    for agent, name in enumerate(outcome.agents):
+        harms = externality[agent] < -NO_EXTERNALITY * size
+        leaves = name in outcome.leavers
+        keep = f"{outcome.endowments[agent]:.3g} would keep it"
+        if harms and leaves:
+            sentences.append(f"{name} harms the others on net and would leave; {keep}.")
+        elif leaves and externality[agent] > NO_EXTERNALITY * size:
+            sentences.append(f"{name} helps the others on net but would do better alone; {keep}.")
+        elif leaves:
+            sentences.append(f"{name}'s data makes no difference to the others, and it would do better alone; {keep}.")
+        elif harms and outcome.contributions[agent] > 0:
+            sentences.append(f"{name} harms the others on net, yet gains by staying.")
+        elif harms:
+            sentences.append(f"{name}'s data would harm the others on net: it contributes none.")
+    return tuple(sentences)

@@ -59,11 +59,24 @@ class Certificate:
 
     @classmethod
     def judge(
-        cls, claim: Claim, margin: float, tol: float, scope: str, witness: Mapping[str, Any], *, proven: bool = True
+        cls,
+        claim: Claim,
+        margin: float,
+        tol: float,
+        scope: str,
+        witness: Mapping[str, Any],
+        *,
+        proven: bool = True,
+        refuted: bool = True,
     ) -> Certificate:
-        """The certificate whose verdict follows from its margin; what is not a number counts as a violation."""
-        sound = bool(np.isfinite(margin)) and margin >= -tol
-        verdict = (Verdict.HOLDS if proven else Verdict.NOT_REFUTED) if sound else Verdict.VIOLATED
+        """The certificate whose verdict follows from its margin; what is not a number counts as a violation.
+
+        `proven` is whether a margin within the tolerance proves the claim, `refuted` whether one below it refutes it.
+        """
+        if np.isfinite(margin) and margin >= -tol:
+            verdict = Verdict.HOLDS if proven else Verdict.NOT_REFUTED
+        else:
+            verdict = Verdict.VIOLATED if refuted or np.isnan(margin) else Verdict.NOT_REFUTED
         return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
 
     @classmethod

@@ -1,31 +1,34 @@
 """Certificates for the five claims, from the federation and the outcome alone.
 
-Nothing here reads what a solver reported: equilibrium, optimum, balance and shares are worked out anew by other routes
-(one-dimensional maximisation, the dual bound, sums).
+Nothing here reads what a solver reported: equilibrium, optimum, balance, shares and what agents have alone are worked
+out anew by other routes (bisection, the dual bound, coalitions or another integral, sums).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from fedpact.certificates.certificate import Certificate, Claim
-from fedpact.certificates.deviations import Deviations
+from fedpact.certificates.deviations import Deviations, isolation
+from fedpact.certificates.optimality import better_profile, welfare_bound
 from fedpact.certificates.reciprocity import WorstReciprocity
+from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
-from fedpact.certificates.welfare_bound import welfare_bound
 from fedpact.federation import Federation
-from fedpact.programs.social_optimum import social_optimum
 from fedpact.utils.arrays import FloatArray
 
 
-class Certified(Protocol):
+class CertifiedOutcome(Protocol):
     """What a certificate may look at."""
 
     @property
     def federation(self) -> Federation: ...
+    @property
+    def federated(self) -> bool: ...
     @property
     def deviations(self) -> Callable[[Federation, FloatArray], Deviations]: ...
     @property
@@ -41,29 +44,60 @@ class Certified(Protocol):
     @property
     def welfare(self) -> float: ...
     @property
-    def ir_gaps(self) -> FloatArray: ...
-    @property
-    def standalone(self) -> FloatArray: ...
-    @property
-    def endowments(self) -> FloatArray: ...
-    @property
-    def shapley_values(self) -> FloatArray: ...
-    @property
-    def reciprocity_gaps(self) -> FloatArray: ...
-    @property
     def worst_reciprocity(self) -> WorstReciprocity: ...
 
 
-def certify(outcome: Certified) -> dict[str, Certificate]:
+class Certificates(Mapping[str, Certificate]):
+    """One certificate per claim, each worked out when it is asked for."""
+
+    def __init__(self, outcome: CertifiedOutcome) -> None:
+        self._outcome = outcome
+        self._known: dict[str, Certificate] = {}
+
+    def __getitem__(self, claim: str) -> Certificate:
+        if claim not in self._known:
+            self._known[claim] = self._makers[claim]()
+        return self._known[claim]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Claim)
+
+    def __len__(self) -> int:
+        return len(Claim)
+
+    @cached_property
+    def _makers(self) -> Mapping[str, Callable[[], Certificate]]:
+        outcome = self._outcome
+        return {
+            Claim.NASH: lambda: certify_nash(outcome, self._deviations),
+            Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
+            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome),
+            Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
+            Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
+        }
+
+    @cached_property
+    def _deviations(self) -> Deviations:
+        return self._outcome.deviations(self._outcome.federation, self._outcome.contributions)
+
+    @cached_property
+    def _shares(self) -> CheckedShares | None:
+        """The Shapley values; those of the deviations where these were worked out from them."""
+        known = self._deviations.shares if Claim.NASH in self._known else None
+        return known or check_shares(_played(self._outcome), self._outcome.contributions)
+
+
+def certify(outcome: CertifiedOutcome) -> Certificates:
     """One certificate per claim."""
-    makers = (nash, budget_balance, social_optimality, individual_rationality, reciprocity)
-    return {certificate.claim: certificate for certificate in (make(outcome) for make in makers)}
+    return Certificates(outcome)
 
 
-def nash(outcome: Certified) -> Certificate:
+def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
     """Nobody gains by acting differently, over the whole range of its actions."""
-    best = outcome.deviations(outcome.federation, outcome.contributions)
+    proves = best.shares is None or best.shares.proves
     gains, tols = best.utilities - outcome.utilities, outcome_tolerances(outcome)
+    if best.shares is not None and not proves:
+        tols = tols + best.shares.error
     agent = int(np.argmax(gains / tols))
     witness = _about(outcome, agent) | {
         "contribution": float(outcome.contributions[agent]),
@@ -71,10 +105,10 @@ def nash(outcome: Certified) -> Certificate:
         "utility": float(outcome.utilities[agent]),
         "deviation_utility": float(best.utilities[agent]),
     }
-    return Certificate.judge(Claim.NASH, -float(gains[agent]), float(tols[agent]), best.scope, witness)
+    return Certificate.judge(Claim.NASH, -float(gains[agent]), float(tols[agent]), best.scope, witness, proven=proves)
 
 
-def budget_balance(outcome: Certified) -> Certificate:
+def certify_balance(outcome: CertifiedOutcome) -> Certificate:
     """Payments sum to zero."""
     total, turnover = float(outcome.payments.sum()), float(np.abs(outcome.payments).sum())
     witness = {"sum": total, "turnover": turnover}
@@ -82,67 +116,83 @@ def budget_balance(outcome: Certified) -> Certificate:
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 
-def social_optimality(outcome: Certified) -> Certificate:
+def certify_optimality(outcome: CertifiedOutcome) -> Certificate:
     """No admissible profile has more welfare."""
     federation, tol = outcome.federation, float(outcome_tolerances(outcome).sum())
     witness: dict[str, Any] = {"welfare": outcome.welfare}
-    bound = np.inf
+    bound, refuted = np.inf, False
     if federation.admits(outcome.contributions):
         bound = welfare_bound(federation, outcome.contributions)
     if bound > outcome.welfare + tol:
-        better = social_optimum(federation).contributions
-        bound = min(bound, welfare_bound(federation, better))
-        witness |= {"better_welfare": federation.welfare(better), "better_contributions": better.tolist()}
+        better = better_profile(federation, outcome.contributions)
+        welfare = federation.welfare(better)
+        bound, refuted = min(bound, welfare_bound(federation, better)), welfare > outcome.welfare + tol
+        witness |= {"better_welfare": welfare, "better_contributions": better.tolist()}
     witness["upper_bound"] = bound
-    scope = "all admissible profiles, by the dual bound"
-    return Certificate.judge(Claim.SOCIAL_OPTIMALITY, outcome.welfare - bound, tol, scope, witness)
+    scope, margin = "all admissible profiles, by the dual bound", outcome.welfare - bound
+    return Certificate.judge(Claim.SOCIAL_OPTIMALITY, margin, tol, scope, witness, refuted=refuted)
 
 
-def individual_rationality(outcome: Certified) -> Certificate:
+def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
     """Everybody does at least as well as alone."""
-    tols = outcome_tolerances(outcome)
-    agent = int(np.argmin(outcome.ir_gaps / tols))
+    alone, tols = isolation(outcome.federation, outcome.contributions).utilities, outcome_tolerances(outcome)
+    gaps = outcome.utilities - alone
+    agent = int(np.argmin(gaps / tols))
+    names = outcome.federation.names
     witness = _about(outcome, agent) | {
-        "ir_gap": float(outcome.ir_gaps[agent]),
+        "ir_gap": float(gaps[agent]),
         "utility": float(outcome.utilities[agent]),
-        "standalone": float(outcome.standalone[agent]),
-        "endowments": {
-            name: float(endowment)
-            for name, endowment, leaves in zip(
-                outcome.federation.names, outcome.endowments, would_leave(outcome.ir_gaps, tols), strict=True
-            )
-            if leaves
-        },
+        "standalone": float(alone[agent]),
+        "endowments": {names[i]: float(-gaps[i]) for i in np.flatnonzero(would_leave(gaps, tols))},
     }
-    margin = float(outcome.ir_gaps[agent])
-    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, float(tols[agent]), "this profile", witness)
+    margin, tol = float(gaps[agent]), float(tols[agent])
+    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, tol, "this profile", witness)
 
 
-def reciprocity(outcome: Certified) -> Certificate:
+def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None) -> Certificate:
     """Everybody gets out at least its Shapley share, at every equilibrium."""
     tol = float(outcome_tolerances(outcome).sum())
-    if not np.isfinite(outcome.shapley_values).all():
+    if shares is None:
         scope = "some coalition leaves the domain, so there are no Shapley values to compare with"
         return Certificate.undefined(Claim.RECIPROCITY, tol, scope)
-    worst = outcome.worst_reciprocity
-    agent = int(np.argmin(outcome.reciprocity_gaps))
-    here = float(outcome.reciprocity_gaps[agent])
-    single = worst.searched == 1
+    benefits = outcome.payoffs + outcome.payments
+    gaps = benefits - shares.values
+    agent = int(np.argmin(gaps))
     witness = _about(outcome, agent) | {
-        "benefit": float((outcome.payoffs + outcome.payments)[agent]),
-        "shapley_value": float(outcome.shapley_values[agent]),
-        "worst_gap": worst.gap,
-        "worst_gap_agent": outcome.federation.names[worst.gap_agent],
-        "worst_gap_contributions": worst.gap_contributions.tolist(),
-        "worst_ratio": worst.value,
-        "worst_agent": outcome.federation.names[worst.agent],
-        "worst_contributions": worst.contributions.tolist(),
-        "equilibria_searched": worst.searched,
+        "benefit": float(benefits[agent]),
+        "shapley_value": float(shares.values[agent]),
     }
-    scope = "this profile" if single else "every equilibrium found on the face of optima"
-    margin = here if single else min(here, worst.gap)
-    return Certificate.judge(Claim.RECIPROCITY, margin, tol, scope, witness, proven=single)
+    worst, margin = outcome.worst_reciprocity, float(gaps[agent])
+    single, scope = worst.searched == 1, f"this profile, with shares by {shares.method}"
+    if not single:
+        margin = min(margin, _worst_gap(outcome, worst, witness))
+        scope = "every equilibrium found on the face of optima"
+    witness |= {"equilibria_searched": worst.searched}
+    proven = single and shares.proves
+    return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
 
 
-def _about(outcome: Certified, agent: int) -> dict[str, Any]:
+def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict[str, Any]) -> float:
+    """The lowest gap at the worst equilibrium a search came upon, worked out anew; goes into the witness."""
+    profile, names = worst.gap_contributions, outcome.federation.names
+    shares = check_shares(_played(outcome), profile)
+    if shares is None:
+        return np.inf
+    gaps = _played(outcome).payoffs(profile) + worst.gap_payments - shares.values
+    witness |= {
+        "worst_gap": float(gaps.min()),
+        "worst_gap_agent": names[int(np.argmin(gaps))],
+        "worst_gap_contributions": profile.tolist(),
+        "worst_ratio": worst.value,
+        "worst_agent": names[worst.agent],
+        "worst_contributions": worst.contributions.tolist(),
+    }
+    return float(gaps.min())
+
+
+def _played(outcome: CertifiedOutcome) -> Federation:
+    return outcome.federation if outcome.federated else outcome.federation.without_sharing()
+
+
+def _about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:
     return {"agent": outcome.federation.names[agent], "index": agent}

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from fedpact.programs.optimal_face import OptimalFace
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
-__all__ = ["Evaluation", "WorstReciprocity", "reciprocity_ratios", "worst_over_face"]
-
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
-NEGLIGIBLE = 1e-13
-MOST_EVALUATIONS = 600  # a quarter of it where one takes long
-FEW_AGENTS = 8
-MOST_AXES = 30
-IMPROVEMENT = 1e-12
+NO_SHARE = 1e-13
+MAX_EVALUATIONS, CHEAP_AGENTS = 600, 8  # a quarter of it with more agents, where one takes long
+MAX_AXES = 30
+MIN_IMPROVEMENT = 1e-12
 SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
 
 
@@ -33,14 +30,14 @@ def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
     """
     size = np.maximum(np.abs(benefits), np.abs(shares)).max(axis=-1, keepdims=True)
     size = np.maximum(size, np.finfo(float).tiny)
-    no_share = np.abs(shares) <= NEGLIGIBLE * size
-    no_benefit = np.abs(benefits) <= NEGLIGIBLE * size
+    no_share = np.abs(shares) <= NO_SHARE * size
+    no_benefit = np.abs(benefits) <= NO_SHARE * size
     undefined = np.where(no_benefit, 1.0, np.where(benefits > 0, np.inf, -np.inf))
     return np.where(no_share, undefined, benefits / np.where(no_share, 1.0, shares))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
+class EquilibriumBenefits:
     """Payments, benefits and Shapley values at one equilibrium."""
 
     contributions: FloatArray
@@ -59,6 +56,18 @@ class Evaluation:
         return self.benefits - self.shares
 
 
+class EquilibriumFace(Protocol):
+    """The set of equilibria around one of them."""
+
+    @property
+    def point(self) -> FloatArray: ...
+    @property
+    def free(self) -> np.ndarray: ...
+    @property
+    def is_point(self) -> bool: ...
+    def vertex(self, direction: FloatArray) -> FloatArray: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorstReciprocity:
     """The lowest reciprocity over the equilibria that were looked at.
@@ -69,7 +78,7 @@ class WorstReciprocity:
         The lowest ratio, and the agent that has it.
     contributions, payments, ratios
         The equilibrium at which it has it.
-    gap, gap_agent, gap_contributions
+    gap, gap_agent, gap_contributions, gap_payments
         The lowest a_i + p_i - phi_i, its agent and its equilibrium: with negative Shapley values another than above.
     searched
         How many equilibria were looked at.
@@ -83,18 +92,19 @@ class WorstReciprocity:
     gap: float
     gap_agent: int
     gap_contributions: FloatArray
+    gap_payments: FloatArray
     searched: int
 
 
 def worst_over_face(
-    face: OptimalFace | None, start: FloatArray, evaluate: Callable[[FloatArray], Evaluation]
+    face: EquilibriumFace | None, start: FloatArray, evaluate: Callable[[FloatArray], EquilibriumBenefits]
 ) -> WorstReciprocity:
     """The worst reciprocity found over the face of equilibria that holds `start`."""
     seen = [evaluate(start)]
     if face is not None and not face.is_point:
         corners = _corners(face)
         seen += [evaluate(corner) for corner in corners]
-        most = MOST_EVALUATIONS if start.size <= FEW_AGENTS else MOST_EVALUATIONS // 4
+        most = MAX_EVALUATIONS if start.size <= CHEAP_AGENTS else MAX_EVALUATIONS // 4
         for score in (_lowest_ratio, _lowest_gap):
             _descend(seen, corners, evaluate, score, most)
     by_ratio, by_gap = min(seen, key=_lowest_ratio), min(seen, key=_lowest_gap)
@@ -109,15 +119,16 @@ def worst_over_face(
         gap=float(by_gap.gaps[gap_agent]),
         gap_agent=gap_agent,
         gap_contributions=read_only_copy(by_gap.contributions),
+        gap_payments=read_only_copy(by_gap.payments),
         searched=len(seen),
     )
 
 
 def _descend(
-    seen: list[Evaluation],
+    seen: list[EquilibriumBenefits],
     corners: list[FloatArray],
-    evaluate: Callable[[FloatArray], Evaluation],
-    score: Callable[[Evaluation], float],
+    evaluate: Callable[[FloatArray], EquilibriumBenefits],
+    score: Callable[[EquilibriumBenefits], float],
     most: int,
 ) -> None:
     """From the worst so far, try the segments to all corners, as long as that makes it worse; extends `seen`."""
@@ -129,22 +140,22 @@ def _descend(
             for corner in corners
             for share in SEGMENT
         ]
-        improved = score(min(tried, key=score)) < score(origin) - IMPROVEMENT
+        improved = score(min(tried, key=score)) < score(origin) - MIN_IMPROVEMENT
         seen += tried
 
 
-def _lowest_ratio(evaluation: Evaluation) -> float:
-    return float(evaluation.ratios.min()) if np.isfinite(evaluation.shares).all() else np.inf
+def _lowest_ratio(equilibrium: EquilibriumBenefits) -> float:
+    return float(equilibrium.ratios.min()) if np.isfinite(equilibrium.shares).all() else np.inf
 
 
-def _lowest_gap(evaluation: Evaluation) -> float:
-    return float(evaluation.gaps.min()) if np.isfinite(evaluation.shares).all() else np.inf
+def _lowest_gap(equilibrium: EquilibriumBenefits) -> float:
+    return float(equilibrium.gaps.min()) if np.isfinite(equilibrium.shares).all() else np.inf
 
 
-def _corners(face: OptimalFace) -> list[FloatArray]:
+def _corners(face: EquilibriumFace) -> list[FloatArray]:
     rng = np.random.default_rng(0)
     n_agents = face.point.size
-    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MOST_AXES] for sign in (1.0, -1.0)]
+    axes = [sign * np.eye(n_agents)[agent] for agent in face.free[:MAX_AXES] for sign in (1.0, -1.0)]
     random = list(rng.standard_normal((min(2 * len(axes), 20), n_agents)))
     size = max(float(np.abs(face.point).max()), np.finfo(float).tiny)
     found = {tuple(np.round(corner / size, 9)): corner for corner in (face.vertex(axis) for axis in axes + random)}

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.assumptions import Assumption, assumptions
+from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.certificate import Certificate
 from fedpact.certificates.certify import certify
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.diagnosis import diagnose
-from fedpact.certificates.reciprocity import Evaluation, WorstReciprocity, reciprocity_ratios, worst_over_face
+from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
@@ -260,13 +259,13 @@ class Outcome:
         except OutsideDomain:
             return undefined_values(self.federation.n_agents)
 
-    def _evaluate(self, contributions: FloatArray) -> Evaluation:
+    def _evaluate(self, contributions: FloatArray) -> EquilibriumBenefits:
         profile = np.clip(contributions, 0.0, self.federation.caps)
         here = profile is self.contributions or np.array_equal(profile, self.contributions)
         payments = self.payments if here else self.payment_rule(self.federation, profile)
         shares = self.shapley_values if here else self._shares_at(profile).values
         payoffs = self._played.payoffs(profile)
-        return Evaluation(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
+        return EquilibriumBenefits(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
 
     def __repr__(self) -> str:
         from fedpact.report.display import outcome_line  # noqa: PLC0415 - imports go one way

@@ -21,6 +21,8 @@ from fedpact.federation import Federation
 from fedpact.programs.kernels import climb_all
 from fedpact.utils.arrays import FloatArray
 
+MAX_COALITIONS_AT_A_TIME = 100_000  # of all programs together: compiled code is deaf to interrupts while it runs
+
 
 def maximise_blocks(
     federation: Federation,
@@ -47,11 +49,16 @@ def maximise_blocks(
     steepness, decay, width = (stacked(np.asarray(part, dtype=np.float64)) for part in shape)
     costs = federation.costs
     contributions, gains = np.array(start).reshape(blocks, n_agents), np.zeros(blocks)
-    climb_all(
+    per_block = (
         _diagonal_blocks(federation, blocks), stacked(federation.values), steepness, decay, width,
         stacked(costs.linear), stacked(costs.quadratic), stacked(upper), scale,
-        np.asarray(members) > 0, np.array(shares, dtype=np.float64), contributions, gains,
     )  # fmt: skip
+    chosen, weights = np.asarray(members) > 0, np.array(shares, dtype=np.float64)
+    piece = max(1, MAX_COALITIONS_AT_A_TIME // weights.size)
+    for first in range(0, blocks, piece):
+        some = slice(first, first + piece)
+        arguments = [*(part[some] for part in per_block), chosen, weights, contributions[some], gains[some]]
+        climb_all(*arguments)
     return contributions, gains
 
 

@@ -21,6 +21,7 @@ MAX_EXACT_Q_NODES = 12
 MAX_EXACT_Q_NODES_HARMED = 32
 WINDOW_Q_NODES = 48
 MAX_BLOCK_ROWS = 20_000  # receivers whose nodes are held at once
+MAX_ENTRIES_AT_A_TIME = 400_000  # about a second: compiled code is deaf to interrupts while it runs
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once
 DENSE_SHARE = 0.5  # share of non-zero weights from which a matrix is treated as full
 
@@ -79,25 +80,27 @@ class ReceiverRows:
     payoff: Payoff
     values: FloatArray
 
-    def blocks(self, most: int = MAX_BLOCK_ROWS) -> Iterator[ReceiverRows]:
-        """The same entries, at most `most` receivers at a time, so that their nodes fit into memory."""
-        n_receivers = self.starts.size - 1
-        if n_receivers <= most:
-            yield self
-            return
-        for first in range(0, n_receivers, most):
-            last = min(first + most, n_receivers)
+    def blocks(self, max_rows: int = MAX_BLOCK_ROWS) -> Iterator[tuple[slice, ReceiverRows]]:
+        """The same entries, so many receivers at a time that they fit into memory and take no longer than a second."""
+        first, n_receivers = 0, self.starts.size - 1
+        while first < n_receivers:
+            full = int(np.searchsorted(self.starts, self.starts[first] + MAX_ENTRIES_AT_A_TIME, side="right")) - 1
+            last = min(max(full, first + 1), first + max_rows, n_receivers)
             own = slice(self.starts[first], self.starts[last])
-            yield replace(
-                self,
-                starts=self.starts[first : last + 1] - self.starts[first],
-                agents=self.agents[own],
-                weights=self.weights[own],
-                counts=self.counts[own],
-                credits=None if self.credits is None else self.credits[own],
-                payoff=self.payoff.take(np.arange(first, last)),
-                values=self.values[first:last],
+            yield (
+                slice(first, last),
+                replace(
+                    self,
+                    starts=self.starts[first : last + 1] - self.starts[first],
+                    agents=self.agents[own],
+                    weights=self.weights[own],
+                    counts=self.counts[own],
+                    credits=None if self.credits is None else self.credits[own],
+                    payoff=self.payoff.take(np.arange(first, last)),
+                    values=self.values[first:last],
+                ),
             )
+            first = last
 
     def per_agent(self, integrals: FloatArray) -> FloatArray:
         """Entries summed over receivers."""
@@ -150,7 +153,7 @@ def integrate(rows: ReceiverRows, contributions: FloatArray, precision: Precisio
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     values, slopes, bends = (np.zeros(rows.n_agents) for _ in range(3))
-    for block in rows.blocks():
+    for _, block in rows.blocks():
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
         per_octave = precision.per_octave * block.payoff.refinement if times.shape[1] > 1 else 1
@@ -175,7 +178,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
 
     hessian = np.zeros((rows.n_agents, rows.n_agents))
     precision = Precision.for_curvature(harmed=bool((rows.weights < 0).any()))
-    for block in rows.blocks(MAX_CURVATURE_ROWS):
+    for _, block in rows.blocks(MAX_CURVATURE_ROWS):
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
         roots = np.zeros((times.size * slots, rows.n_agents))
@@ -193,20 +196,21 @@ def own_coefficients(
     """Logs of the coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    x, factors, times, log_masses = _prepare_nodes(rows, contributions, precision, lowest=lowest)
-    receivers = np.repeat(np.arange(rows.starts.size - 1), np.diff(rows.starts))
-    mine = np.flatnonzero(rows.agents == agent)
-    places = np.full(rows.starts.size - 1, -1)
-    places[receivers[mine]] = mine
-    weights = np.zeros(places.size)
-    weights[receivers[mine]] = rows.weights[mine]
-    log_coefficients = np.empty(times.shape)
-    most = MAX_EXACT_Q_NODES_HARMED
-    kernels.own_coefficients(
-        rows.starts, places, x, rows.counts, factors, times, log_masses, _exact_rules(most),
-        gauss_legendre(WINDOW_Q_NODES), precision.living, log_coefficients,
-    )  # fmt: skip
-    return log_coefficients.ravel(), (times * weights[:, None]).ravel()
+    coefficients, rates = [], []
+    for receivers, block in rows.blocks():
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, lowest=lowest[receivers])
+        mine = np.flatnonzero(block.agents == agent)
+        owners = np.searchsorted(block.starts, mine, side="right") - 1
+        places, weights = np.full(block.values.size, -1), np.zeros(block.values.size)
+        places[owners], weights[owners] = mine, block.weights[mine]
+        found = np.empty(times.shape)
+        kernels.own_coefficients(
+            block.starts, places, x, block.counts, factors, times, log_masses,
+            _exact_rules(MAX_EXACT_Q_NODES_HARMED), gauss_legendre(WINDOW_Q_NODES), precision.living, found,
+        )  # fmt: skip
+        coefficients.append(found.ravel())
+        rates.append((times * weights[:, None]).ravel())
+    return np.concatenate(coefficients), np.concatenate(rates)
 
 
 def _prepare_nodes(

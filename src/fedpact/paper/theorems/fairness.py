@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedpact.certificates.certify import social_optimality
+from fedpact.certificates.certify import certify_optimality
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
@@ -47,7 +47,7 @@ def symmetric_optimum(instance: Instance) -> float:
     if not is_symmetric(instance) or not 0 < instance.contributions[0] < instance.federation.caps.min():
         return -np.inf
     outcome = ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
-    return social_optimality(outcome).margin / stakes(instance)
+    return certify_optimality(outcome).margin / stakes(instance)
 
 
 def is_symmetric(instance: Instance) -> bool:

@@ -1,0 +1,121 @@
+"""How much welfare is left on the table: an upper bound from the dual program, and a better profile where there is one.
+
+For any prices m_i >= 0 of reach,
+
+    max W <= sum_i sup_y [values_i g_i(y) - m_i y] + sum_j max over [0, cap_j] of [(W^T m)_j s - c_j(s)].
+
+The bound is tight at m_i = a_i'(xi_i*). At any profile it is evaluated at the profile's own marginal payoffs, and at
+those scaled down until no agent without a binding cap would want to contribute more; the smaller counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.certificates.intervals import tangent_gains
+from fedpact.federation import Federation
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.utils.arrays import FloatArray
+
+MAX_STEPS, MAX_HALVINGS = 200, 60
+MAX_DENSE_AGENTS, CG_TOLERANCE = 1000, 1e-8
+GAIN_TOLERANCE = 1e-13  # of what there is to be spent: a gain by the tangents that counts as none
+SUFFICIENT_RISE = 1e-4  # of what the slopes promise
+RIDGE = 1e-13
+WELFARE_ROUNDING = 1e-13  # of welfare: a change that is none
+
+
+def welfare_bound(federation: Federation, contributions: FloatArray) -> float:
+    """An upper bound on the welfare of every admissible profile, tight when `contributions` are optimal.
+
+    Any profile gives a valid bound, so it does not matter where the contributions come from.
+    """
+    upper, _ = contribution_bounds(federation)
+    prices = federation.marginal_payoffs(contributions)
+    earned = np.asarray(federation.weights.T @ prices)
+    marginal_cost = federation.costs.slope(contributions)
+    slack = (contributions < upper) & (earned > 0)
+    candidates = [1.0]
+    if slack.any():
+        candidates.append(float(min(1.0, (marginal_cost[slack] / earned[slack]).min())))
+    return min(_dual_value(federation, prices * factor, upper) for factor in candidates if factor > 0)
+
+
+def better_profile(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """A profile with more welfare, if there is one: Newton steps projected on the box, from here.
+
+    A contribution stays at a bound that its slope pushes it against; the others take a Newton step, which is halved
+    until it stays in the domain and welfare rises or, at the end, the tangents' bound falls. Where the profile given is
+    not admissible, it begins at nothing.
+    """
+    upper, scale = contribution_bounds(federation)
+    s = np.clip(contributions, 0.0, upper) if federation.admits(contributions) else np.zeros_like(contributions)
+    slopes, gain = _slopes_and_gain(federation, s, upper)
+    for _ in range(MAX_STEPS):
+        if gain <= GAIN_TOLERANCE * scale:
+            break
+        free = np.flatnonzero(~((s <= 0) & (slopes <= 0)) & ~((s >= upper) & (slopes >= 0)))
+        step = np.zeros_like(s)
+        step[free] = _newton_step(federation, s, slopes, free)
+        before = federation.welfare(s)
+        for halving in range(MAX_HALVINGS):
+            ahead = np.clip(s + 0.5**halving * step, 0.0, upper)
+            if not federation.admits(ahead):
+                continue
+            risen = federation.welfare(ahead) - before
+            new_slopes, new_gain = _slopes_and_gain(federation, ahead, upper)
+            finishing = abs(risen) <= WELFARE_ROUNDING * scale and new_gain < 0.5 * gain
+            if finishing or risen > SUFFICIENT_RISE * float(slopes @ (ahead - s)) > 0:
+                s, slopes, gain = ahead, new_slopes, new_gain
+                break
+        else:
+            break
+    return np.asarray(s)
+
+
+def _slopes_and_gain(federation: Federation, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
+    """The slopes of welfare at a profile, and the most that its tangents promise."""
+    slopes = np.asarray(federation.weights.T @ federation.marginal_payoffs(s)) - federation.costs.slope(s)
+    return slopes, float(tangent_gains(s, slopes, upper).sum())
+
+
+def _newton_step(federation: Federation, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
+    """Minus the inverse of the welfare's curvature times its slopes, for those who are free to move."""
+    bends = -federation.values * federation.payoff.curvature(federation.data(s))
+    plain = federation.costs.take(free).curvature(s[free])
+    columns = federation.weights[:, free]
+    squares = columns**2 if isinstance(columns, np.ndarray) else columns.power(2)
+    unit = 1.0 / np.sqrt(np.maximum(squares.T @ bends + plain, np.finfo(float).tiny))
+
+    def product(direction: FloatArray) -> FloatArray:
+        """The curvature, scaled to a unit diagonal, with a ridge for where there are many optima."""
+        scaled = unit * direction.T
+        curved = columns.T @ (bends * (columns @ scaled.T).T).T
+        return np.asarray((unit * (curved.T + plain * scaled)).T + RIDGE * direction)
+
+    if free.size <= MAX_DENSE_AGENTS:
+        return np.asarray(unit * np.linalg.solve(product(np.eye(free.size)), unit * slopes[free]))
+    from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - for large federations only
+
+    operator = LinearOperator((free.size, free.size), matvec=product, dtype=np.float64)
+    return np.asarray(unit * cg(operator, unit * slopes[free], rtol=CG_TOLERANCE)[0])
+
+
+def _dual_value(federation: Federation, prices: FloatArray, upper: FloatArray) -> float:
+    data = federation.payoff.inverse_slope(prices / federation.values)
+    spent = np.where(prices > 0, prices * np.where(np.isfinite(data), data, 0.0), 0.0)
+    surplus = federation.values * federation.payoff.value(data) - spent
+    earned = np.asarray(federation.weights.T @ prices)
+    best = _best_at_prices(federation, earned, upper)
+    return float(surplus.sum() + (earned * best - federation.costs.value(best)).sum())
+
+
+def _best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:
+    """argmax over [0, upper] of earned_j x - c_j(x)."""
+    bend = 2.0 * federation.costs.quadratic
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = np.where(
+            bend > 0, (earned - federation.costs.linear) / bend, np.inf * np.sign(earned - federation.costs.linear)
+        )
+    return np.clip(np.nan_to_num(inner, nan=0.0, posinf=np.inf, neginf=-np.inf), 0.0, upper)

@@ -1,0 +1,60 @@
+"""Certificates share no code with solvers: what `fedpact.certificates` imports, followed through the package."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import fedpact
+
+PACKAGE = Path(fedpact.__file__).parent
+ALLOWED = {"certificates", "federation", "utils"}
+
+
+def imported(path: Path) -> set[str]:
+    """Every module of fedpact a file names in an import, also inside functions; not those for type checkers alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            if (node.module or "").split(".")[0] == "fedpact":
+                found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] in {"fedpact", "numba"}}
+    return found
+
+
+def files_of(module: str) -> list[Path]:
+    """The file of a dotted name, and the packages above it, which Python loads first; the root only re-exports."""
+    parts = module.split(".")[1:]
+    found = [PACKAGE.joinpath(*parts[:count], "__init__.py") for count in range(1, len(parts) + 1)]
+    if parts:
+        found.append(PACKAGE.joinpath(*parts).with_suffix(".py"))
+    return [path for path in found if path.is_file()]
+
+
+def reached(start: Path) -> set[Path]:
+    """All files that loading a package loads, directly or not; drawing and printing load theirs when asked to."""
+    seen: set[Path] = set()
+    waiting = list(start.rglob("*.py"))
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path.relative_to(PACKAGE).parts[0] == "report":
+            continue
+        seen.add(path)
+        waiting += [file for module in imported(path) for file in files_of(module)]
+    return seen
+
+
+def test_certificates_reach_no_solver_no_integral_and_no_compiled_code() -> None:
+    files = reached(PACKAGE / "certificates")
+    assert {path.relative_to(PACKAGE).parts[0] for path in files} == ALLOWED
+    for path in files:
+        assert "numba" not in imported(path), path
+        assert not path.name.startswith("kernels"), path
+
+
+def test_the_walk_finds_what_it_looks_for() -> None:
+    """From `programs` it reaches the integral and its kernels."""
+    names = {str(path.relative_to(PACKAGE)) for path in reached(PACKAGE / "programs")}
+    assert {"shapley/kernels.py", "shapley/compiled.py", "federation/payoffs.py"} <= names

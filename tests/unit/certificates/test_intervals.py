@@ -1,0 +1,34 @@
+"""Bisection on the bits of numbers, and the tangent's bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.certificates.intervals import best_contributions, tangent_gains
+
+
+def test_roots_of_every_size_are_found_to_the_last_digit() -> None:
+    answers = np.array([1e-200, 1e-9, 0.3, 1.0, 7.0, 1e12, 1e200])
+    found = best_contributions(lambda x: 1.0 - x / answers, np.full(answers.size, np.inf))
+    np.testing.assert_allclose(found, answers, rtol=3e-16)
+
+
+def test_where_there_is_no_root_it_ends_at_a_bound() -> None:
+    slopes = np.array([-1.0, 0.0, 1.0, 5.0, np.nan])
+    upper = np.array([5.0, 5.0, 5.0, 0.0, 5.0])
+    np.testing.assert_array_equal(best_contributions(lambda x: slopes, upper), [0.0, 0.0, 5.0, 0.0, 0.0])
+
+
+def test_infinite_slopes_at_the_start_are_fine() -> None:
+    """Below the floor of its domain an agent wants more at any price."""
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        return np.where(x <= 2.0, np.inf, 1.0 / (x - 2.0) - 0.25)
+
+    np.testing.assert_allclose(best_contributions(slope, np.array([np.inf])), 6.0, rtol=3e-16)
+
+
+def test_the_tangent_bounds_the_gain_and_is_never_negative() -> None:
+    here, upper = np.array([1.0, 1.0, 0.0, 2.0]), np.array([3.0, 3.0, 1.0, 2.0])
+    gains = tangent_gains(here, np.array([0.5, -0.5, -1.0, 1.0]), upper)
+    np.testing.assert_allclose(gains, [1.0, 0.5, 0.0, 0.0])
