@@ -105,3 +105,32 @@ def test_the_papers_grid_has_the_same_answers_everywhere() -> None:
         outcome = fp.solve_batch(fp.Batch.vary(base, weights=weights), mechanism)
         for place in range(0, 49, 3):
             assert_same(outcome, place, mechanism.solve(outcome.batch[place]))
+
+
+def extreme(rng: np.random.Generator, n_agents: int, payoff: Payoff) -> fp.Federation:
+    """Weights, costs, caps and values over many orders of magnitude each."""
+    shape = (n_agents, n_agents)
+    weights = 10 ** rng.uniform(-6.0, 3.0, shape) * (rng.random(shape) < 0.8)
+    weights = np.where(rng.random(shape) < 0.15, -weights, weights)
+    np.fill_diagonal(weights, 10 ** rng.uniform(-3.0, 2.0, n_agents))
+    rates = 10 ** rng.uniform(-6.0, 3.0, n_agents)
+    costs = fp.Linear(rates) if rng.random() < 0.5 else fp.Quadratic(rates, 10 ** rng.uniform(-8.0, 2.0, n_agents))
+    caps = np.inf if rng.random() < 0.4 else 10 ** rng.uniform(-3.0, 5.0, n_agents)
+    return fp.Federation(weights, costs=costs, caps=caps, payoff=payoff, values=10 ** rng.uniform(-3.0, 4.0, n_agents))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=[mechanism.name for mechanism in MECHANISMS])
+@pytest.mark.parametrize("seed", range(4))
+def test_certificates_agree_over_many_orders_of_magnitude(seed: int, mechanism: fp.Mechanism) -> None:
+    """A batch's verdict on a profile is that of the certificate of this profile alone."""
+    rng = np.random.default_rng([17, seed])
+    n_agents = int(rng.integers(1, 5))
+    family = list(FAMILIES)[seed]
+    federations = [extreme(rng, n_agents, FAMILIES[family](rng, n_agents)) for _ in range(6)]
+    outcome = fp.solve_batch(federations, mechanism)
+    assert len(outcome.statuses) == 6
+    for place in np.flatnonzero(outcome.solved).tolist():
+        for claim, certificate in outcome[place].certificates.items():
+            assert outcome.certificates[claim].verdicts[place] == certificate.verdict, (place, claim)
+    for place in outcome.errors:
+        assert not any(judged.holds[place] for judged in outcome.certificates.values())

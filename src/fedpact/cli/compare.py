@@ -67,7 +67,7 @@ def compare(
     if html is not None:
         check_output(html, force=force)
     chosen = read_scenario(scenario)
-    compared = _compared(chosen, [choose_mechanism(name) for name in mechanisms or MECHANISMS], draws, seed)
+    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms or MECHANISMS], draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -80,7 +80,7 @@ def compare(
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
 
 
-def _compared(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed: int) -> Comparison:
+def _compare(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
     with progress(2 * len(rules) + 1) as begin:
         compared = compare_mechanisms(

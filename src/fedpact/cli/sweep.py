@@ -32,8 +32,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.tables import check_table_name, write_table
 
-__all__ = ["sweep"]
-
 MOST_ROWS = 12
 INTERRUPTED = 130
 

@@ -19,10 +19,10 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import join_names
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
-CLOSE = 0.01
-NO_GAIN = 1e-9  # of what everybody has alone
-NO_WELFARE = 1e-9  # of the largest payoff
-MOST_NAMES = 4  # in a sentence
+CLOSE_SHARE = 0.01
+MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
+MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
+MAX_NAMES = 4  # in a sentence
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +76,7 @@ class Comparison:
     def share_of_best(self, welfare: float) -> float:
         """A welfare as a part of the best with everybody in; NaN where that is no yardstick."""
         best = self.best_welfare
-        rounding = NO_WELFARE * max(float(np.abs(outcome.payoffs).max()) for outcome in self.outcomes)
+        rounding = MIN_RELATIVE_WELFARE * max(float(np.abs(outcome.payoffs).max()) for outcome in self.outcomes)
         if max(abs(best), abs(welfare)) <= rounding:
             return 1.0
         return welfare / best if best > rounding else float("nan")
@@ -104,15 +104,15 @@ class Comparison:
             return None
         best = max(settled.welfare for settled in stable.values())
         alone = float(self.outcomes[0].standalone.sum())
-        if best <= alone + NO_GAIN * abs(alone):
+        if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
             losses = [
-                f"under {self.title(name)} {join_names(settled.leavers, most=MOST_NAMES)} would leave"
+                f"under {self.title(name)} {join_names(settled.leavers, most=MAX_NAMES)} would leave"
                 for name, settled in stable.items()
                 if settled.leavers
             ]
             reason = "; ".join(["Nobody gains by federating: no mechanism does better than everybody alone", *losses])
             return Recommendation(mechanism="standalone", reason=f"{reason}.")
-        near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE * abs(best)]
+        near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE_SHARE * abs(best)]
         chosen = max(near, key=lambda name: (np.nan_to_num(self[name].reciprocity, nan=-np.inf), stable[name].welfare))
         return Recommendation(mechanism=chosen, reason=self._reason(chosen))
 
@@ -124,17 +124,17 @@ class Comparison:
         if alone > 0:
             parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
         if settled.leavers:
-            parts.append(f"{join_names(settled.leavers, most=MOST_NAMES)} would leave; that is counted in")
+            parts.append(f"{join_names(settled.leavers, most=MAX_NAMES)} would leave; that is counted in")
         else:
             parts.append("nobody would leave")
-        if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE:
+        if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
             unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
             parts.append(
                 f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"
             )
         for other, departed in self.after_departures.items():
             if other != chosen:
-                lost = join_names(departed.leavers, most=MOST_NAMES)
+                lost = join_names(departed.leavers, most=MAX_NAMES)
                 verb = f"loses {lost}" if lost else "keeps everybody too"
                 share = _percent(self.share_of_best(departed.welfare))
                 parts.append(f"{self.title(other)} {verb} and reaches {share}")
@@ -170,7 +170,7 @@ def compare(
     progress: Callable[[str], None] | None = None,
     uncertainty: Uncertainty | None = None,
     draws: int | None = None,
-    rng: Any = 0,
+    rng: np.random.Generator | int | None = 0,
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; all of fedpact's by default.
 
@@ -210,7 +210,11 @@ def compare(
 
 
 def _outlooks(
-    federation: Federation, uncertainty: Uncertainty | None, solved: Sequence[Mechanism], draws: int | None, rng: Any
+    federation: Federation,
+    uncertainty: Uncertainty | None,
+    solved: Sequence[Mechanism],
+    draws: int | None,
+    rng: np.random.Generator | int | None,
 ) -> Mapping[str, Outlook]:
     """The outlook under each mechanism; a baseline that can be solved on no draw is left out."""
     found: dict[str, Outlook] = {}

@@ -21,10 +21,8 @@ from fedpact.scenario import FederationDraws, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
-__all__ = ["Outlook", "batch_of", "outlook_of", "outlooks"]
-
 LEVEL, ASSURANCE = 0.9, 0.95
-MANY, FEW = 400, 60  # draws: with compiled solvers, and without
+VECTORISED_DRAWS, SINGLE_DRAWS = 400, 60  # by default, of mechanisms that solve many federations at once, and of others
 SEED = 0
 
 
@@ -102,7 +100,7 @@ def outlooks(
     mechanisms: Sequence[Mechanism | str] | None = None,
     *,
     count: int | None = None,
-    rng: Any = SEED,
+    rng: np.random.Generator | int | None = SEED,
     progress: Callable[[str], None] | None = None,
 ) -> Mapping[str, Outlook]:
     """The outlook under each mechanism in which members federate, by the mechanism's name.
@@ -128,9 +126,9 @@ def outlooks(
     chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise InvalidInput(f"count must be a positive whole number of draws, got {count!r:.40}")
-    drawn = uncertainty.draws(federation, count or MANY, rng)
+    drawn = uncertainty.draws(federation, count or VECTORISED_DRAWS, rng)
     batch = batch_of(federation, drawn)
-    fewer = None if count else batch_of(federation, drawn, most=FEW)
+    fewer = None if count else batch_of(federation, drawn, max_draws=SINGLE_DRAWS)
     found = {}
     for mechanism in chosen:
         if progress is not None:
@@ -140,13 +138,13 @@ def outlooks(
     return found
 
 
-def batch_of(federation: Federation, drawn: FederationDraws, *, most: int | None = None) -> Batch:
-    """The drawn federations side by side, at most the first `most`."""
+def batch_of(federation: Federation, drawn: FederationDraws, *, max_draws: int | None = None) -> Batch:
+    """The drawn federations side by side, at most the first `max_draws`."""
     return Batch.vary(
         federation,
-        weights=drawn.weights[:most],
-        values=drawn.values[:most],
-        parameters=dict.fromkeys(federation.payoff.parameters, drawn.parameter[:most]) or None,
+        weights=drawn.weights[:max_draws],
+        values=drawn.values[:max_draws],
+        parameters=dict.fromkeys(federation.payoff.parameters, drawn.parameter[:max_draws]) or None,
     )
 
 

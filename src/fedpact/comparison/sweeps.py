@@ -242,7 +242,7 @@ def _assemble(
 ) -> Sweep:
     shape = tuple(axis.points.size for axis in axes)
 
-    def joined(mechanism: Mechanism, name: str) -> np.ndarray:
+    def join(mechanism: Mechanism, name: str) -> np.ndarray:
         parts = np.concatenate([found[name] for piece, found in solved if piece.mechanism is mechanism])
         whole = parts.reshape(shape + parts.shape[1:])
         whole.setflags(write=False)
@@ -252,10 +252,10 @@ def _assemble(
         axes=tuple(axes),
         agents=federation.names,
         mechanisms={each.name: each for each in mechanisms},
-        metrics={each.name: {metric: joined(each, metric) for metric in metrics} for each in mechanisms},
-        solved={each.name: joined(each, "solved") for each in mechanisms},
-        on_boundary={each.name: joined(each, "on_boundary") for each in mechanisms},
-        in_domain={each.name: joined(each, "in_domain") for each in mechanisms},
+        metrics={each.name: {metric: join(each, metric) for metric in metrics} for each in mechanisms},
+        solved={each.name: join(each, "solved") for each in mechanisms},
+        on_boundary={each.name: join(each, "on_boundary") for each in mechanisms},
+        in_domain={each.name: join(each, "in_domain") for each in mechanisms},
     )
 
 

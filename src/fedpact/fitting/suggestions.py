@@ -161,7 +161,7 @@ def _outlooks(
         mechanisms = [each for each in proper if each.is_vectorised(batch)] or proper[:1]
     chosen = resolve_mechanisms(mechanisms)
     if not all(each.is_vectorised(batch) for each in chosen):
-        batch = batch_of(federation, draws, most=PLAIN_DRAWS)
+        batch = batch_of(federation, draws, max_draws=PLAIN_DRAWS)
     found = []
     for mechanism in chosen:
         if progress is not None:

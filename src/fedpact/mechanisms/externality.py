@@ -87,8 +87,7 @@ class ExternalityMechanism(Mechanism):
         return price_payments(federation, contributions)
 
     def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
-        prices: FloatArray = personal_prices(federation, contributions)
-        return prices
+        return personal_prices(federation, contributions)
 
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None

@@ -31,14 +31,12 @@ from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["Allocation", "Deviation", "GameForm", "GameOutcome", "MessageGame", "Messages", "cycle_prices"]
-
-FEWEST = 3
+MIN_USERS = 3  # of everybody's data
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GameOutcome:
-    """What the game makes of messages.
+class Allocation:
+    """What the form of the game makes of messages, whoever sends them.
 
     Attributes
     ----------
@@ -48,13 +46,23 @@ class GameOutcome:
         l_ij: what agent i pays per sample of j's, (n, n).
     payments
         What each agent receives; they sum to zero.
-    utilities
-        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff.
     """
 
     contributions: FloatArray
     prices: FloatArray
     payments: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GameOutcome(Allocation):
+    """What the game makes of messages.
+
+    Attributes
+    ----------
+    utilities
+        a_i - c_i + payment; minus infinity where an agent is harmed beyond the domain of its payoff.
+    """
+
     utilities: FloatArray
 
 
@@ -66,15 +74,6 @@ class Deviation:
     proposals: FloatArray
     prices: FloatArray
     gain: float
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Allocation:
-    """What the form alone makes of messages: contributions, personal prices (n, n), and payments that sum to zero."""
-
-    contributions: FloatArray
-    prices: FloatArray
-    payments: FloatArray
 
 
 class GameForm:
@@ -91,8 +90,8 @@ class GameForm:
     def __init__(self, matters: np.ndarray, caps: FloatArray, names: Sequence[str]) -> None:
         self.matters, self.caps, self.names = matters, caps, names
         self.users = matters.sum(axis=0)
-        if (self.users < FEWEST).any():
-            agent = int(np.argmax(self.users < FEWEST))
+        if (self.users < MIN_USERS).any():
+            agent = int(np.argmax(self.users < MIN_USERS))
             raise InvalidInput(
                 f"the message game needs three agents who draw on everybody's data, but the data of agent "
                 f'"{names[agent]}" matters to {self.users[agent]} only; ExternalityMechanism().solve and '
@@ -109,7 +108,7 @@ class GameForm:
 
     def settle(self, messages: Messages) -> Allocation:
         """The contributions, prices and payments of any messages."""
-        proposals, prices = self.checked(messages)
+        proposals, prices = self.check_messages(messages)
         contributions = proposals.sum(axis=0) / self.users
         column = np.arange(self.users.size)
         first = self._next
@@ -130,7 +129,7 @@ class GameForm:
         proposals = np.where(self.matters, contributions, 0.0)
         return Messages(proposals=proposals, prices=cycle_prices(personal, self.matters))
 
-    def checked(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
+    def check_messages(self, messages: Messages) -> tuple[FloatArray, FloatArray]:
         """Proposals and prices, zero where they are about data that does not matter to the sender."""
         said = []
         rules = (
@@ -210,7 +209,7 @@ class MessageGame:
         """
         federation, here = self.federation, self.outcome(messages)
         matters, users = self.form.matters[agent], self.form.users
-        proposals, _ = self.form.checked(messages)
+        proposals, _ = self.form.check_messages(messages)
         others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
         low = np.where(matters, others, here.contributions)
         high = np.where(matters, others + ceiling / users, here.contributions)

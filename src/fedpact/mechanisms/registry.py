@@ -45,7 +45,7 @@ def mechanism_named(name: str) -> Mechanism:
     if len(found) > 1:
         raise InvalidInput(f"several installed packages register a mechanism {name!r}: {', '.join(sorted(found))}")
     (path,) = found
-    mechanism = _imported(path)
+    mechanism = _import_mechanism(path)
     if mechanism.name != name:
         raise InvalidInput(f"{path} is registered as {name!r} but calls itself {mechanism.name!r}")
     return mechanism
@@ -64,7 +64,7 @@ def resolve_mechanism(given: Mechanism | str) -> Mechanism:
     if isinstance(given, Mechanism):
         return _check_named(given)
     if isinstance(given, str):
-        return _imported(given) if ":" in given else mechanism_named(given)
+        return _import_mechanism(given) if ":" in given else mechanism_named(given)
     what = f"the class {given.__name__}; call it" if isinstance(given, type) else f"{given!r:.80}"
     raise InvalidInput(f"mechanism must be a name or a mechanism such as ShapleyMechanism(), got {what}")
 
@@ -95,7 +95,7 @@ def _check_named(mechanism: Mechanism) -> Mechanism:
     return mechanism
 
 
-def _imported(path: str) -> Mechanism:
+def _import_mechanism(path: str) -> Mechanism:
     """The mechanism at "package.module:Class", made without arguments if it is a class."""
     module_name, _, attribute = path.partition(":")
     try:

@@ -33,7 +33,7 @@ from fedpact.shapley.values import check_domain
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
-ONLY = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
 
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -62,7 +62,7 @@ class ShapleyMechanism(Mechanism):
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
-        return self.outcome_at(federation, solution.contributions, equilibria=ONLY, solution=solution)
+        return self.outcome_at(federation, solution.contributions, equilibria=UNIQUE, solution=solution)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return shapley_sharing(federation, contributions)
@@ -73,7 +73,7 @@ class ShapleyMechanism(Mechanism):
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
     ) -> Outcome:
-        return self.outcome_at(federation, contributions, payments, equilibria=ONLY)
+        return self.outcome_at(federation, contributions, payments, equilibria=UNIQUE)
 
     def is_vectorised(self, batch: Batch) -> bool:
         return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,11 @@ class View:
     @classmethod
     def of(cls, comparison: Comparison, *, title: str = "", description: str = "", money: Money | None = None) -> View:
         """A comparison with what its scenario says of it; federations without a title are called by their size."""
+        chosen = comparison.recommendation if comparison.outcomes else None
+        if chosen is not None and chosen.mechanism not in comparison.mechanisms:  # what is recommended is shown
+            rules = comparison.mechanism(chosen.mechanism)
+            outcomes = (*comparison.outcomes, rules.solve(comparison.federation))
+            comparison = replace(comparison, outcomes=outcomes, mechanisms={**comparison.mechanisms, rules.name: rules})
         title = title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
         return cls(comparison=comparison, title=title, description=description.strip(), money=money)
 

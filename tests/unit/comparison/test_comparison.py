@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.comparison import CLOSE
+from fedpact.comparison.comparison import CLOSE_SHARE
+from fedpact.report import write_report
 from fedpact.scenario.examples import example
 
 
@@ -79,7 +81,7 @@ def test_fairness_decides_between_equally_good_mechanisms() -> None:
     comparison = fp.compare(federation)
     stable = comparison.after_departures
     best = max(settled.welfare for settled in stable.values())
-    near = [name for name, settled in stable.items() if settled.welfare >= best * (1 - CLOSE)]
+    near = [name for name, settled in stable.items() if settled.welfare >= best * (1 - CLOSE_SHARE)]
     assert near == ["externality", "shapley"]
     chosen = comparison.recommendation.mechanism
     assert comparison[chosen].reciprocity == max(comparison[name].reciprocity for name in near)
@@ -151,7 +153,7 @@ def test_undefined_reciprocity_does_not_win_a_tie() -> None:
     federation = fp.Federation(weights, costs=0.01, caps=5.0, payoff=fp.PowerLaw(beta=0.1))
     comparison = fp.compare(federation)
     stable = comparison.after_departures
-    assert stable["externality"].welfare == pytest.approx(stable["shapley"].welfare, rel=CLOSE)
+    assert stable["externality"].welfare == pytest.approx(stable["shapley"].welfare, rel=CLOSE_SHARE)
     assert np.isnan(comparison["externality"].reciprocity)
     assert comparison.recommendation.mechanism == "shapley"
 
@@ -165,3 +167,12 @@ def test_the_reason_names_everybody_who_leaves() -> None:
     assert leavers == ("agent 2", "agent 1")
     assert comparison["externality"].leavers == ("agent 2",)
     assert "agent 2 and agent 1 would leave" in comparison.recommendation.reason
+
+
+def test_a_report_shows_what_is_recommended_though_it_was_not_compared(tmp_path: Path) -> None:
+    """Where nobody gains by federating, standing alone is recommended, among the mechanisms compared or not."""
+    strangers = fp.Federation(np.eye(3), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))
+    compared = fp.compare(strangers, ["shapley"])
+    assert compared.recommendation.mechanism == "standalone"
+    write_report(compared, tmp_path / "report.html")
+    assert "Standalone" in (tmp_path / "report.html").read_text(encoding="utf-8")
