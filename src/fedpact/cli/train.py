@@ -128,7 +128,7 @@ def train(
     plan = Plan(
         scenario=chosen,
         deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked),
-        data=_known("--data", data, tuple(SOURCES)),
+        data=_check_known("--data", data, tuple(SOURCES)),
         samples=per_agent("--samples", samples or [], names, SAMPLES),
         test_share=test_share,
         partition=_partition(partition, alpha, every_class=every_class),
@@ -146,7 +146,7 @@ def train(
 
 
 def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:
-    if _known("--partition", kind, tuple(PARTITIONS)) == "even":
+    if _check_known("--partition", kind, tuple(PARTITIONS)) == "even":
         return Even()
     return Dirichlet(alpha, every_class=every_class)
 
@@ -172,7 +172,7 @@ def _noise(
     return found
 
 
-def _known(option: str, given: str, allowed: tuple[str, ...]) -> str:
+def _check_known(option: str, given: str, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise InvalidInput(f"{option} must be one of {', '.join(allowed)}, got {given!r}")
     return given
@@ -205,10 +205,10 @@ def _train(plan: Plan, folder: RunFolder, origin: dict[str, Any]) -> Run:
             folder.begin(plan, origin)
             return folder.train(plan, progress=begin)
     except KeyboardInterrupt:
-        _interrupted(folder)
+        _exit_interrupted(folder)
 
 
-def _interrupted(folder: RunFolder) -> NoReturn:
+def _exit_interrupted(folder: RunFolder) -> NoReturn:
     done = folder.kept
     what = f"; {count_text(done, 'model')} kept in {folder.path}, --resume goes on from there" if done else ""
     typer.echo(f"interrupted{what}", err=True)

@@ -105,7 +105,7 @@ def read_ledger(path: Path) -> Chain:
     """
     with error_context(str(path)):
         content = read_bytes(path)
-        chain = _followed(content)
+        chain = _follow_chain(content)
         if not chain.entries and content:
             raise InvalidInput(f"this is no ledger: line 1 {chain.broken or 'was cut off'}")
     return chain
@@ -203,7 +203,7 @@ class Ledger:
         """What the file holds; a line that was cut off is dropped."""
         self._file.seek(0)
         content = self._file.read()
-        chain = _followed(content)
+        chain = _follow_chain(content)
         if chain.broken is not None:
             raise InvalidInput(
                 f"line {len(chain.entries) + 1} {chain.broken}; nothing is added to a ledger that was changed: "
@@ -228,7 +228,7 @@ class Ledger:
             raise InvalidInput(f"the ledger cannot be written: {error.strerror}") from error
 
 
-def _followed(content: bytes) -> Chain:
+def _follow_chain(content: bytes) -> Chain:
     """The entries of a file's content up to the first line that is not the next entry."""
     entries: list[Entry] = []
     length = 0

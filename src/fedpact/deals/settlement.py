@@ -96,7 +96,7 @@ class Settlement:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Balances and transfers as JSON text, also written to `path` if one is given."""
-        return _written(json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n", path)
+        return _write_text(json.dumps(self.record(), indent=2, ensure_ascii=False) + "\n", path)
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The transfers as CSV text (RFC 4180), also written to `path` if one is given."""
@@ -106,7 +106,7 @@ class Settlement:
         writer.writerow((*columns, "currency"))
         for row in self.record()["transfers"]:
             writer.writerow((*(row[column] for column in columns), self.currency))
-        return _written(text.getvalue(), path)
+        return _write_text(text.getvalue(), path)
 
     def _amount(self, cents: int) -> Decimal:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
@@ -235,17 +235,17 @@ def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fracti
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         raise InvalidInput(
-            f"payments must sum to zero, got a sum of {_rounded(total)} "
-            f"(allowed: {_rounded(SUM_TOLERANCE * gross)}); name whoever covers it as one more agent"
+            f"payments must sum to zero, got a sum of {_short_text(total)} "
+            f"(allowed: {_short_text(SUM_TOLERANCE * gross)}); name whoever covers it as one more agent"
         )
     return exact
 
 
-def _rounded(number: Fraction) -> str:
+def _short_text(number: Fraction) -> str:
     return f"{Decimal(number.numerator) / Decimal(number.denominator):.6g}"
 
 
-def _written(text: str, path: str | Path | None) -> str:
+def _write_text(text: str, path: str | Path | None) -> str:
     if path is not None:
         replace_text(Path(path), text)
     return text

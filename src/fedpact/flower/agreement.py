@@ -15,9 +15,9 @@ from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower.channel import FlowerChannel, Present
+from fedpact.flower.messages import exchange, question, read_message
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.statement import CLAIMS, statement_digest
-from fedpact.flower.wire import exchange, question, said_in
 from fedpact.negotiation import coordinate
 from fedpact.negotiation.coordinator import transcript_header
 from fedpact.negotiation.recording import find_transcript
@@ -93,7 +93,7 @@ def signatures(
         try:
             if name not in replies:
                 raise InvalidInput("no answer in time")
-            answers[name] = _signature(said_in(replies[name]), put[name])
+            answers[name] = _signature(read_message(replies[name]), put[name])
         except InvalidInput as reason:
             silent[name] = str(reason)
     return answers, silent

@@ -14,7 +14,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from fedpact.flower.wire import exchange, question, said_in
+from fedpact.flower.messages import exchange, question, read_message
 from fedpact.utils.errors import InvalidInput, short_repr
 
 LONGEST_NAME = 200
@@ -40,7 +40,7 @@ class Present:
     unseated: Mapping[int, str]
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """In words."""
         there = ", ".join(self.names[place] for place in sorted(self.nodes))
         out = "".join(f"; node {node} has no seat: {reason}" for node, reason in self.unseated.items())
@@ -83,7 +83,7 @@ def roll_call(grid: Grid, size: int, *, timeout: float, patience: float, seats: 
         try:
             if node not in replies:
                 raise InvalidInput("no answer in time")
-            name, place = _greeting(said_in(replies[node]), size)
+            name, place = _greeting(read_message(replies[node]), size)
             if seats is not None and seats[place] != name:
                 raise InvalidInput(f'"{name}" says that its place is {place}, which is that of "{seats[place]}"')
         except InvalidInput as reason:
@@ -123,7 +123,7 @@ class FlowerChannel:
         heard: dict[int, Any] = {}
         for place, reply in exchange(self._grid, messages, timeout=self._timeout).items():
             try:
-                heard[place] = said_in(reply)
+                heard[place] = read_message(reply)
             except InvalidInput as reason:
                 heard[place] = {"number": questions[place]["number"], "error": str(reason)}
         return heard

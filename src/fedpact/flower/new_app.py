@@ -39,7 +39,7 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
         _make(folder / "app" / "deal")
         _make(folder / "agents")
     values = _values(folder.absolute(), scenario, rounds, samples_per_unit)
-    texts = {folder / path: _filled(name, values) for path, name in TEMPLATE.items()}
+    texts = {folder / path: _fill_template(name, values) for path, name in TEMPLATE.items()}
     replace_files({path: text.encode() for path, text in texts.items()})
     private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
     for path, agent in zip(private, agents_of(scenario.federation), strict=True):
@@ -82,6 +82,6 @@ def _money_lines(money: Money) -> str:
     )
 
 
-def _filled(name: str, values: dict[str, str]) -> str:
+def _fill_template(name: str, values: dict[str, str]) -> str:
     text = files("fedpact.flower").joinpath("template", name).read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: values[found[1]], text)

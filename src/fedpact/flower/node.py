@@ -25,8 +25,8 @@ from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
 from fedpact.flower.learner import Learner, LearnerFactory
+from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.flower.statement import Refused, check_statement, statement_digest
-from fedpact.flower.wire import RECORD, reply_with, said_in
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -46,11 +46,11 @@ def client_app(learner: LearnerFactory) -> ClientApp:
     """
     app = ClientApp()
     for action, answer in QUERIES.items():
-        app.query(action)(_answering(answer, learner))
+        app.query(action)(_handler(answer, learner))
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        return _trained(message, context, learner(context))
+        return _train(message, context, learner(context))
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
@@ -77,9 +77,9 @@ def own_agent(context: Context) -> Agent:
 Answer = Callable[[dict[str, Any], Context, LearnerFactory], dict[str, Any]]
 
 
-def _answering(answer: Answer, learner: LearnerFactory) -> Callable[[Message, Context], Message]:
+def _handler(answer: Answer, learner: LearnerFactory) -> Callable[[Message, Context], Message]:
     def handle(message: Message, context: Context) -> Message:
-        return reply_with(message, answer(said_in(message), context, learner))
+        return reply_with(message, answer(read_message(message), context, learner))
 
     return handle
 
@@ -127,19 +127,19 @@ def _settle(asked: dict[str, Any], context: Context, learner: LearnerFactory) ->
 QUERIES: Mapping[str, Answer] = {"greet": _greet, "negotiate": _negotiate, "sign": _sign, "settle": _settle}
 
 
-def _trained(message: Message, context: Context, learner: Learner) -> Message:
+def _train(message: Message, context: Context, learner: Learner) -> Message:
     statement = _statement(context)
     if statement is None:
         raise InvalidInput("this node has not signed any deal; it does not train")
     agreed = int(whole_samples(statement["contributions"], statement["samples_per_unit"])[statement["place"]])
     name = statement["agents"][statement["place"]]
-    samples = min(agreed, learner.samples, _asked(message, name, agreed))
+    samples = min(agreed, learner.samples, _samples_wanted(message, name, agreed))
     if samples < 1:
         raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
     model = learner.train(_arrays(message).to_numpy_ndarrays(), samples, _server_round(message))
     content = RecordDict(
         {
-            ARRAYS: _renamed(_arrays(message), ArrayRecord([np.asarray(array) for array in model])),
+            ARRAYS: _with_names(_arrays(message), ArrayRecord([np.asarray(array) for array in model])),
             METRICS: MetricRecord({"num-examples": samples}),
             RECORD: ConfigRecord({"name": name, "samples": samples}),
         }
@@ -147,7 +147,7 @@ def _trained(message: Message, context: Context, learner: Learner) -> Message:
     return Message(content, reply_to=message)
 
 
-def _asked(message: Message, name: str, agreed: int) -> int:
+def _samples_wanted(message: Message, name: str, agreed: int) -> int:
     """How many samples the coordinator asks for."""
     record: Mapping[str, Any] = message.content.get(RECORD, {})  # type: ignore[assignment]
     samples = dict(zip(record.get("agents", []), record.get("agreed", []), strict=False))
@@ -170,7 +170,7 @@ def _arrays(message: Message) -> ArrayRecord:
     return records[0]
 
 
-def _renamed(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
+def _with_names(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
     """The arrays after training under the names they came with."""
     if len(before) != len(after):
         raise InvalidInput(f"the learner must return {len(before)} arrays, got {len(after)}")

@@ -28,10 +28,10 @@ from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAI
 from fedpact.flower.agreement import agreed_deal, signatures, statements
 from fedpact.flower.channel import roll_call
 from fedpact.flower.learner import Model
+from fedpact.flower.messages import error_reason, exchange, model_digest, question, read_message
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.statement import statement_digest
 from fedpact.flower.strategy import Lost, UnderDeal, settlement_entry, trained_entry
-from fedpact.flower.wire import digest_of, exchange, question, reason_of, said_in
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
@@ -110,7 +110,7 @@ class _Run:
             patience=settings.patience,
             seats=settings.seats,
         )
-        logger.info("%s", self.present.told)
+        logger.info("%s", self.present.description)
 
     def to_the_end(self) -> None:
         """Every phase that is still to be done; without those who are lost, if need be more than once."""
@@ -143,7 +143,7 @@ class _Run:
 
     def _sign(self) -> None:
         """Everybody signs, again if it has done so in an earlier run of the server."""
-        agreed = self._agreed()
+        agreed = self._deal_entry()
         put = statements(agreed, self.settings)
         absent = {name: "it is not there" for name in put if self.present.node(name) is None}
         if absent and self._entry(TRAINED) is None:
@@ -189,14 +189,14 @@ class _Run:
     def _keep_model(self, arrays: ArrayRecord, samples: Mapping[str, list[int]]) -> None:
         """The model on disk, then the entry that names it."""
         kept = write_model(self.settings.folder / f"model-{self._attempt}.npz", arrays)
-        model = {**kept, "arrays": digest_of(arrays)}
+        model = {**kept, "arrays": model_digest(arrays)}
         self._note(TRAINED, trained_entry(self._samples(), samples, self.settings.samples_per_unit, model=model))
 
     def _measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
         if self._entry(MEASURED) is not None:
             return
-        stated = self._required(TRAINED).content["model"]
+        stated = self._required_entry(TRAINED).content["model"]
         arrays = read_model(self.settings.folder / stated["file"], stated["sha256"])
         content = RecordDict({"arrays": arrays})
         messages = {
@@ -209,7 +209,7 @@ class _Run:
         self._note(MEASURED, {"accuracies": found})
 
     def _settle(self) -> None:
-        agreed = self._agreed()
+        agreed = self._deal_entry()
         settlement = settle(self._deal(), money=self.settings.money, decimals=self.settings.decimals)
         put = statements(agreed, self.settings)
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
@@ -246,16 +246,16 @@ class _Run:
         """How many deals there will have been with this one."""
         return 1 + sum(map(_is_end, self.ledger.entries))
 
-    def _required(self, kind: str) -> Entry:
+    def _required_entry(self, kind: str) -> Entry:
         entry = self._entry(kind)
         assert entry is not None
         return entry
 
-    def _agreed(self) -> Entry:
-        return self._required(AGREED)
+    def _deal_entry(self) -> Entry:
+        return self._required_entry(AGREED)
 
     def _deal(self) -> Deal:
-        return deal_from_record(self._agreed().content["deal"])
+        return deal_from_record(self._deal_entry().content["deal"])
 
     def _samples(self) -> dict[str, int]:
         """What members agreed to, in whole samples."""
@@ -325,7 +325,7 @@ def _accuracy(reply: Message | None) -> dict[str, Any]:
     if reply is None:
         return {"accuracy": None, "reason": "no reply in time"}
     if reply.has_error():
-        return {"accuracy": None, "reason": reason_of(reply)}
+        return {"accuracy": None, "reason": error_reason(reply)}
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
     accuracy, samples = metrics.get("accuracy"), metrics.get("num-examples")
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
@@ -338,7 +338,7 @@ def _confirmations(replies: Mapping[str, Message]) -> tuple[list[str], dict[str,
     confirmed, disputed = [], {}
     for name in sorted(replies):
         try:
-            said = said_in(replies[name])
+            said = read_message(replies[name])
         except InvalidInput:
             continue  # it has not confirmed
         if said.get("confirmed") is True:

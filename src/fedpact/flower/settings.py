@@ -64,19 +64,20 @@ class AppSettings:
         for name, (holds, rule) in RULES.items():
             given = getattr(self, name)
             if not holds(given):
-                raise InvalidInput(f"{_spelt(name)} must be {rule}, got {short_repr(given)}")
+                raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
         if self.seats is not None and len(set(self.seats)) != self.num_agents:
             raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> AppSettings:
         """From the configuration of a run; what it does not say stays as usual, and what is not ours is left alone."""
-        for name in ("record", "num_agents"):
-            if _spelt(name) not in config:
-                raise InvalidInput(f"the app's configuration must say {_spelt(name)}; `fedpact flower new` writes it")
+        for key in ("record", "num-agents"):
+            if key not in config:
+                raise InvalidInput(f"the app's configuration must say {key}; `fedpact flower new` writes it")
         if ("currency" in config) != ("per-payoff" in config):
             raise InvalidInput("the app's configuration must say both currency and per-payoff, or neither")
-        return cls(**{field.name: config[_spelt(field.name)] for field in fields(cls) if _spelt(field.name) in config})
+        keys = {field.name: _config_key(field.name) for field in fields(cls)}
+        return cls(**{name: config[key] for name, key in keys.items() if key in config})
 
     @property
     def seats(self) -> tuple[str, ...] | None:
@@ -109,7 +110,7 @@ class AppSettings:
         return {name: getattr(self, name) for name in kept} | self.unit
 
 
-def _spelt(name: str) -> str:
+def _config_key(name: str) -> str:
     return name.replace("_", "-")
 
 

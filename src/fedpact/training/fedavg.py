@@ -111,16 +111,16 @@ def train_model(
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
         number, order, used, test = given
-        after = _averaged(current, agents, descent, privacy, (number, order, used))
+        after = _average_round(current, agents, descent, privacy, (number, order, used))
         n_agents = schedule.shape[1]
         nothing = (jnp.zeros(n_agents, jnp.int32), jnp.zeros(n_agents, jnp.float32))
-        return after, lax.cond(test, lambda: _tested(after, agents, n_agents), lambda: nothing)
+        return after, lax.cond(test, lambda: _test_model(after, agents, n_agents), lambda: nothing)
 
     numbers = jnp.arange(len(schedule), dtype=jnp.int32)
     return lax.scan(one_round, weights, (numbers, orders, schedule, tested))[1]
 
 
-def _averaged(
+def _average_round(
     weights: Weights, agents: Agents, descent: Descent, privacy: Privacy | None, given: tuple[jax.Array, ...]
 ) -> Weights:
     """The model after one round."""
@@ -130,10 +130,10 @@ def _averaged(
     def add_member(sum_so_far: Weights, agent: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
             update = _difference(
-                _local(weights, agents, descent, orders=orders, agent=agent, used=used[agent]), weights
+                _train_locally(weights, agents, descent, orders=orders, agent=agent, used=used[agent]), weights
             )
             if privacy is not None:
-                update = _made_private(update, privacy, number, agent)
+                update = _make_private(update, privacy, number, agent)
             share = used[agent].astype(jnp.float32) / total
             return jax.tree.map(lambda sofar, own: sofar + share * own, sum_so_far, update)
 
@@ -143,7 +143,7 @@ def _averaged(
     return lax.scan(add_member, weights, members)[0]
 
 
-def _local(
+def _train_locally(
     weights: Weights, agents: Agents, descent: Descent, *, orders: jax.Array, agent: jax.Array, used: jax.Array
 ) -> Weights:
     """One member's model after its local epochs on its first `used` samples."""
@@ -184,7 +184,7 @@ def _difference(after: Weights, before: Weights) -> Weights:
     return jax.tree.map(lambda new, old: new - old, after, before)
 
 
-def _made_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:
+def _make_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:
     """The update clipped, with noise."""
     flat, shaped = ravel_pytree(update)
     scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), SHORTEST))
@@ -192,7 +192,7 @@ def _made_private(update: Weights, privacy: Privacy, number: jax.Array, agent: j
     return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
 
 
-def _tested(weights: Weights, agents: Agents, n_agents: int) -> tuple[jax.Array, jax.Array]:
+def _test_model(weights: Weights, agents: Agents, n_agents: int) -> tuple[jax.Array, jax.Array]:
     """Right answers and losses on every agent's test images."""
     loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
     counts = jnp.zeros(n_agents, jnp.int32).at[agents.test_owners].add(right.astype(jnp.int32))

@@ -24,7 +24,7 @@ class Holdings:
     test_labels: NDArray[np.int32]
 
 
-def held(images: Images, shares: Sequence[Share], noise: Strengths, seed: int) -> list[Holdings]:
+def make_holdings(images: Images, shares: Sequence[Share], noise: Strengths, seed: int) -> list[Holdings]:
     """All agents' holdings, with the noise of each.
 
     Pixels are divided by the standard deviation of all images' pixels. They are not centred, unlike what is usual for

@@ -96,7 +96,7 @@ class Share:
     test: IntArray
 
 
-def deal(
+def deal_images(
     labels: NDArray[np.int32],
     sizes: IntArray,
     partition: Partition,

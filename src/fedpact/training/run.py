@@ -299,13 +299,13 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
             f"experiment must have as many agents as the federation: {federation.n_agents} there, "
             f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
         )
-    if there != federation.names and there != _numbered(len(there)):
+    if there != federation.names and there != _default_names(len(there)):
         raise InvalidInput(
             f"experiment must have the federation's agents in their order ({', '.join(federation.names)}), "
             f"got {', '.join(there)}; say names=federation.names"
         )
 
 
-def _numbered(count: int) -> Sequence[str]:
+def _default_names(count: int) -> Sequence[str]:
     """The names of agents nobody named."""
     return tuple(f"agent {agent}" for agent in range(count))

@@ -15,7 +15,7 @@ import fedpact as fp
 from fedpact.deals import read_ledger
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
-from fedpact.flower.wire import RECORD, reply_with, said_in
+from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
 from strategies import random_federations
@@ -404,7 +404,7 @@ def _messages(stage: Stage, action: str) -> list[Message]:
 def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def off_by_two(message: Message, honest: Any) -> Message | None:
         if message.metadata.message_type == "query.settle":
-            asked = said_in(message)
+            asked = read_message(message)
             message.content[RECORD] = ConfigRecord({"json": f'{{"statement": "{asked["statement"]}", "cents": 3}}'})
         return honest(message)
 
@@ -423,7 +423,7 @@ def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
     deal = audit(stage.ledger).deal
     assert deal is not None
     for message in _messages(stage, "query.sign"):
-        said = said_in(message)
+        said = read_message(message)
         assert said["prices"] == deal.prices[0].tolist() and said["payment"] == deal.payments[0]
         assert "payments" not in said and "weights" not in said
     answers = (stage.ledger.parent / "negotiation-1.jsonl").read_text()

@@ -12,9 +12,17 @@ from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
 from fedpact.flower.channel import roll_call
+from fedpact.flower.messages import (
+    error_reason,
+    exchange,
+    message_content,
+    model_digest,
+    question,
+    read_message,
+    reply_with,
+)
 from fedpact.flower.server import read_model, write_model
 from fedpact.flower.settings import AppSettings
-from fedpact.flower.wire import content_of, digest_of, exchange, question, reason_of, reply_with, said_in
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 
@@ -69,25 +77,25 @@ def test_settings_that_are_refused(config: dict[str, Any], problem: str) -> None
 def test_numbers_arrive_bit_for_bit() -> None:
     InProcessGrid({})
     numbers = {"numbers": [0.1 + 0.2, 5e-324, 1.7976931348623157e308, -0.0, 10**300, 3], "text": "ü\u2028\0"}
-    arrived = said_in(through_protobuf(question(1, "negotiate", numbers, timeout=1.0)))
+    arrived = read_message(through_protobuf(question(1, "negotiate", numbers, timeout=1.0)))
     assert arrived == numbers and math.copysign(1.0, arrived["numbers"][3]) == -1.0
 
 
 def test_numbers_that_are_none_never_arrive_as_numbers() -> None:
     """They become texts, which no check of an answer lets pass."""
     InProcessGrid({})
-    arrived = said_in(through_protobuf(question(1, "negotiate", {"x": math.nan, "y": -math.inf}, timeout=1.0)))
+    arrived = read_message(through_protobuf(question(1, "negotiate", {"x": math.nan, "y": -math.inf}, timeout=1.0)))
     assert arrived == {"x": "nan", "y": "-inf"}
 
 
 def test_errors_are_told_on_one_line() -> None:
     InProcessGrid({})
-    asked = Message(content_of({}), 1, "query.greet")
-    assert reason_of(Message(Error(2, "<class 'ValueError'>:<'a\n  b'>"), reply_to=asked)) == (
+    asked = Message(message_content({}), 1, "query.greet")
+    assert error_reason(Message(Error(2, "<class 'ValueError'>:<'a\n  b'>"), reply_to=asked)) == (
         "<class 'ValueError'>:<'a b'>"
     )
-    assert reason_of(Message(Error(5), reply_to=asked)) == "error 5 without a reason"
-    assert len(reason_of(Message(Error(2, "x" * 10_000), reply_to=asked))) == 200
+    assert error_reason(Message(Error(5), reply_to=asked)) == "error 5 without a reason"
+    assert len(error_reason(Message(Error(2, "x" * 10_000), reply_to=asked))) == 200
 
 
 def test_an_exchange_ends_when_the_time_is_up(tmp_path: Path) -> None:
@@ -107,7 +115,7 @@ def test_replies_to_other_questions_do_not_count(tmp_path: Path) -> None:
     stage = Stage(example("paper-w1").federation, tmp_path)
     grid = Mixing(stage.grid().nodes)
     replies = exchange(grid, {0: question(FIRST_NODE, "greet", {}, timeout=1.0)}, timeout=1.0)
-    assert said_in(replies[0])["name"] == "agent 0"
+    assert read_message(replies[0])["name"] == "agent 0"
 
 
 def test_messages_that_could_not_be_pushed_have_no_reply(tmp_path: Path) -> None:
@@ -128,7 +136,7 @@ def test_seats_have_names(tmp_path: Path) -> None:
     assert present.names == tuple(names) and set(present.nodes) == {0}
     assert 'place is 1, which is that of "another"' in present.unseated[FIRST_NODE + 1]
     assert present.node("agent 0") == FIRST_NODE and present.node("agent 2") is None and present.node("x") is None
-    assert "there are agent 0; node 1001 has no seat" in present.told
+    assert "there are agent 0; node 1001 has no seat" in present.description
 
 
 def test_a_free_seat_is_not_called_like_somebody_else(tmp_path: Path) -> None:
@@ -147,9 +155,11 @@ def test_models_on_disk(tmp_path: Path) -> None:
     record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
     kept = write_model(tmp_path / "model.npz", record)
     again = read_model(tmp_path / kept["file"], kept["sha256"])
-    assert list(again) == list(arrays) and digest_of(again) == digest_of(record)
+    assert list(again) == list(arrays) and model_digest(again) == model_digest(record)
     for name, array in arrays.items():
         np.testing.assert_array_equal(again[name].numpy(), array)
     with pytest.raises(fp.InvalidInput, match="was changed"):
         read_model(tmp_path / kept["file"], "0" * 64)
-    assert digest_of([np.zeros(2)]) != digest_of([np.zeros((2, 1))]) != digest_of([np.zeros(2, dtype=np.float32)])
+    assert (
+        model_digest([np.zeros(2)]) != model_digest([np.zeros((2, 1))]) != model_digest([np.zeros(2, dtype=np.float32)])
+    )

@@ -11,7 +11,7 @@ import pytest
 from blobs import BLANK
 from fedpact.training import Experiment, PrivateUpdates, Training
 from fedpact.training.engine import Engine
-from fedpact.training.fedavg import _made_private
+from fedpact.training.fedavg import _make_private
 from fedpact.training.holdings import Holdings
 from fedpact.training.network import initial_weights
 from fedpact.training.seeds import Stream, generator
@@ -122,7 +122,7 @@ def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None
     noise = PrivateUpdates([clip, clip, np.inf], [multiplier, 0.0, 0.0])
     privacy = replace(experiment, noise=noise)._engine._fixed[3]
     noisy, clipped, plain = (
-        np.asarray(_made_private(update, privacy, np.int32(0), np.int32(agent))[0][0]) for agent in range(3)
+        np.asarray(_make_private(update, privacy, np.int32(0), np.int32(agent))[0][0]) for agent in range(3)
     )
     np.testing.assert_array_equal(plain, update[0][0])
     np.testing.assert_allclose(clipped, clip / np.sqrt(entries), rtol=1e-5)
@@ -134,7 +134,7 @@ def test_private_noise_differs_between_rounds_and_agents(experiment: Experiment)
     privacy = replace(experiment, noise=PrivateUpdates(1.0, 1.0))._engine._fixed[3]
     update = ((np.zeros((3, 2), np.float32), np.zeros(2, np.float32)),)
     drawn = {
-        np.asarray(_made_private(update, privacy, np.int32(number), np.int32(agent))[0][0]).tobytes()
+        np.asarray(_make_private(update, privacy, np.int32(number), np.int32(agent))[0][0]).tobytes()
         for number in range(3)
         for agent in range(3)
     }

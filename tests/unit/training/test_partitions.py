@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedpact.training import Dirichlet, Even, Partition
-from fedpact.training.partitions import Share, deal, round_to_total
+from fedpact.training.partitions import Share, deal_images, round_to_total
 from fedpact.utils.errors import InvalidInput
 from random_cases import cases
 
@@ -22,7 +22,7 @@ def dealt(
 ) -> list[Share]:
     names = [f"agent {agent}" for agent in range(len(sizes))]
     rng = np.random.default_rng(seed)
-    return deal(labels, np.array(sizes), partition, test_share=test_share, rng=rng, names=names)
+    return deal_images(labels, np.array(sizes), partition, test_share=test_share, rng=rng, names=names)
 
 
 def mix(places: Any) -> np.ndarray:

@@ -461,7 +461,7 @@ def test_pictures_of_one_round_of_odd_names_and_of_many(run: Run) -> None:
     first = replace(run.together, accuracies=run.together.accuracies[:1])
     single = replace(run, federation=odd, together=first, alone=first).plot()
     labels = [text.get_text() for text in single.legends[0].get_texts()]
-    assert labels[:2] == [" _hidden", "$a^2"] and "…" in labels[2] and labels[3] == "mean"
+    assert labels[:2] == [" _hidden", r"\$a^2"] and "…" in labels[2] and labels[3] == "mean"
     assert single.axes[0].get_lines()[0].get_marker() == "o"
     single.draw_without_rendering()
     crowd = fp.Federation(np.eye(9), costs=0.01, payoff=fp.PowerLaw(0.3))

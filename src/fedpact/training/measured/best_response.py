@@ -69,7 +69,7 @@ def best_responses(
     slopes: list[FloatArray] = []
     with game.counting() as asked:
         while len(values) < rounds and quiet < patience:
-            phi, slope = _measured(game, here, perturbation)
+            phi, slope = _measure(game, here, perturbation)
             after = np.clip(here + step * (slope - rates), 0.0, game.available)
             quiet = quiet + 1 if np.abs(after - here).max() <= threshold else 0
             values.append(phi)
@@ -85,7 +85,7 @@ def best_responses(
     )
 
 
-def _measured(game: MeasuredGame, contributions: FloatArray, perturbation: int) -> tuple[FloatArray, FloatArray]:
+def _measure(game: MeasuredGame, contributions: FloatArray, perturbation: int) -> tuple[FloatArray, FloatArray]:
     """Shapley values, and their slopes in the own contribution: forwards, backwards for who has nothing more."""
     used = game.profile(contributions)
     ways = np.where(used + perturbation <= game.available, perturbation, -np.minimum(perturbation, used))

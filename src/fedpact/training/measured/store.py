@@ -52,7 +52,7 @@ class Store:
     def _read(self, content: bytes) -> None:
         *lines, _ = content.split(b"\n")
         self._whole = sum(len(line) + 1 for line in lines)
-        entries = [_decoded(line) for line in lines]
+        entries = [_decode(line) for line in lines]
         if not entries:
             return
         if "experiment" not in entries[0]:
@@ -80,7 +80,7 @@ class Store:
         self._whole += len(content)
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _decode(line: bytes) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except ValueError:

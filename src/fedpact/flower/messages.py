@@ -30,20 +30,20 @@ K = TypeVar("K")
 
 def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
     """A message that puts a question to a node; it is not answered once the time is up."""
-    return Message(content_of(content), node, f"query.{action}", ttl=max(timeout, 1.0), group_id=group)
+    return Message(message_content(content), node, f"query.{action}", ttl=max(timeout, 1.0), group_id=group)
 
 
 def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
     """The reply to a question."""
-    return Message(content_of(content), reply_to=message)
+    return Message(message_content(content), reply_to=message)
 
 
-def content_of(content: Mapping[str, Any]) -> RecordDict:
+def message_content(content: Mapping[str, Any]) -> RecordDict:
     """Plain data as the content of a message."""
     return RecordDict({RECORD: ConfigRecord({TEXT: encode_line(content)})})
 
 
-def said_in(message: Message) -> dict[str, Any]:
+def read_message(message: Message) -> dict[str, Any]:
     """The plain data in a message.
 
     Raises
@@ -52,7 +52,7 @@ def said_in(message: Message) -> dict[str, Any]:
         If there is none, in words that can be shown.
     """
     if message.has_error():
-        raise InvalidInput(reason_of(message))
+        raise InvalidInput(error_reason(message))
     record = message.content.get(RECORD)
     text = record.get(TEXT) if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str):
@@ -62,7 +62,7 @@ def said_in(message: Message) -> dict[str, Any]:
     return decode_line(text.encode(errors="replace"))
 
 
-def reason_of(message: Message) -> str:
+def error_reason(message: Message) -> str:
     """Why a reply is an error, on one line: Flower names the exception first."""
     told = " ".join((message.error.reason or "").split())
     return told[:LONGEST_REASON] or f"error {message.error.code} without a reason"
@@ -91,7 +91,7 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def digest_of(arrays: ArrayRecord | Iterable[np.ndarray]) -> str:
+def model_digest(arrays: ArrayRecord | Iterable[np.ndarray]) -> str:
     """A number for a model: its arrays' kinds, shapes and bytes."""
     listed = arrays.to_numpy_ndarrays() if isinstance(arrays, ArrayRecord) else list(arrays)
     digest = hashlib.sha256()
