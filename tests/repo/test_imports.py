@@ -49,6 +49,7 @@ HEAVY = (
     "uvicorn",
     "cvxpy",
     "rich",
+    "jinja2",
     "typer",
     "hypothesis",
     "joblib",

@@ -1,4 +1,9 @@
-"""Pictures, drawn with matplotlib when they are asked for; one style for all of them."""
+"""Pictures, drawn with matplotlib when they are asked for; one style for all of them.
+
+Every function draws on the empty figure or subfigure it is given, best one with `layout="constrained"`, or on a new
+one, and returns it: notebooks show it and `figure.savefig` writes it to a file. Without matplotlib it raises
+`MissingExtra`.
+"""
 
 from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
 from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation

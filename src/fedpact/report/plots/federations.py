@@ -49,23 +49,6 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     """The weights as a heat map: the row receives, the column gives; blue helps, orange harms.
 
     Beyond 500 agents every cell is the mean over a block of agents.
-
-    Parameters
-    ----------
-    federation
-        Whose weights to show.
-    ax
-        The matplotlib axes to draw on; those of a new figure if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure of the axes.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
     """
     n_agents = federation.n_agents
     size = min(8.5, 3.4 + 0.32 * n_agents)
@@ -97,23 +80,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
 def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
     """Three panels with a bar per agent: contributions, payments, gains over standing alone.
 
-    Parameters
-    ----------
-    outcome
-        What to show.
-    figure
-        The empty matplotlib figure or subfigure to draw on, best one with `layout="constrained"`; a new one if not
-        given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its `axes` are the three panels, left to right.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's `axes` are the three panels, left to right.
     """
     n_agents = len(outcome.agents)
     if figure is None:
@@ -138,23 +105,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
 
     Panels in a column share their scale, so that mechanisms can be compared bar by bar.
 
-    Parameters
-    ----------
-    comparison
-        What to show.
-    figure
-        The empty matplotlib figure or subfigure to draw on, best one with `layout="constrained"`; a new one if not
-        given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its `axes` are the panels row by row, then the welfare.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's `axes` are the panels row by row, then the welfare.
     """
     outcomes, n_agents = comparison.outcomes, comparison.federation.n_agents
     room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED_COMPARED, numbered=False)

@@ -78,23 +78,7 @@ class _Course:
 def plot_negotiation(deal: Deal, *, figure: Any = None) -> Any:
     """Two panels over the rounds: the residual on a logarithmic scale, and the welfare of what is on the table.
 
-    Parameters
-    ----------
-    deal
-        What the negotiation ended in.
-    figure
-        The empty matplotlib figure or subfigure to draw on, best one with `layout="constrained"`; a new one if not
-        given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its `axes` are the residual and the welfare.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's `axes` are the residual and the welfare.
     """
     figure = figure or new_figure(7.0, 4.6)
     upper, lower = figure.subplots(2, 1, sharex=True)
@@ -201,15 +185,7 @@ def plot_misreports(study: MisreportStudy, *, figure: Any = None) -> Any:
 
     Beyond eight agents those who gain most are named, and the others are grey.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its `axes` are the panels row by row.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's `axes` are the panels row by row.
     """
     mechanisms = study.mechanisms
     figure = figure or new_figure(0.9 + MISREPORT_PANEL[0] * len(mechanisms), 0.9 + MISREPORT_PANEL[1] * len(LIES))

@@ -48,22 +48,7 @@ ACCURACY_MARGIN = 0.02  # above right always, and below wrong always
 def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
     """Measured against fitted, and the curves of up to six agents with 90 % bands.
 
-    Parameters
-    ----------
-    fit
-        What to show.
-    figure
-        The empty matplotlib figure or subfigure to draw on; a new one if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its first axes are measured against fitted.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's first axes are measured against fitted.
     """
     shown = min(len(fit.names), MAX_CURVES)
     columns = min(shown, 3)
@@ -121,23 +106,7 @@ def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
 def plot_run(run: Run, *, figure: Any = None) -> Any:
     """Two panels with the same axes: accuracies in the deal, and of everybody alone.
 
-    Parameters
-    ----------
-    run
-        What came of training under a deal.
-    figure
-        The empty matplotlib figure or subfigure to draw on, best one with `layout="constrained"`; a new one if not
-        given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure drawn on; its `axes` are the deal and alone.
-
-    Raises
-    ------
-    MissingExtra
-        If matplotlib is not installed.
+    The figure's `axes` are the deal and alone.
     """
     figure = figure or new_figure(*RUN_SIZE)
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
