@@ -142,7 +142,7 @@ def print_agents(
 ) -> None:
     """A row per agent with its text of every column; of many agents those with the largest sizes."""
     console.print(f"[bold]{escape(title)}[/bold]")
-    made = table("", "agent", *(terminal_text(head) for head, _ in columns))
+    made = table("", "agent", *(escape(terminal_text(head)) for head, _ in columns))
     shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
     for agent in shown:
         made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))
