@@ -1,7 +1,10 @@
-"""What all tests share: how many examples hypothesis draws."""
+"""What all tests share: how many examples hypothesis draws, and a place for what JAX compiles."""
 
 from __future__ import annotations
 
+import os
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from random_cases import ALL_CASES, cases
@@ -15,3 +18,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fedpact")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let JAX keep what it compiles, for the other processes of this run and for the next."""
+    if hasattr(config, "cache"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
