@@ -22,11 +22,13 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedpact.deals import Deal, Ledger, Outcome, Settlement, load_deal, settle
+from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.deals.transcript import is_transcript
 from fedpact.flower.messages import RECORD, error_reason
 from fedpact.flower.valuation import CoalitionValues
+from fedpact.negotiation.audit import audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
@@ -53,7 +55,7 @@ class UnderDeal(Strategy):
     strategy
         Any Flower strategy; a copy of it is run, to be found at `.strategy`.
     deal
-        A `Deal`, an `Outcome`, or any file that `fedpact.load_deal` reads.
+        A `Deal`, an `Outcome`, or any file that `fedpact.load_deal` reads; transcripts and ledgers are checked.
     samples_per_unit
         Samples in a unit of contribution.
     nodes
@@ -323,7 +325,12 @@ def settlement_entry(settlement: Settlement, deal: str, **more: Any) -> dict[str
 
 def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if isinstance(given, Path | str):
-        return load_deal(given)
+        path = Path(given)
+        if is_ledger(path) or is_transcript(path):
+            found = audit(path)
+            for claim in found.failed:
+                raise InvalidInput(f"{path}: this deal does not hold: {claim}: {found.findings[claim].reason}")
+        return load_deal(path)
     deal = given.deal if isinstance(given, Outcome) else given
     if not isinstance(deal, Deal):
         raise InvalidInput(f"deal must be a Deal, an Outcome or a file, got {short_repr(given)}")

@@ -26,7 +26,6 @@ from fedpact.training import (
 )
 from fedpact.training.run import Run, train_under
 from fedpact.training.run_folder import run_record
-from fedpact.training.trainable import check_held, deal_for_everybody, images_for
 
 pytest.importorskip("jax")
 
@@ -161,15 +160,6 @@ def test_a_negotiated_deal_is_trained_like_the_solved_one(trainer: Experiment, r
     assert found.deal.mechanism == "externality"
 
 
-def test_whom_a_negotiation_went_on_without_trains_alone(trainer: Experiment) -> None:
-    deal = replace(fp.negotiate(FEDERATION), excluded={"South": "it did not answer"})
-    made = deal_for_everybody(deal, FEDERATION)
-    np.testing.assert_array_equal(made.members, [0, 2])
-    assert made.excluded == {"South": "it did not answer"}
-    assert made.contributions[1] == fp.Standalone().solve(FEDERATION).contributions[1]
-    assert made.payments[1] == 0.0
-
-
 def test_one_agent_is_a_federation_too(images: Images) -> None:
     lone = fp.Federation([[1.0]], costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
     trainer = Experiment(images, n_agents=1, samples=40, training=TRAINING)
@@ -261,28 +251,6 @@ def test_a_run_says_what_it_is(run: Run) -> None:
 
 
 # Samples
-
-
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.25, 0.5, 0.9])
-def test_the_advice_is_the_fewest_images(share: float) -> None:
-    for samples in (1, 2, 3, 7, 33, 100, 401, 10_000):
-        enough = images_for(samples, share)
-        assert enough - round(share * enough) >= samples
-        fewer = enough - 1
-        assert fewer - round(share * fewer) < samples
-
-
-def test_following_the_advice_helps(images: Images) -> None:
-    def dealt(samples: int) -> Experiment:
-        return Experiment(images, samples=samples, training=TRAINING)
-
-    with pytest.raises(fp.InvalidInput, match=r'agent "agent 2" agreed to 41 samples but has 24 .*\(samples=51, '):
-        check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(30))
-    check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(51))
-    with pytest.raises(fp.InvalidInput, match='"agent 1" would use, alone, 35 samples but has 24'):
-        check_held(np.array([1, 1, 1]), np.array([0, 35, 0]), dealt(30))
-    with pytest.raises(fp.InvalidInput, match="of which there are 360 in all"):
-        check_held(np.array([1000, 1, 1]), np.array([0, 0, 0]), dealt(30))
 
 
 def test_more_than_an_agent_holds_is_refused_before_anything_is_trained(trainer: Experiment, trained) -> None:

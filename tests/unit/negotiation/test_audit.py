@@ -1,0 +1,205 @@
+"""What ledgers and transcripts prove, and which contradictions are found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.deals import Ledger
+from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED
+from fedpact.deals.settlement import settle_payments
+from fedpact.negotiation.audit import audit, audit_ledger, audit_transcript
+from fedpact.scenario.examples import example
+
+FEDERATION = example("paper-w2").federation
+PRICES = [[-0.2, 0.1], [0.2, -0.1]]
+DEAL = {
+    "mechanism": "externality",
+    "agents": ["A", "B"],
+    "contributions": [10.0, 4.0],
+    "payments": [1.6, -1.6],
+    "prices": PRICES,
+    "excluded": {},
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.jsonl"
+
+
+# Ledgers
+
+
+def run_ledger(path: Path, **changed: Any) -> None:
+    """The ledger of a run of two agents, some contents changed before they were written."""
+    settlement = settle_payments(DEAL["payments"], names=DEAL["agents"], per_payoff=100.0)
+    with Ledger(path) as ledger:
+        ledger.append("begun", {"title": "Two"})
+        deal = ledger.append(AGREED, changed.get(AGREED, {"deal": DEAL}))
+        signatures = {"A": {"signed": True}, "B": {"signed": True}}
+        ledger.append(SIGNED, changed.get(SIGNED, {"deal": deal.hash, "signatures": signatures}))
+        ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}))
+        cents = dict(zip(settlement.names, settlement.cents, strict=True))
+        settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.record()}
+        ledger.append(SETTLED, settled | changed.get(SETTLED, {}))
+
+
+def test_a_sound_record(path: Path) -> None:
+    run_ledger(path)
+    found = audit(path)
+    assert found.failed == [] and found.deal is not None and found.deal.payments.tolist() == DEAL["payments"]
+    assert {claim for claim, finding in found.findings.items() if finding.holds is None} == {"recomputed", "model"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "claim"),
+    [
+        (AGREED, {"deal": DEAL | {"payments": [1.6, -1.5]}}, "budget-balance"),
+        (AGREED, {"deal": DEAL | {"payments": [1.5, -1.5]}}, "prices"),
+        (AGREED, {"deal": DEAL | {"prices": "none"}}, "prices"),
+        (AGREED, {"deal": DEAL | {"contributions": [1.0]}}, "contributions"),
+        (AGREED, {"deal": DEAL, "transcript": {"file": "../elsewhere", "sha256": ""}}, "recomputed"),
+        (SIGNED, {"deal": "another", "signatures": {"A": {}, "B": {}}}, "signed"),
+        (TRAINED, {"samples": {"A": [10, 11]}, "samples_per_unit": 1.0}, "contributions"),
+        (TRAINED, {"samples": {"C": [1]}, "samples_per_unit": 1.0}, "contributions"),
+        (TRAINED, {"samples": {"A": ["1"]}, "samples_per_unit": 1.0}, "contributions"),
+        (SETTLED, {"cents": {"A": 161, "B": -160}}, "budget-balance"),
+        (SETTLED, {"cents": {"A": 161, "B": -161}}, "settlement"),
+        (SETTLED, {"cents": {"A": 160.0, "B": -160.0}}, "budget-balance"),
+        (SETTLED, {"transfers": []}, "settlement"),
+        (SETTLED, {"deal": "another"}, "settlement"),
+        (SETTLED, {"cents": None}, "settlement"),
+    ],
+)
+def test_records_that_contradict_themselves(path: Path, kind: str, content: Any, claim: str) -> None:
+    run_ledger(path, **{kind: content})
+    assert claim in audit(path).failed
+
+
+def test_a_missing_signature(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.append("begun", {})
+        deal = ledger.append(AGREED, {"deal": DEAL})
+        ledger.append(SIGNED, {"deal": deal.hash, "signatures": {"A": {}}})
+    assert audit(path).findings["signed"].reason == "not signed by B"
+
+
+def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
+    path.with_name("model.npz").write_bytes(b"another")
+    path.with_name("talk.jsonl").write_bytes(b"another")
+    run_ledger(
+        path,
+        agreed={"deal": DEAL, "transcript": {"file": "talk.jsonl", "sha256": "0", "exchanges": 1}},
+        trained={"samples": {}, "samples_per_unit": 1.0, "model": {"file": "model.npz", "sha256": "0"}},
+    )
+    assert audit(path).failed == ["recomputed", "model"]
+    path.with_name("model.npz").unlink()
+    path.with_name("talk.jsonl").unlink()
+    assert audit(path).failed == []
+
+
+def test_claims_are_about_the_last_deal(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.append("begun", {})
+        ledger.append(AGREED, {"deal": DEAL | {"payments": [9.0, 9.0]}})
+        ledger.append(AGREED, {"deal": DEAL})
+    found = audit(path)
+    assert found.failed == [] and found.findings["signed"].holds is None
+
+
+def test_payments_are_by_the_prices_and_what_does_not_depend_on_contributions(path: Path) -> None:
+    side = {"side_payments": [0.5, -0.5], "payments": [2.1, -2.1]}
+    with Ledger(path) as ledger:
+        ledger.append("begun", {})
+        ledger.append(AGREED, {"deal": DEAL | side})
+    assert audit_ledger(path).failed == []
+    with Ledger(path) as ledger:
+        ledger.append(AGREED, {"deal": DEAL | side | {"payments": [1.6, -1.6]}})
+    assert audit_ledger(path).failed == ["prices"]
+
+
+def test_a_ledger_that_was_changed_stands_as_far_as_its_chain(path: Path) -> None:
+    run_ledger(path)
+    path.write_text(path.read_text(encoding="utf-8").replace("signatures", "signature!"), encoding="utf-8")
+    found = audit_ledger(path)
+    assert found.failed == ["chain"]
+    assert "2 entries before it stand" in found.findings["chain"].reason
+    assert found.deal is not None and found.last(SETTLED) is None
+
+
+def test_a_deal_that_cannot_be_read_is_none(path: Path) -> None:
+    run_ledger(path, **{AGREED: {"deal": DEAL | {"contributions": [1.0]}}})
+    assert audit_ledger(path).deal is None
+    run_ledger(path.with_name("other.jsonl"), **{AGREED: {}})
+    assert audit_ledger(path.with_name("other.jsonl")).deal is None
+
+
+def test_samples_are_held_to_whole_ones(path: Path) -> None:
+    """What training counts as a whole sample the audit does too."""
+    almost = {"deal": DEAL | {"contributions": [9.9999995, 4.0], "payments": [0.0, 0.0], "prices": None}}
+    run_ledger(path, **{AGREED: almost, TRAINED: {"samples": {"A": [10]}, "samples_per_unit": 1.0}})
+    assert audit_ledger(path).findings["contributions"].holds
+    run_ledger(path, **{AGREED: almost, TRAINED: {"samples": {"A": [11]}, "samples_per_unit": 1.0}})
+    finding = audit_ledger(path).findings["contributions"]
+    assert finding.holds is False and finding.reason == 'agent "A" agreed to 10 samples and 11 were used'
+
+
+# Transcripts
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    fp.negotiate(FEDERATION, transcript=tmp_path / "talk.jsonl")
+    return tmp_path / "talk.jsonl"
+
+
+def change_deal(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    *exchanges, last = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    entry = json.loads(last)
+    change(entry["deal"])
+    path.write_text("".join(exchanges) + json.dumps(entry) + "\n", encoding="utf-8")
+
+
+def test_a_sound_transcript(transcript: Path) -> None:
+    found = audit(transcript)
+    assert found.failed == [] and found.checked == ["recomputed", "budget-balance"]
+    found = audit_transcript(transcript)
+    assert found.deal is not None and not found.deal.differences(found.recomputed)
+    solved = fp.ExternalityMechanism().solve(FEDERATION)
+    np.testing.assert_allclose(found.recomputed.payments, solved.payments, atol=1e-9)
+
+
+def test_a_transcript_without_a_deal_leaves_it_open(transcript: Path) -> None:
+    *exchanges, _ = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
+    transcript.write_text("".join(exchanges), encoding="utf-8")
+    found = audit_transcript(transcript)
+    assert found.deal is None and found.failed == [] and found.checked == ["budget-balance"]
+    assert found.findings["recomputed"].reason.startswith("no deal is stated")
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        (lambda deal: deal.update(payments=[0.1, -0.1, 0.0]), ["recomputed"]),
+        (lambda deal: deal["payments"].__setitem__(0, 1.0), ["recomputed", "budget-balance"]),
+        (lambda deal: deal["contributions"].__setitem__(1, 7.0), ["recomputed"]),
+        (lambda deal: deal.update(prices=[[1e9] * 3] * 3, payments=[0.1, -0.1, 0.0]), ["recomputed"]),
+    ],
+)
+def test_a_transcript_that_states_another_deal(transcript: Path, change: Any, failed: list[str]) -> None:
+    """Prices that were blown up do not make room for other payments."""
+    change_deal(transcript, change)
+    assert audit_transcript(transcript).failed == failed
+
+
+def test_agents_of_a_transcript_keep_their_places(transcript: Path) -> None:
+    change_deal(transcript, lambda deal: deal["agents"].reverse())
+    with pytest.raises(fp.InvalidInput, match="the deal: agents must be those of the first line, in their order"):
+        audit_transcript(transcript)
