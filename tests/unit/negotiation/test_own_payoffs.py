@@ -12,6 +12,7 @@ import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from fedpact.utils.arrays import FloatArray
+from random_cases import cases
 from strategies import random_federation
 
 OPTIMAL = 1e-6  # linearised gain, of the payoffs
@@ -85,7 +86,7 @@ def linearised_gain(agents: list[Agent], contributions: FloatArray) -> float:
 @pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
 def test_they_reach_an_optimum_all_the_same(payoff: Payoff, protocol: str) -> None:
     rng = np.random.default_rng(4)
-    for _ in range(12 if protocol == "price-discovery" else 4):
+    for _ in range(cases(12) if protocol == "price-discovery" else cases(4, few=2)):
         harm = not isinstance(payoff, Arctan) and bool(rng.integers(2))
         federation = random_federation(rng, n_agents=int(rng.integers(2, 7)), harm=harm, family=fp.Log)
         agents = [replace(agent, payoff=payoff) for agent in agents_of(federation)]

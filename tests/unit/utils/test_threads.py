@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import fedpact as fp
-from fedpact.utils.threads import LIBRARY_VARIABLES, THREADS_VARIABLE
+from fedpact.utils.threads import LIBRARY_VARIABLES, THREADS_VARIABLE, thread_setting
 
 
 def told(environment: dict[str, str], code: str) -> subprocess.CompletedProcess[str]:
@@ -38,16 +38,16 @@ def test_without_it_nothing_is_told(environment: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1", ""])
-def test_nonsense_is_bad_input(environment: dict[str, str], given: str) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-m", "fedpact", "compare"],
-        env=environment | {THREADS_VARIABLE: given},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_nonsense_is_bad_input(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(THREADS_VARIABLE, given)
+    with pytest.raises(fp.InvalidInput, match=f"FEDPACT_THREADS must be a whole number of at least 1, got '{given}'"):
+        thread_setting()
+
+
+def test_nonsense_ends_a_command(environment: dict[str, str]) -> None:
+    answer = told(environment | {THREADS_VARIABLE: "two"}, "from fedpact.cli import main; main()")
     assert answer.returncode == 2
-    assert f"FEDPACT_THREADS must be a whole number of at least 1, got {given!r}" in answer.stderr
+    assert "error: FEDPACT_THREADS must be a whole number of at least 1, got 'two'" in answer.stderr
     assert "Traceback" not in answer.stderr
 
 
