@@ -27,6 +27,7 @@ from fedpact.report.numbers import (
     number_texts,
     percent,
     share_text,
+    without_rounding,
 )
 from fedpact.report.view import MAX_SHOWN, Selection, View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, SHAPLEY_METHODS
@@ -35,7 +36,6 @@ from fedpact.utils.words import count_text
 
 MAX_REASON_LENGTH = 900
 MAX_CARD_NAMES = 3
-WHOLE_SHARE = 1e-9  # a ratio this close to one is one
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30
 WITNESS_DIGITS = 6
@@ -109,7 +109,7 @@ def _fairness_card(chosen: Outcome) -> Card:
     text = lowest_share_text(chosen)
     if text == UNDEFINED:
         note = "some groups of members have no payoff"
-    elif chosen.reciprocity >= 1.0 - WHOLE_SHARE:
+    elif not (without_rounding(chosen, chosen.reciprocity_gaps) < 0).any():
         note = "everybody gets its share, or more"
     else:
         note = Markup("to {}").format(mention(chosen.agents[int(chosen.reciprocity_ratios.argmin())]))

@@ -29,6 +29,9 @@ MARGIN = 1.5
 # Bars of something are at least this long, in per cent.
 MIN_BAR = 0.4
 
+CAP_REACH = 2.5
+"""Caps up to this many times the largest contribution are marked; those further off would leave the bars short."""
+
 MAX_NODES = 10
 """The most payers, and the most payees, that stand by themselves; the others are drawn as one."""
 

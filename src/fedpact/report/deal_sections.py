@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.comparison import Outlook
 from fedpact.deals import Outcome, Settlement
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.report.charts import BarRow, NumberLine, agent_bar, bar, dumbbell, payment_flow, sign_class, whisker
+from fedpact.report.charts import (
+    CAP_REACH,
+    BarRow,
+    NumberLine,
+    agent_bar,
+    bar,
+    dumbbell,
+    payment_flow,
+    sign_class,
+    whisker,
+)
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
     cents_text,
@@ -25,23 +36,19 @@ from fedpact.report.numbers import (
     percent,
     probability_text,
     share_text,
+    without_rounding,
 )
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
 from fedpact.stability import StableFederation
 from fedpact.utils.arrays import FloatArray
 
-# A contribution closer to its cap than this part of it has reached it.
-AT_CAP = 1e-9
-# Caps up to this many times the largest contribution are marked.
-CAPS_WITHIN = 2.5
 # Transfers beyond these are left to `fedpact settle`; up to the other number they are listed without asking.
 MAX_TRANSFERS = 500
 FEW_TRANSFERS = 8
 MAX_SUBSIDIES = 8
 # Leaving this probably, or staying this probably, is settled for practical purposes.
 UNLIKELY = 0.05
-# Ratios closer to one than this are one; those of other equilibria are worth a word from this much below on.
-WHOLE_SHARE = 1e-9
+# The lowest ratio of other equilibria is worth a word if it is lower by this much.
 LOWER_SHARE = 1e-6
 MAX_LEAVERS_NAMED = 3
 
@@ -73,7 +80,7 @@ def contributions(view: View) -> dict[str, Any]:
     numbers = np.array([profile.contributions for profile in profiles])
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
     shown, caps = numbers[:, chosen.agents], view.federation.caps
-    near = caps[chosen.agents][caps[chosen.agents] <= CAPS_WITHIN * shown.max()]
+    near = caps[chosen.agents][caps[chosen.agents] <= CAP_REACH * shown.max()]
     line = NumberLine.over(shown, near)
     texts = np.array(number_texts(shown.ravel())).reshape(shown.shape)
     groups = [
@@ -110,7 +117,7 @@ def _contribution_bars(
         given = float(profile.contributions[agent])
         title = f"{who}, {profile.title}: {text}"
         picture = bar(line, given, profile.css, title, mark=cap if cap <= line.high else None)
-        at_cap = 0 < cap * (1.0 - AT_CAP) <= given
+        at_cap = 0 < cap * (1.0 - BOUND_TOLERANCE) <= given
         rows.append(BarRow(label=profile.title, picture=picture, number=text, before="all it has " if at_cap else ""))
     note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
     return ContributionGroup(agent=who, rows=rows, note=note)
@@ -325,12 +332,10 @@ def _share_verdict(outcome: Outcome) -> str:
             "Undefined: some group of members would be harmed beyond what its payoff curve describes, so there are no "
             "Shapley shares to compare with."
         )
-    lowest = float(ratios.min())
-    text = "Everybody gets at least its share."
-    if lowest < 1.0 - WHOLE_SHARE:
-        text = f"Lowest: {lowest_share_text(outcome)}."
+    short = (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any()
+    text = f"Lowest: {lowest_share_text(outcome)}." if short else "Everybody gets at least its share."
     worst = outcome.worst_reciprocity
-    if worst.searched > 1 and worst.value < lowest - LOWER_SHARE:
+    if worst.searched > 1 and worst.value < float(ratios.min()) - LOWER_SHARE:
         text += f" At another equilibrium of the same deal as low as {percent(worst.value, decimals=0)}."
     return text
 

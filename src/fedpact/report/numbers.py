@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome, Settlement
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
@@ -200,6 +201,11 @@ def share_text(ratio: float, share: float) -> str:
     if ratio > MANY_TIMES:
         return f"{ratio:,.0f} times" if ratio < 1e6 else "over a million times"
     return percent(ratio, decimals=0)
+
+
+def without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
+    """Amounts of an outcome, with what is rounding to its certificates set to zero."""
+    return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
 
 
 def lowest_share_text(outcome: Outcome) -> str:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.certificates.tolerances import outcome_tolerances
+from fedpact.report.charts import CAP_REACH
 from fedpact.report.display import who_would_leave
-from fedpact.report.numbers import number_text, number_texts
+from fedpact.report.numbers import number_text, number_texts, without_rounding
 from fedpact.report.plots.style import AMOUNT, BAD, FAINT, GOOD, GRID, INK, new_figure, short_name
 from fedpact.utils.arrays import FloatArray
 
@@ -37,10 +37,6 @@ MAX_NUMBERED = 30
 MAX_WRITTEN_WEIGHTS = 12
 MAX_NAMED_WEIGHTS = 40
 MAX_CELLS = 500
-# An axis of contributions reaches no further than this many times the largest: far caps would flatten the bars.
-CAP_REACH = 2.5
-# A benefit short of the Shapley share by less than this part of the largest is not shown as short.
-SHARE_TOLERANCE = 1e-6
 EMPTY_RANGE = (-1.0, 1.0)  # the range of an axis with nothing but zeros on it
 LUMINANCE = np.array([0.299, 0.587, 0.114])
 
@@ -88,7 +84,7 @@ def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
         figure = new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MAX_NAMED else 7.0)
     panels = figure.subplots(1, 3, sharey=True)
     room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED, numbered=n_agents <= MAX_NUMBERED)
-    payments, gains = _without_rounding(outcome, outcome.payments), _without_rounding(outcome, outcome.ir_gaps)
+    payments, gains = without_rounding(outcome, outcome.payments), without_rounding(outcome, outcome.ir_gaps)
     _draw_contributions(panels[0], outcome, _contributions_limit([outcome]), room)
     _draw_signed(panels[1], payments, _signed_limits([payments]), room)
     _draw_signed(panels[2], gains, _signed_limits([gains]), room)
@@ -149,8 +145,8 @@ class Room:
 def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], room: Room) -> None:
     """Contributions, payments, gains and benefits of every outcome, each on the same scale for all."""
     furthest = _contributions_limit(outcomes)
-    payments = [_without_rounding(outcome, outcome.payments) for outcome in outcomes]
-    gains = [_without_rounding(outcome, outcome.ir_gaps) for outcome in outcomes]
+    payments = [without_rounding(outcome, outcome.payments) for outcome in outcomes]
+    gains = [without_rounding(outcome, outcome.ir_gaps) for outcome in outcomes]
     benefits = [outcome.payoffs + outcome.payments for outcome in outcomes]
     payment_limits, gain_limits = _signed_limits(payments), _signed_limits(gains)
     share_limits = _signed_limits([*benefits, *(outcome.shapley_values for outcome in outcomes)])
@@ -158,12 +154,7 @@ def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], 
         _draw_contributions(panels[row][0], outcome, furthest, room)
         _draw_signed(panels[row][1], payments[row], payment_limits, room)
         _draw_signed(panels[row][2], gains[row], gain_limits, room)
-        _draw_shares(panels[row][3], benefits[row], outcome.shapley_values, share_limits, room)
-
-
-def _without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
-    """The amounts, with what is rounding to a certificate set to zero."""
-    return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
+        _draw_shares(panels[row][3], outcome, benefits[row], share_limits, room)
 
 
 def _draw_contributions(ax: Axes, outcome: Outcome, limit: float, room: Room) -> None:
@@ -218,10 +209,11 @@ def _signed_limits(columns: Sequence[FloatArray]) -> tuple[float, float]:
     return (low, high) if high > low else EMPTY_RANGE
 
 
-def _draw_shares(ax: Axes, benefits: FloatArray, shares: FloatArray, limits: tuple[float, float], room: Room) -> None:
+def _draw_shares(ax: Axes, outcome: Outcome, benefits: FloatArray, limits: tuple[float, float], room: Room) -> None:
     """What each agent gets as a bar, orange if less than its Shapley share, which is a stroke."""
+    shares = outcome.shapley_values
     defined = bool(np.isfinite(shares).all())
-    short = benefits < shares - SHARE_TOLERANCE * np.abs(benefits).max()
+    short = without_rounding(outcome, benefits - shares) < 0
     _bars(ax, benefits, [BAD if less else GOOD if defined else AMOUNT for less in short], room)
     ax.axvline(0.0, color=INK, linewidth=0.8)
     low, high = limits
