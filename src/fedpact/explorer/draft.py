@@ -19,30 +19,16 @@ from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 
-__all__ = [
-    "COLUMNS",
-    "MOST_AGENTS",
-    "PARAMETERS",
-    "UNLIMITED",
-    "Draft",
-    "draft_of",
-    "field_names",
-    "number_text",
-    "with_agent",
-    "with_own_curves",
-    "without_agent",
-]
-
-MOST_AGENTS = 30
+MAX_MEMBERS = 30
 """The most members whose weights can be edited on a page, and whose deal follows every key."""
 
 UNLIMITED = "unlimited"
 COLUMNS = ("names", "costs", "quadratic", "caps", "values")
-WORDS = ("title", "description", "family", "money.currency", "money.per_payoff")
+WORD_FIELDS = ("title", "description", "family", "money.currency", "money.per_payoff")
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 STARTS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
-LONGEST = 10_000  # characters of a field
+MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
 
 
@@ -78,11 +64,13 @@ class Draft:
         if not isinstance(record, Mapping) or not isinstance(record.get("texts"), Mapping):
             raise InvalidInput(f"a draft must be an object with texts, got {short_repr(record)}")
         count, texts = record.get("n_agents"), record["texts"]
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_AGENTS:
-            raise InvalidInput(f"n_agents must be a whole number from 1 to {MOST_AGENTS}, got {short_repr(count)}")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_MEMBERS:
+            raise InvalidInput(f"n_agents must be a whole number from 1 to {MAX_MEMBERS}, got {short_repr(count)}")
         for field, text in texts.items():
-            if not isinstance(text, str) or len(text) > LONGEST:
-                raise InvalidInput(f"{field} must be a text of up to {LONGEST} characters, got {short_repr(text)}")
+            if not isinstance(text, str) or len(text) > MAX_FIELD_LENGTH:
+                raise InvalidInput(
+                    f"{field} must be a text of up to {MAX_FIELD_LENGTH} characters, got {short_repr(text)}"
+                )
         return cls(n_agents=count, own_curves=bool(record.get("own_curves")), texts=dict(texts))
 
     def record(self) -> dict[str, Any]:
@@ -92,7 +80,7 @@ class Draft:
 
 def field_names(draft: Draft) -> Iterator[str]:
     """The fields a page shows for a draft."""
-    yield from WORDS
+    yield from WORD_FIELDS
     agents = range(draft.n_agents)
     for column in COLUMNS:
         yield from (f"{column}[{agent}]" for agent in agents)
@@ -115,14 +103,14 @@ def draft_of(scenario: Scenario) -> Draft:
     """
     federation = scenario.federation
     count = federation.n_agents
-    if count > MOST_AGENTS:
+    if count > MAX_MEMBERS:
         raise InvalidInput(
-            f"the explorer takes up to {MOST_AGENTS} members, got {count:,}; "
+            f"the explorer takes up to {MAX_MEMBERS} members, got {count:,}; "
             f"`fedpact compare` takes any number, with --html for a report"
         )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
     if scenario.money is not None:
-        texts |= {"money.currency": scenario.money.currency, "money.per_payoff": number_text(scenario.money.per_payoff)}
+        texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}
     columns = {
         "costs": federation.costs.linear,
@@ -131,21 +119,21 @@ def draft_of(scenario: Scenario) -> Draft:
         "values": federation.values,
     }
     for label, numbers in columns.items():
-        texts |= {f"{label}[{agent}]": number_text(number) for agent, number in enumerate(numbers)}
+        texts |= {f"{label}[{agent}]": typed_text(number) for agent, number in enumerate(numbers)}
     own = False
     for label, numbers in federation.payoff.parameters.items():
         each = np.broadcast_to(numbers, count)
         own = own or bool((each != each[0]).any())
-        texts[f"payoff.{label}"] = number_text(each[0])
+        texts[f"payoff.{label}"] = typed_text(each[0])
         if own:
-            texts |= {f"payoff.{label}[{agent}]": number_text(number) for agent, number in enumerate(each)}
+            texts |= {f"payoff.{label}[{agent}]": typed_text(number) for agent, number in enumerate(each)}
     weights = federation.dense_weights()
-    texts |= {f"weights[{row},{column}]": number_text(weight) for (row, column), weight in np.ndenumerate(weights)}
+    texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {f"payoff.{label}": text for label, text in STARTS.items()}  # for the families that are not chosen
     return Draft(n_agents=count, own_curves=own, texts=starts | texts)
 
 
-def number_text(number: float) -> str:
+def typed_text(number: float) -> str:
     """A number as short as it can be typed: every digit counts, and none is for show."""
     number = float(number)
     if np.isposinf(number):
@@ -156,8 +144,8 @@ def number_text(number: float) -> str:
 
 def with_agent(draft: Draft) -> Draft:
     """One more member, like nobody yet: its data is worth nothing to the others, and theirs nothing to it."""
-    if draft.n_agents >= MOST_AGENTS:
-        raise InvalidInput(f"the explorer takes up to {MOST_AGENTS} members; `fedpact compare` takes any number")
+    if draft.n_agents >= MAX_MEMBERS:
+        raise InvalidInput(f"the explorer takes up to {MAX_MEMBERS} members; `fedpact compare` takes any number")
     new = draft.n_agents
     taken = {draft[f"names[{agent}]"].strip() for agent in range(new)}
     name = next(name for number in range(new + 1, 2 * new + 3) if (name := f"Member {number}") not in taken)

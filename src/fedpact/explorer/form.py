@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedpact.explorer.charts import PACKAGE
-from fedpact.explorer.draft import MOST_AGENTS, PARAMETERS, Draft
+from fedpact.explorer.draft import MAX_MEMBERS, PARAMETERS, Draft
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
@@ -68,7 +68,7 @@ def form_view(draft: Draft) -> Markup:
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
         words=FIELD_WORDS,
-        max_agents=MOST_AGENTS,
+        max_agents=MAX_MEMBERS,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Axis
-from fedpact.explorer.draft import number_text
+from fedpact.explorer.draft import typed_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -174,4 +174,4 @@ def _place(key: str, given: Any, count: int) -> int | None:
 
 def _short(number: float) -> float:
     """A number of few digits, as an end of a range."""
-    return float(number_text(float(f"{number:.3g}")))
+    return float(typed_text(float(f"{number:.3g}")))

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.comparison import Sweep
 from fedpact.comparison.axes import check_axes
-from fedpact.explorer.draft import Draft, draft_of, number_text, with_agent, with_own_curves, without_agent
+from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
 from fedpact.explorer.files import DOWNLOADS, Content, picture_file, read_upload, table_file
 from fedpact.explorer.form import error_entries, form_view
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
@@ -112,7 +112,7 @@ class Questions:
         _, scenario = _read_question(question)
         federation = scenario.federation
         low, high = Parameter.of_record(question.get("parameter"), federation).usual_range(federation)
-        return {"low": number_text(low), "high": number_text(high)}
+        return {"low": typed_text(low), "high": typed_text(high)}
 
     def whatif(self, question: Question) -> Answer:
         """The deals with one number different; without a step, at the point nearest to now."""
@@ -128,9 +128,9 @@ class Questions:
         there = self.service.deals_at(scenario, parameter, float(points[step]))
         return {
             "step": step,
-            "value": number_text(points[step]),
+            "value": typed_text(points[step]),
             "words": parameter.words(federation),
-            "kept": _keep_value(draft, parameter, federation, number_text(points[step])).record(),
+            "kept": _keep_value(draft, parameter, federation, typed_text(points[step])).record(),
             "moved": what_if(view_of(scenario, self.service.comparison(scenario)), there),
         }
 

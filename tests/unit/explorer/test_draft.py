@@ -10,12 +10,12 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from fedpact.explorer.draft import (
-    MOST_AGENTS,
+    MAX_MEMBERS,
     PARAMETERS,
     Draft,
     draft_of,
     field_names,
-    number_text,
+    typed_text,
     with_agent,
     without_agent,
 )
@@ -74,9 +74,9 @@ def test_sparse_weights_are_spelled_out():
 
 
 def test_too_many_members_are_refused_with_the_way_out():
-    assert draft_of(many(MOST_AGENTS)).n_agents == MOST_AGENTS
+    assert draft_of(many(MAX_MEMBERS)).n_agents == MAX_MEMBERS
     with pytest.raises(fp.InvalidInput, match="up to 30 members, got 31; `fedpact compare`"):
-        draft_of(many(MOST_AGENTS + 1))
+        draft_of(many(MAX_MEMBERS + 1))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_too_many_members_are_refused_with_the_way_out():
     [(120.0, "120"), (0.1, "0.1"), (2.4e-5, "2.4e-05"), (np.inf, "unlimited"), (-0.5, "-0.5"), (1 / 3, repr(1 / 3))],
 )
 def test_numbers_are_short_and_exact(number, text):
-    assert number_text(number) == text
+    assert typed_text(number) == text
 
 
 def test_fields_of_a_draft_are_those_of_its_family():
@@ -125,7 +125,7 @@ def test_a_new_members_name_is_not_taken():
 
 def test_there_is_no_member_beyond_the_most():
     with pytest.raises(fp.InvalidInput, match="up to 30 members"):
-        with_agent(draft_of(many(MOST_AGENTS)))
+        with_agent(draft_of(many(MAX_MEMBERS)))
 
 
 @pytest.mark.parametrize("agent", range(5))
