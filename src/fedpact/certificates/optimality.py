@@ -50,7 +50,9 @@ def better_profile(federation: Federation, contributions: FloatArray) -> FloatAr
     not admissible, it begins at nothing.
     """
     upper, scale = contribution_bounds(federation)
-    s = np.clip(contributions, 0.0, upper) if federation.admits(contributions) else np.zeros_like(contributions)
+    s = np.clip(contributions, 0.0, upper)
+    if not federation.admits(s):  # somebody's help may have been what kept it in the domain
+        s = np.zeros_like(contributions)
     slopes, gain = _slopes_and_gain(federation, s, upper)
     for _ in range(MAX_STEPS):
         if gain <= GAIN_TOLERANCE * scale:

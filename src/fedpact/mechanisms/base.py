@@ -43,6 +43,8 @@ class BatchSolution:
         (federations, n); NaN where a federation has no solution.
     several
         Places of the federations whose equilibrium is one of several.
+    imprecise
+        Places of federations that are solved, but better solved alone if that succeeds.
     outcomes
         Of the federations that were solved alone, by their place.
     errors
@@ -52,6 +54,7 @@ class BatchSolution:
     contributions: FloatArray
     payments: FloatArray
     several: Sequence[int] = ()
+    imprecise: Sequence[int] = ()
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     errors: Mapping[int, Exception] = field(default_factory=dict)
 
@@ -158,25 +161,30 @@ class Mechanism(ABC):
         solved is listed in `errors` and does not touch the others.
         """
         contributions, payments = np.full((2, len(batch), batch.n_agents), np.nan)
-        several: list[int] = []
+        several: set[int] = set()
+        imprecise: set[int] = set()
         outcomes: dict[int, Outcome] = {}
         errors: dict[int, Exception] = {}
         if self.is_vectorised(batch):
             with suppress(*SOLVER_ERRORS):  # one federation may spoil what is computed together; none of them is lost
                 found = self.solve_together(batch)
-                contributions, payments, several = found.contributions, found.payments, list(found.several)
-        for place in np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist():
+                contributions, payments = found.contributions, found.payments
+                several, imprecise = set(found.several), set(found.imprecise)
+        unsolved = set(np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist())
+        for place in sorted(unsolved | imprecise):
             if progress is not None:
                 progress(place)
             try:
                 outcomes[place] = outcome = self.solve(batch[place])
             except SOLVER_ERRORS as error:
-                errors[place] = error
-                contributions[place] = payments[place] = np.nan
+                if place in unsolved:
+                    errors[place] = error
+                    contributions[place] = payments[place] = np.nan
                 continue
             contributions[place], payments[place] = outcome.contributions, outcome.payments
+            several.discard(place)
             if outcome.face is not None and not outcome.face.is_point:
-                several.append(place)
+                several.add(place)
         if progress is not None:
             progress(len(batch))
         return BatchSolution(

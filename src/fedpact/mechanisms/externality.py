@@ -29,6 +29,7 @@ from fedpact.programs.solver import GAIN_TOLERANCE, linearised_gains
 from fedpact.utils.arrays import FloatArray
 
 MAX_COMPILED_AGENTS = 16  # in the compiled welfare program
+PRECISE_GAIN = 1e-13  # a linearised gain, in units of the program's scale, that leaves payments with all their digits
 
 
 def price_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -101,10 +102,10 @@ class ExternalityMechanism(Mechanism):
         start = standalone_optimum(batch.joined)[0]  # the right size, and inside the domain unless harm is strong
         everybody = np.ones((1, batch.n_agents))
         contributions, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1), start=start)
-        contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
+        imprecise = reject_unsolved(contributions, gains)
         several = _move_to_smallest(batch, contributions)
         payments = batch.split(price_payments(batch.joined, np.nan_to_num(contributions).ravel()))
-        return BatchSolution(contributions=contributions, payments=payments, several=several)
+        return BatchSolution(contributions=contributions, payments=payments, several=several, imprecise=imprecise)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         profile = contributions.ravel()
@@ -121,6 +122,15 @@ class ExternalityMechanism(Mechanism):
             solution=optimum.solution,
             face=optimum.face,
         )
+
+
+def reject_unsolved(contributions: FloatArray, gains: FloatArray) -> list[int]:
+    """Set to NaN, in place, what compiled code did not solve; returns the places of what it solved badly.
+
+    A gain counts in units of the whole program, but payments follow from small differences between slopes.
+    """
+    contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
+    return np.flatnonzero((gains > PRECISE_GAIN) & (gains <= GAIN_TOLERANCE)).tolist()
 
 
 def welfare_tangents(batch: Batch, profile: FloatArray) -> FloatArray:

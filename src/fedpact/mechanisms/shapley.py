@@ -20,11 +20,10 @@ from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
-from fedpact.mechanisms.externality import tangent_gains
+from fedpact.mechanisms.externality import reject_unsolved, tangent_gains
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import best_answer, standalone_optimum
 from fedpact.programs.shapley_equilibrium import shapley_optimum
-from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import coalitions, enumerate_blocks
 from fedpact.shapley.own_share import own_shares
@@ -83,10 +82,11 @@ class ShapleyMechanism(Mechanism):
         start = 2.0 * standalone_optimum(batch.joined)[0]  # under Shapley sharing agents contribute more than alone
         bounds = batch.bounds(multiple=batch.harmonic)
         contributions, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:], start=start)
-        contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
+        imprecise = reject_unsolved(contributions, gains)
         profile = np.nan_to_num(contributions).ravel()
         values, _ = enumerate_blocks(batch.joined, profile, len(batch))
-        return BatchSolution(contributions=contributions, payments=values - batch.split(batch.joined.payoffs(profile)))
+        payments = values - batch.split(batch.joined.payoffs(profile))
+        return BatchSolution(contributions=contributions, payments=payments, imprecise=imprecise)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         if batch.n_agents > MAX_COALITION_AGENTS:

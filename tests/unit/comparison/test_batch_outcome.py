@@ -59,6 +59,19 @@ def test_what_compiled_code_leaves_open_is_solved_alone(monkeypatch: pytest.Monk
     np.testing.assert_allclose(again.contributions, expected.contributions, rtol=1e-7)
 
 
+def test_payments_keep_their_digits_where_the_program_is_much_larger_than_the_deal() -> None:
+    """Compiled code ends within its tolerance here, with payments wrong in the seventh digit."""
+    federation = fp.Federation(
+        [[9.1847, -6.0449, -16.1134], [-3.0035, 0.1251, 1.8516], [0.0332, 0.7947, 3.6914]],
+        costs=[1.0947e-5, 0.22064, 2.0591e-5],
+        payoff=fp.Log(),
+        values=[11.2247, 81.2783, 8.8199],
+    )
+    alone = fp.ShapleyMechanism().solve(federation)
+    found = fp.solve_batch([federation], "shapley")
+    np.testing.assert_allclose(found.payments[0], alone.payments, rtol=1e-9)
+
+
 # One bad federation does not spoil the others
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fedpact as fp
 from consortium import EqualCosts
 from fedpact.mechanisms import MECHANISMS
+from fedpact.report import write_report
 
 BASE = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
@@ -154,3 +157,15 @@ def test_mechanisms_say_what_they_are() -> None:
     assert repr(fp.Voluntary()) == "Voluntary()"
     with pytest.raises(TypeError, match="abstract"):
         type("Empty", (fp.Mechanism,), {"name": "empty"})()
+
+
+def test_reports_and_pictures_show_it(tmp_path: Path) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    compared = fp.compare(BASE, [EqualCosts(), "voluntary"])
+    write_report(compared, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Equal costs" in page
+    assert EqualCosts.description in page
+    swept = fp.sweep(BASE, "costs=0.001,0.002", metrics=["welfare"], mechanisms=[EqualCosts()])
+    for figure in (compared.plot(), swept.plot()):
+        assert any("Equal costs" in text.get_text() for text in figure.findobj(matplotlib.text.Text))
