@@ -28,7 +28,7 @@ from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 
 CLAIM_FAILS = 1
-WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
+VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
 def check(
@@ -94,7 +94,7 @@ def _check_deal(
 def _show_verdicts(found: CheckedDeal) -> None:
     """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
     certificates = found.outcome.certificates
-    for word, verdict in WORDS.items():
+    for word, verdict in VERDICT_WORDS.items():
         claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
         if claims:
             console.print(f"{word}: {', '.join(claims)}")

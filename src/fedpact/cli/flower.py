@@ -10,8 +10,6 @@ import typer
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, print_json, read_scenario
 from fedpact.utils.errors import InvalidInput
 
-__all__ = ["flower"]
-
 flower = typer.Typer(name="flower", help="Run a deal between real nodes, on Flower.", no_args_is_help=True)
 
 

@@ -27,8 +27,6 @@ from itertools import accumulate
 
 import numpy as np
 
-__all__ = ["GRAINS", "whole_cents"]
-
 GRAINS = 10**6
 """Grains in a cent. Amounts that are the same to the nearest grain count as equal, whatever their last bits say."""
 

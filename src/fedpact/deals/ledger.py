@@ -33,15 +33,13 @@ try:
 except ImportError:  # Windows: nobody is kept from opening a ledger twice
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["BEGINNING", "Chain", "Entry", "Ledger", "is_ledger", "read_ledger"]
-
 BEGINNING = "0" * 64  # the hash before the first entry
 FIRST = "begun"  # the kind of the first entry
 VERSION = 1
 
 # The phases of a run, each the kind of an entry.
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
-LONGEST_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
+MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +113,7 @@ def is_ledger(path: Path) -> bool:
     """Whether a file begins like a ledger."""
     try:
         with path.open("rb") as file:
-            first = decode_line(file.readline(LONGEST_FIRST_LINE))
+            first = decode_line(file.readline(MAX_FIRST_LINE))
     except (OSError, InvalidInput):
         return False
     return isinstance(first.get("content"), dict) and "ledger" in first["content"] and "previous" in first

@@ -22,8 +22,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXACT_LIMIT", "Paid", "fewest_transfers"]
-
 EXACT_LIMIT = 20
 """The most balances, opposite pairs apart, whose fewest transfers are searched for exactly."""
 

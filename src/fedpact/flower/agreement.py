@@ -25,7 +25,8 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import read_bytes
 from fedpact.utils.jsonl import jsonable
 
-NEAR = 1e-9  # of the largest contribution: what was said of contributions as near as this was said of the deal's
+# Of the largest contribution: what was said of contributions as near as this was said of the deal's.
+CONTRIBUTION_ROUNDING = 1e-9
 
 
 def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: int) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
 
 def _utilities(deal: Deal) -> dict[str, float]:
     """By name, of those who spoke of the deal's own contributions: payoff less cost as they said, and the payment."""
-    near = NEAR * float(deal.contributions.max(initial=0.0))
+    near = CONTRIBUTION_ROUNDING * float(deal.contributions.max(initial=0.0))
     for event in reversed(deal.trace):
         if event["event"] == "round" and np.abs(event["contributions"] - deal.contributions).max() <= near:
             return {

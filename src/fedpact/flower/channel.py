@@ -17,8 +17,8 @@ from flwr.serverapp import Grid
 from fedpact.flower.messages import exchange, question, read_message
 from fedpact.utils.errors import InvalidInput, short_repr
 
-LONGEST_NAME = 200
-LOOK = 0.5  # seconds between looks for nodes
+MAX_NAME_LENGTH = 200
+LOOK_PAUSE = 0.5  # seconds between looks for nodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,13 +137,13 @@ def _waited_for(grid: Grid, size: int, patience: float) -> list[int]:
         remaining = deadline - time.monotonic()
         if len(found) >= size or remaining <= 0.0:
             return found
-        time.sleep(min(LOOK, remaining))
+        time.sleep(min(LOOK_PAUSE, remaining))
 
 
 def _greeting(said: dict[str, Any], size: int) -> tuple[str, int]:
     """A name and a place, checked."""
     name, place, agents = (said.get(key) for key in ("name", "index", "agents"))
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(f"gives no name that can be used: {short_repr(name)}")
     if agents != size or type(agents) is not int:
         raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} agents, the run is for {size}')

@@ -20,10 +20,10 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
 
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
-TEXT = "json"
-SOONEST, LATEST, SLOWER = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
-LONGEST_TEXT = 1 << 24  # characters of an answer
-LONGEST_REASON = 200
+JSON_TEXT = "json"
+MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
+MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
+MAX_REASON_LENGTH = 200
 
 K = TypeVar("K")
 
@@ -40,7 +40,7 @@ def reply_with(message: Message, content: Mapping[str, Any]) -> Message:
 
 def message_content(content: Mapping[str, Any]) -> RecordDict:
     """Plain data as the content of a message."""
-    return RecordDict({RECORD: ConfigRecord({TEXT: encode_line(content)})})
+    return RecordDict({RECORD: ConfigRecord({JSON_TEXT: encode_line(content)})})
 
 
 def read_message(message: Message) -> dict[str, Any]:
@@ -54,18 +54,18 @@ def read_message(message: Message) -> dict[str, Any]:
     if message.has_error():
         raise InvalidInput(error_reason(message))
     record = message.content.get(RECORD)
-    text = record.get(TEXT) if isinstance(record, ConfigRecord) else None
+    text = record.get(JSON_TEXT) if isinstance(record, ConfigRecord) else None
     if not isinstance(text, str):
         raise InvalidInput("sends no answer that fedpact can read; is its ClientApp one of fedpact's?")
-    if len(text) > LONGEST_TEXT:
-        raise InvalidInput(f"sends {len(text)} characters, more than {LONGEST_TEXT}")
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidInput(f"sends {len(text)} characters, more than {MAX_TEXT_LENGTH}")
     return decode_line(text.encode(errors="replace"))
 
 
 def error_reason(message: Message) -> str:
     """Why a reply is an error, on one line: Flower names the exception first."""
     told = " ".join((message.error.reason or "").split())
-    return told[:LONGEST_REASON] or f"error {message.error.code} without a reason"
+    return told[:MAX_REASON_LENGTH] or f"error {message.error.code} without a reason"
 
 
 def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> dict[K, Message]:
@@ -77,7 +77,7 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     pushed = list(grid.push_messages([messages[key] for key in keys])) if keys else []
     waiting = {number: key for key, number in zip(keys, pushed, strict=False) if number}
     replies: dict[K, Message] = {}
-    deadline, pause = time.monotonic() + timeout, SOONEST
+    deadline, pause = time.monotonic() + timeout, MIN_PAUSE
     while waiting:
         for reply in grid.pull_messages(list(waiting)):
             key = waiting.pop(reply.metadata.reply_to_message_id, None)
@@ -87,7 +87,7 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
         if not waiting or remaining <= 0.0:
             break
         time.sleep(min(pause, remaining))
-        pause = min(pause * SLOWER, LATEST)
+        pause = min(pause * PAUSE_GROWTH, MAX_PAUSE)
     return replies
 
 

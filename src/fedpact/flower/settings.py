@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
-from fedpact.flower.statement import MAX_DECIMALS
+from fedpact.flower.statement import MAX_UNIT_DECIMALS
 from fedpact.negotiation import PROTOCOLS
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -147,8 +147,8 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "currency": (lambda given: given is None or _text(given), 'a text such as "EUR"'),
     "per_payoff": POSITIVE,
     "decimals": (
-        lambda given: given is None or (type(given) is int and 0 <= given <= MAX_DECIMALS),
-        f"a whole number from 0 to {MAX_DECIMALS}",
+        lambda given: given is None or (type(given) is int and 0 <= given <= MAX_UNIT_DECIMALS),
+        f"a whole number from 0 to {MAX_UNIT_DECIMALS}",
     ),
     "timeout": POSITIVE,
     "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),

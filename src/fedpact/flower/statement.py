@@ -27,9 +27,10 @@ from fedpact.programs.root_finding import falling_root
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, short_repr
 
-SAME = 1e-6  # of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding
-STEEPEST = 1e40  # the slope of a payoff outside its domain, to find the way in
-MAX_DECIMALS = 9
+# Of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding.
+STATEMENT_ROUNDING = 1e-6
+MAX_SLOPE = 1e40  # the slope of a payoff outside its domain, to find the way in
+MAX_UNIT_DECIMALS = 9
 LEAST_GAIN = "least gain"
 CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
 
@@ -68,7 +69,7 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     listed = isinstance(names, list) and len(names) == size and names[agent.index] == agent.name
     _require("place", listed, f"the agents are not {size} with {agent.name!r} at place {agent.index}")
     given = _read(statement, size)
-    cap = agent.cap * (1.0 + SAME)
+    cap = agent.cap * (1.0 + STATEMENT_ROUNDING)
     own = float(given.contributions[agent.index])
     _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
     _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
@@ -87,7 +88,7 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None) -> No
     """Payment, prices, own contribution and utility, in this order."""
     turnover = float((np.abs(given.prices) * given.contributions).sum())
     due = -float(given.prices @ given.contributions)
-    close = abs(given.payment - due) <= SAME * turnover
+    close = abs(given.payment - due) <= STATEMENT_ROUNDING * turnover
     _require("payment", close, f"it is {given.payment:.9g}, by its prices {due:.9g}")
     said = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
     _require("contributions", "payoff" in said, "its payoff is not defined there")
@@ -95,16 +96,22 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None) -> No
     others &= given.contributions > 0.0  # nothing is paid for what nobody gives
     off = np.abs(given.prices - worth)[others]
     highest = float(np.abs(worth).max() + np.abs(given.prices).max())
-    _require("prices", bool((off <= SAME * highest).all()), "they are not what the data is worth to it at the margin")
+    _require(
+        "prices",
+        bool((off <= STATEMENT_ROUNDING * highest).all()),
+        "they are not what the data is worth to it at the margin",
+    )
     scale = abs(said["payoff"]) + said["cost"] + turnover
     gain = _own_gain(agent, given)
-    _require("own contribution", gain <= SAME * scale, f"another one would be better for it by {gain:.3g}")
+    _require(
+        "own contribution", gain <= STATEMENT_ROUNDING * scale, f"another one would be better for it by {gain:.3g}"
+    )
     utility = said["payoff"] - said["cost"] + given.payment
-    enough = given.utility is None or utility >= given.utility - SAME * scale
+    enough = given.utility is None or utility >= given.utility - STATEMENT_ROUNDING * scale
     _require("utility", enough, f"it is {utility:.9g}, less than the {given.utility} named")
     if least_gain is not None:
         # How much it falls short stays its own business.
-        _require(LEAST_GAIN, utility - _alone(agent) >= least_gain - SAME * scale, "it asks for more")
+        _require(LEAST_GAIN, utility - _alone(agent) >= least_gain - STATEMENT_ROUNDING * scale, "it asks for more")
 
 
 def _own_gain(agent: Agent, given: _Statement) -> float:
@@ -128,7 +135,7 @@ def _best(agent: Agent, around: float, price: float) -> float:
     def slope(x: float) -> float:
         data = around + weight * x
         if data <= float(np.ravel(agent.payoff.floor)[0]):
-            return STEEPEST
+            return MAX_SLOPE
         worth = agent.value * weight * float(np.ravel(agent.payoff.slope(np.array([data])))[0])
         return worth - float(np.ravel(agent.cost.slope(np.array([x])))[0]) - price
 
@@ -165,7 +172,7 @@ def _is_money(given: Any) -> bool:
     if not isinstance(given, dict) or not isinstance(given.get("currency"), str):
         return False
     rate, decimals = given.get("per_payoff", 0.0), given.get("decimals")
-    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_DECIMALS
+    return _is_number(rate) and rate > 0 and type(decimals) is int and 0 <= decimals <= MAX_UNIT_DECIMALS
 
 
 def _numbers(statement: Mapping[str, Any], key: str, size: int) -> FloatArray:

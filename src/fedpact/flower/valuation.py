@@ -6,7 +6,7 @@ model before the round. An agent's value is its Shapley value of that game, summ
 is trained for it: all replies are at hand. It says what updates added, given the rounds before, and not what training
 without an agent from the start would have come to; `fedpact.training` answers that.
 
-Up to `EXACT` members all coalitions are valued; beyond that they are sampled, `BUDGET` a member.
+Up to `MAX_EXACT_MEMBERS` members all coalitions are valued; beyond that `COALITIONS_PER_MEMBER` times as many as members.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from flwr.serverapp.strategy import Strategy
 from fedpact.shapley import sample_game
 from fedpact.utils.errors import InvalidInput
 
-EXACT = 8
-BUDGET = 32
+MAX_EXACT_MEMBERS = 8
+COALITIONS_PER_MEMBER = 32
 
 
 class CoalitionValues:
@@ -55,7 +55,7 @@ class CoalitionValues:
                 arrays = _aggregate(strategy, server_round, [replies[members[place]] for place in sorted(coalition)])
             return self._value_of(arrays)
 
-        budget = 2 ** len(members) if len(members) <= EXACT else BUDGET * len(members)
+        budget = 2 ** len(members) if len(members) <= MAX_EXACT_MEMBERS else COALITIONS_PER_MEMBER * len(members)
         with _quiet_logs():
             found = sample_game(worth, len(members), budget=budget, rng=server_round)
         values = {name: float(value) for name, value in zip(members, found.values, strict=True)}

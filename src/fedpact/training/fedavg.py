@@ -32,7 +32,7 @@ except ImportError as error:
 # Each model is trained on one core, and several at once: tiny matrices gain nothing from more, and results must not
 # depend on how many cores there are.
 ONE_CORE: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
-SHORTEST = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
+MIN_NORM = float(np.finfo(np.float32).tiny)  # the norm of an update that is none, to divide by
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["rate", "momentum"], meta_fields=["batch_size"])
@@ -187,7 +187,7 @@ def _difference(after: Weights, before: Weights) -> Weights:
 def _make_private(update: Weights, privacy: Privacy, number: jax.Array, agent: jax.Array) -> Weights:
     """The update clipped, with noise."""
     flat, shaped = ravel_pytree(update)
-    scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), SHORTEST))
+    scale = jnp.minimum(1.0, privacy.clip[agent] / jnp.maximum(jnp.linalg.norm(flat), MIN_NORM))
     key = jax.random.fold_in(jax.random.fold_in(privacy.key, number), agent)
     return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
 

@@ -31,7 +31,7 @@ from fedpact.training.trainable import check_trainable, deal_for_everybody
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
-DOUBTFUL = 2.0  # standard errors
+DOUBTFUL_ERRORS = 2.0  # standard errors
 
 Progress = Callable[[str], None]
 
@@ -187,7 +187,7 @@ class Run:
     @property
     def doubtful(self) -> tuple[str, ...]:
         """Members whose realised gain is within two standard errors of zero: larger test sets might say otherwise."""
-        return self._members_where(np.abs(self.realised_ir_gaps) < DOUBTFUL * self.standard_errors)
+        return self._members_where(np.abs(self.realised_ir_gaps) < DOUBTFUL_ERRORS * self.standard_errors)
 
     @property
     def welfare(self) -> float:

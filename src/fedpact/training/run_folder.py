@@ -36,11 +36,11 @@ from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
 
 SETTINGS, RESULT, ROUNDS, ALONE, PICTURE = "settings.json", "result.json", "rounds.csv", "alone.csv", "learning.png"
-KEPT = ".models"
+MODELS_FOLDER = ".models"
 DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
-HEADS = ["round", "agent", "samples", "accuracy", "loss"]
-COMPARED = ("scenario", "deal", "experiment", "floors", "ceilings", "fingerprint")
-RESOLUTION = 200
+ROUND_HEADS = ["round", "agent", "samples", "accuracy", "loss"]
+SAME_RUN_KEYS = ("scenario", "deal", "experiment", "floors", "ceilings", "fingerprint")
+PICTURE_DPI = 200
 
 PER_AGENT = (
     "contributions",
@@ -94,7 +94,7 @@ class RunFolder:
     @property
     def kept(self) -> int:
         """How many finished models lie there until the run is complete."""
-        return len(list((self.path / KEPT).glob("*.npz")))
+        return len(list((self.path / MODELS_FOLDER).glob("*.npz")))
 
     def check(self, *, resume: bool) -> None:
         """Raise `InvalidInput` if a run cannot be put there."""
@@ -128,7 +128,7 @@ class RunFolder:
         """Train what is not there yet, and write what came of it."""
         if self.finished:
             return self.load(plan)
-        run = plan.run(progress=progress, checkpoint=self.path / KEPT)
+        run = plan.run(progress=progress, checkpoint=self.path / MODELS_FOLDER)
         contents = {
             ROUNDS: _rows(run, run.together),
             ALONE: _rows(run, run.alone),
@@ -136,7 +136,7 @@ class RunFolder:
             RESULT: _json(run_record(run)),  # the last to take its place: the run is finished
         }
         self._write(contents)
-        remove_pieces(self.path / KEPT)
+        remove_pieces(self.path / MODELS_FOLDER)
         return run
 
     def settings(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class RunFolder:
 
     def _check_same(self, settings: Mapping[str, Any]) -> None:
         there = self.settings()
-        other = [key for key in COMPARED if there.get(key) != settings[key]]
+        other = [key for key in SAME_RUN_KEYS if there.get(key) != settings[key]]
         if not other:
             return
         if "experiment" in other and isinstance(there.get("experiment"), dict):
@@ -198,7 +198,7 @@ def _json(record: Mapping[str, Any]) -> bytes:
 def _picture(run: Run) -> dict[str, bytes]:
     content = BytesIO()
     try:
-        run.plot().savefig(content, format="png", dpi=RESOLUTION)
+        run.plot().savefig(content, format="png", dpi=PICTURE_DPI)
     except MissingExtra:
         return {}
     return {PICTURE: content.getvalue()}
@@ -207,7 +207,7 @@ def _picture(run: Run) -> dict[str, bytes]:
 def _rows(run: Run, history: Histories) -> bytes:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADS)
+    writer.writerow(ROUND_HEADS)
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
             numbers = [
@@ -221,7 +221,7 @@ def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histo
     """What `_rows` wrote."""
     heads, *rows = csv.reader(StringIO(text, newline=""))
     expected = [[str(number + 1), name] for number in range(shape[0]) for name in names]
-    if heads != HEADS or [row[:2] for row in rows] != expected:
+    if heads != ROUND_HEADS or [row[:2] for row in rows] != expected:
         raise InvalidInput(
             f"the table must have a row per round and agent ({shape[0]} x {shape[1]}), as it was written"
         )
