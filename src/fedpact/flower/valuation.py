@@ -6,7 +6,7 @@ model before the round. An agent's value is its Shapley value of that game, summ
 is trained for it: all replies are at hand. It says what updates added, given the rounds before, and not what training
 without an agent from the start would have come to; `fedpact.training` answers that.
 
-Up to `MAX_EXACT_MEMBERS` members all coalitions are valued; beyond that `COALITIONS_PER_MEMBER` times as many as members.
+Up to `MAX_EXACT_MEMBERS` all coalitions are valued; beyond that, `COALITIONS_PER_MEMBER` times as many as members.
 """
 
 from __future__ import annotations
