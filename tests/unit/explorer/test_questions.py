@@ -15,6 +15,7 @@ import pytest
 import fedpact as fp
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
+from fedpact.explorer.form import page_view
 from fedpact.explorer.parameters import Parameter, points_between
 from fedpact.explorer.questions import Questions, Unfinished, initial_draft
 from fedpact.explorer.service import MAX_STEP, Cancelled, Service
@@ -398,4 +399,8 @@ def test_pictures_are_pictures(answers, ask, file, start):
 def test_only_known_files_can_be_taken(answers, ask):
     with pytest.raises(fp.InvalidInput, match="there is no file"):
         answers.file(ask(file="../secrets"))
-    assert len(DOWNLOADS) == 8
+
+
+def test_the_page_offers_every_file():
+    page = page_view(draft_of(hospitals()), token="", notes=[], source="x")
+    assert re.findall(r'data-file="([^"]*)"', page) == list(DOWNLOADS)
