@@ -38,6 +38,7 @@ are the attribute names of the Python objects, plus `mechanism` and `agents`.
 | 1 | a claim fails (`check`, `paper --check`), or a run comes out otherwise (`train --repeat`) |
 | 2 | bad input |
 | 3 | not converged |
+| 4 | an error in fedpact itself: please report it; `FEDPACT_TRACEBACK=1` in the environment shows where |
 | 130 | interrupted |
 """
 

@@ -119,6 +119,40 @@ def test_an_interrupt_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in result.err
 
 
+@pytest.mark.parametrize("raised", [TypeError("a\nb \x1b[2J"), RecursionError(), np.linalg.LinAlgError("Singular")])
+def test_an_error_of_fedpact_itself_asks_for_a_report(run, monkeypatch: pytest.MonkeyPatch, raised: Exception) -> None:
+    def broken(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(fp.ExternalityMechanism, "solve", broken)
+    result = run("solve")
+    assert result.code == 4
+    assert result.out == ""
+    assert result.err.startswith(f"error: {type(raised).__name__}: ")
+    assert "please report it" in result.err
+    assert len(result.err.splitlines()) == 1
+    assert "\x1b" not in result.err
+    monkeypatch.setenv("FEDPACT_TRACEBACK", "1")
+    assert "Traceback" in run("solve").err
+
+
+@pytest.mark.parametrize("raised", [MemoryError(), OSError(28, "No space left on device", "kept.bin")])
+def test_what_the_machine_cannot_do_is_exit_code_2(run, monkeypatch: pytest.MonkeyPatch, raised: Exception) -> None:
+    def broken(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(fp.ExternalityMechanism, "solve", broken)
+    result = run("solve")
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 1
+    assert "report" not in result.err
+
+
+def test_help_lists_the_exit_codes(run) -> None:
+    words = " ".join(run("--help").words.replace("│", " ").split())
+    assert "0 done, 1 a claim fails, 2 bad input, 3 not converged, 4 an error in fedpact itself" in words
+
+
 def test_version_and_help(run) -> None:
     assert run("--version").out.startswith("fedpact ")
     listing = run("--help")
@@ -154,7 +188,34 @@ def test_names_are_shown_as_they_are(run, tmp_path: Path) -> None:
             assert "[i]T[/i]" in result.words
 
 
+def test_names_never_control_the_terminal(run, tmp_path: Path) -> None:
+    names = ["\x1b[2JA", "B\x9b31m\u202e", "C\nEvery claim holds"]
+    federation = fp.Federation(
+        np.ones((3, 3)) * 0.5 + np.eye(3) / 2, costs=[0.01, 0.02, 0.03], payoff=fp.Log(), names=names
+    )
+    money = fp.Money("\x1b[1m", 10.0)
+    fp.save_scenario(fp.Scenario(federation=federation, title="\x1b]0;T\x07", money=money), tmp_path / "names.json")
+    for command in ("compare", "solve", "settle", "shapley", "check", "negotiate", "solve --json"):
+        result = run(*command.split(), "names.json")
+        assert result.code == 0
+        shown = result.out + result.err
+        assert not set(shown) & set("\x1b\x07\x9b\u202e"), command
+        assert command == "check" or not any(line.startswith("Every claim holds") for line in shown.splitlines())
+    assert result.record["agents"] == names
+
+
 # through a pipe
+
+
+def test_output_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fedpact", "solve"], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+        )
+    assert done.returncode == 2
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith(": No space left on device")
 
 
 def test_output_fits_eighty_columns_and_has_no_escape_codes(tmp_path: Path) -> None:

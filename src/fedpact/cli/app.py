@@ -1,6 +1,6 @@
 """The commands put together, and what happens when one fails.
 
-Exit codes: 0 done, 1 a claim fails, 2 bad input, 3 not converged, 130 interrupted.
+Exit codes: 0 done, 1 a claim fails, 2 bad input, 3 not converged, 4 an error in fedpact itself, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import os
 import select
 import signal
 import sys
+import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from numba.core import event
@@ -34,13 +36,20 @@ from fedpact.cli import (
 )
 from fedpact.utils.errors import FedpactError, NotConverged
 from fedpact.utils.threads import thread_setting
+from fedpact.utils.words import printable
 
-BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 2, 3, 130
+BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 2, 3, 4, 130
+EXIT_CODES = (
+    f"0 done, 1 a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, {BUG} an error in fedpact itself, "
+    f"{INTERRUPTED} interrupted"
+)
+TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
 
 app = typer.Typer(
     name="fedpact",
     help="Design, certify and settle the deal behind a federated model.",
-    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, paper-w1, paper-w2, paper-w3.",
+    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, paper-w1, paper-w2, paper-w3.\n\n"
+    f"Exit codes: {EXIT_CODES}.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -81,10 +90,12 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors made on purpose become one line and an exit code."""
+    """Run the command line; errors become one line and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
+    if not os.environ.get(TRACEBACK):  # what NumPy notes on the way is no news: results carry their certificates
+        warnings.filterwarnings("ignore", category=RuntimeWarning)
     event.register("numba:compile", _CompilationNotice())  # type: ignore[no-untyped-call]
     with _ending_quietly_with_the_reader():
         _run()
@@ -98,9 +109,20 @@ def _run() -> None:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
         _fail(error, BAD_INPUT)
+    except MemoryError:
+        _fail("this takes more memory than there is; try fewer agents or a smaller file", BAD_INPUT)
+    except OSError as error:
+        what = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
+        _fail(f"the system refuses: {what}", BAD_INPUT)
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+    except Exception as error:
+        _fail(
+            f"{type(error).__name__}: {error}. This is an error in fedpact itself; please report it, with the command, "
+            f"its files and what {TRACEBACK}=1 in the environment adds",
+            BUG,
+        )
 
 
 @contextmanager
@@ -117,12 +139,24 @@ def _ending_quietly_with_the_reader() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            sys.stdout.flush()
+        full = _flush_error()
         if _has_no_reader(output):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.raise_signal(signal.SIGPIPE)
         os.close(output)
+        if full is not None:
+            _fail(f"the output cannot be written: {full.strerror}", BAD_INPUT)
+
+
+def _flush_error() -> OSError | None:
+    """Why the rest of the output cannot be written, if so; then it is dropped, lest Python tries again at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError), open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return error
+    return None
 
 
 def _has_no_reader(output: int) -> bool:
@@ -133,8 +167,10 @@ def _has_no_reader(output: int) -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _fail(error: FedpactError, code: int) -> None:
-    typer.echo(f"error: {error}", err=True)
+def _fail(error: object, code: int) -> NoReturn:
+    if os.environ.get(TRACEBACK):
+        traceback.print_exc()
+    typer.echo(f"error: {printable(str(error))}", err=True)
     sys.exit(code)
 
 

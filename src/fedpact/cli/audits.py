@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
-from fedpact.cli.common import console, print_agents, print_json
+from fedpact.cli.common import console, escape, print_agents, print_json
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED

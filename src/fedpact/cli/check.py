@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.cli.audits import check_record, show_excluded, show_findings
@@ -16,6 +15,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     choose_mechanism,
     console,
+    escape,
     print_json,
     read_scenario,
 )

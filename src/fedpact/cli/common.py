@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
@@ -24,6 +25,7 @@ from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import check_writable, choose_format
+from fedpact.utils.words import CONTROL, printable
 
 DEFAULT_EXAMPLE = "hospitals"
 MAX_ROWS = 20
@@ -44,7 +46,21 @@ MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
 
-console = Console(highlight=False, emoji=False)
+
+class Terminal(Console):
+    """A console that shows control characters in texts instead of sending them to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text as rich shows it."""
+        return super().render_str(printable(text, keep="\n"), **options)
+
+
+console = Terminal(highlight=False, emoji=False)
+
+
+def escape(text: str) -> str:
+    """A name or another text of a stranger on one line, without markup or control characters."""
+    return escape_markup(printable(text))
 
 
 def read_scenario(given: str) -> Scenario:
@@ -77,13 +93,14 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = ()) -> No
 
 def print_json(record: Any) -> None:
     """One JSON object on standard output."""
-    typer.echo(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager
 def progress(steps: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error, on a terminal only; call what it yields at the start of every step."""
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    bar = Progress(console=Terminal(stderr=True), transient=True, disable=not sys.stderr.isatty())
     with bar:
         task = bar.add_task("", total=steps)
         begun = 0
@@ -100,7 +117,7 @@ def progress(steps: int) -> Iterator[Callable[[str], None]]:
 def counter(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar that counts, on a terminal only; call what it yields with how many are done, of how many."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=None)
 
         def count(done: int, total: int) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from fedpact.certificates import Verdict
 from fedpact.cli.common import (
@@ -20,6 +19,7 @@ from fedpact.cli.common import (
     check_output,
     choose_mechanism,
     console,
+    escape,
     gain_texts,
     print_agents,
     print_json,

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from fedpact.cli.common import AsJson, Force, check_output, console, print_json, progress, read_scenario, table
+from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations

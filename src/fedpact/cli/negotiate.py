@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -16,6 +15,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     console,
     counter,
+    escape,
     print_agents,
     print_json,
     read_scenario,

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from fedpact.cli.common import AsJson, console, print_json, progress
+from fedpact.cli.common import AsJson, console, escape, print_json, progress
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
 
-from fedpact.cli.common import console, terminal_text
+from fedpact.cli.common import Terminal, console, escape, terminal_text
 from fedpact.deals.deal import Event
 from fedpact.report.numbers import Unit, number_text
 
@@ -104,7 +102,7 @@ class Rounds:
 @contextmanager
 def status_line(*, quiet: bool) -> Iterator[Status | None]:
     """The line that follows a negotiation, where somebody watches: on standard error if the output is for a program."""
-    where = Console(stderr=True) if quiet else console
+    where = Terminal(stderr=True) if quiet else console
     if not (sys.stderr.isatty() if quiet else console.is_terminal):
         yield None
         return

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -15,6 +14,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     check_output,
     console,
+    escape,
     print_json,
     read_scenario,
     table,

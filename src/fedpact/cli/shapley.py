@@ -6,7 +6,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -14,6 +13,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     choose_mechanism,
     console,
+    escape,
     print_agents,
     print_json,
     read_scenario,

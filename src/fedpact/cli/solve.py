@@ -6,7 +6,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from fedpact.certificates import Verdict
 from fedpact.cli.common import (
@@ -17,6 +16,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     choose_mechanism,
     console,
+    escape,
     gain_texts,
     print_agents,
     print_json,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from fedpact.cli.common import (
     MECHANISM_NAMES,
@@ -16,6 +15,7 @@ from fedpact.cli.common import (
     choose_mechanism,
     console,
     counter,
+    escape,
     print_json,
     read_scenario,
     table,

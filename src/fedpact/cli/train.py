@@ -11,13 +11,13 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import typer
 from click.core import ParameterSource
-from rich.markup import escape
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     ScenarioArgument,
     console,
+    escape,
     print_json,
     progress,
     read_scenario,

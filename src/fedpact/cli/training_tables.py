@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from rich.markup import escape
 
-from fedpact.cli.common import MAX_NAMES, console, print_agents, terminal_text
+from fedpact.cli.common import MAX_NAMES, console, escape, print_agents, terminal_text
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario

@@ -1,8 +1,12 @@
-"""Counts and names in a sentence."""
+"""Counts and names in a sentence, and texts of strangers made safe to show."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+# What a terminal obeys instead of showing it, and what turns the direction of the text that follows; lone surrogates.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def count_text(count: int, noun: str) -> str:
@@ -30,3 +34,14 @@ def join_names(names: Sequence[str], *, most: int | None = None) -> str:
     if len(names) > len(shown):
         shown.append(f"{len(names) - len(shown):,} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""A text with its control characters spelled out, but for those in `keep`.
+
+    Examples
+    --------
+    >>> print(printable("City\x1b[2J"))
+    City\x1b[2J
+    """
+    return CONTROL.sub(lambda found: found[0] if found[0] in keep else ascii(found[0])[1:-1], text)
