@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 
 # An agent is free to trade when moving it through its whole range changes welfare by less than this share of the scale.
@@ -127,7 +126,7 @@ def optimal_face(federation: Federation, contributions: FloatArray) -> OptimalFa
 
 def face_from(
     *,
-    weights: Any,
+    weights: Weights,
     point: FloatArray,
     marginal: FloatArray,
     upper: FloatArray,
@@ -137,7 +136,8 @@ def face_from(
 ) -> OptimalFace:
     """The face from the weights, or any matrix with the rows scaled, and the marginal welfare at an optimum."""
     free = np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
-    columns = np.asarray(weights[:, free].todense() if sp.issparse(weights) else weights[:, free])
+    columns = weights[:, free]
+    columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
     return OptimalFace(point=point, free=free, normals=_row_space(columns, upper[free]), caps=caps)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from fedpact.federation import Cost, Payoff
 from fedpact.utils.arrays import FloatArray
 
-MAX_HALVINGS = 1100  # down to the smallest number there is
+MAX_PRICE_HALVINGS = 1100  # down to the smallest number there is
 MAX_MARGINAL_PAYOFF = 1e200  # a marginal payoff that is not to be had inside the domain
 TIE_TOLERANCE = 1e-12  # relative: weights whose best end changes within so little of m
 
@@ -48,7 +48,7 @@ class PriceTaker:
             if above > MAX_MARGINAL_PAYOFF:
                 return np.where(self.weights > 0, high, low)
             above *= 4.0
-        for _ in range(MAX_HALVINGS):
+        for _ in range(MAX_PRICE_HALVINGS):
             middle = 0.5 * (below + above)
             if middle in {below, above}:
                 break

@@ -9,7 +9,7 @@ import numpy as np
 from fedpact.utils.arrays import FloatArray
 
 MAX_ROOT = 1e300
-MAX_HALVINGS = 2200  # halvings from the largest number to the smallest
+MAX_ROOT_HALVINGS = 2200  # halvings from the largest number to the smallest
 
 
 def falling_root(slope: Callable[[float], float], upper: float, *, guess: float = 1.0) -> float:
@@ -41,7 +41,7 @@ def falling_roots(slope: Callable[[FloatArray], FloatArray], upper: FloatArray) 
     while (rising := ~idle & (slope(high) > 0) & (high < upper) & (high < MAX_ROOT)).any():
         low, high = np.where(rising, high, low), np.where(rising, np.minimum(upper, 4.0 * high), high)
     full = ~idle & (slope(high) > 0)
-    for _ in range(MAX_HALVINGS):
+    for _ in range(MAX_ROOT_HALVINGS):
         wide = (low < 0.5 * high) & (high > 1e-300)
         middle = np.where(wide, np.sqrt(np.maximum(low, 1e-12 * high)) * np.sqrt(high), 0.5 * (low + high))
         if ((middle <= low) | (middle >= high) | idle | full).all():
