@@ -1,7 +1,8 @@
-"""The page as a whole: well-formed and self-contained in every case, and it shows the numbers of the outcomes."""
+"""The page as a whole: well-formed and self-contained in every case, shows the outcomes, and is written whole."""
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.resources import files
 
@@ -10,8 +11,9 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals.settlement import settle_payments
-from fedpact.report import render_report
+from fedpact.report import render_report, write_report
 from fedpact.scenario.examples import hospitals
+from fedpact.utils.errors import InvalidInput
 
 EUROS = fp.Money("EUR", 1_000_000.0)
 
@@ -183,3 +185,43 @@ def test_payments_below_a_cent_are_not_called_none(comparison_of, read):
     text = read(render_report(comparison_of("hospitals"), money=fp.Money("EUR", 1e-6))).text
     assert "All payments under Externality and Shapley are below one cent." in text
     assert "No payments under Voluntary and Standalone." in text
+
+
+# Writing: whole or not at all
+
+
+def test_writes_what_is_rendered(tmp_path, comparison_of):
+    comparison = comparison_of("odd names")
+    write_report(comparison, tmp_path / "report.html", scenario_title="Five")
+    written = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert written == render_report(comparison, scenario_title="Five")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_takes_a_path_as_text(tmp_path, comparison_of):
+    write_report(comparison_of("standalone only"), str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_missing_folder_is_named(tmp_path, comparison_of):
+    with pytest.raises(InvalidInput, match=r"nowhere.report\.html: there is no such folder"):
+        write_report(comparison_of("standalone only"), tmp_path / "nowhere" / "report.html")
+
+
+def test_a_folder_is_no_file(tmp_path, comparison_of):
+    with pytest.raises(InvalidInput, match="this is a folder"):
+        write_report(comparison_of("standalone only"), tmp_path)
+
+
+def test_a_failure_leaves_the_old_report(tmp_path, comparison_of, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old", encoding="utf-8")
+
+    def fails(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(InvalidInput, match="disk full"):
+        write_report(comparison_of("standalone only"), path)
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
