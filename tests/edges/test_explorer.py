@@ -13,6 +13,7 @@ import pytest
 
 import fedpact as fp
 from edges.browser import OPTIONS, chromium, explorer
+from edges.command_line import crowd
 from fedpact.explorer.draft import draft_of
 from fedpact.explorer.validation import typed_number
 from fedpact.scenario.examples import example, hospitals
@@ -57,6 +58,13 @@ def test_it_ends_quietly_when_interrupted(tmp_path):
         assert url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(url, timeout=20) as response:
             assert b"agent 0" in response.read()
+
+
+def test_it_ends_quietly_while_something_is_computed(tmp_path):
+    """The first deal, in the background; unwinding its thread would abort the process."""
+    crowd(tmp_path / "crowd.toml")
+    with explorer(tmp_path, "crowd.toml") as url:
+        assert httpx.get(url, timeout=60).status_code == 200
 
 
 @pytest.mark.slow

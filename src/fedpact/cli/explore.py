@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -29,4 +31,7 @@ def explore(
         else:
             typer.echo(f"The explorer is at {url} (Ctrl+C ends it)")
 
-    serve(read_scenario(scenario), source=scenario, port=port, open_browser=browser, ready=ready)
+    if serve(read_scenario(scenario), source=scenario, port=port, open_browser=browser, ready=ready):
+        # A thread in compiled code hears nothing; the interpreter's end would unwind it, and abort.
+        sys.stdout.flush()
+        os._exit(0)

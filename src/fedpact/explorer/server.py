@@ -42,8 +42,8 @@ def serve(
     port: int | None = None,
     open_browser: bool = True,
     ready: Callable[[str], None] = lambda url: None,
-) -> None:
-    """Serve the explorer until it is interrupted.
+) -> bool:
+    """Serve the explorer until it is interrupted; whether something is still being computed then.
 
     Parameters
     ----------
@@ -93,6 +93,7 @@ def serve(
         finally:
             for worker in set(active_children()) - others:  # of a map that nobody will see
                 worker.terminate()
+    return questions.service.is_busy
 
 
 def _prepare(questions: Questions, scenario: Scenario) -> None:

@@ -62,6 +62,11 @@ class Service:
         self._kept: dict[str, OrderedDict[Any, Any]] = {}
         self._maps: list[tuple[Any, Sweep]] = []
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being computed."""
+        return self._lock.locked()
+
     def comparison(self, scenario: Scenario) -> Comparison:
         """All mechanisms on the federation, with everything a page shows worked out."""
 
