@@ -59,8 +59,12 @@ def map_parallel(
             with joblib.parallel_config(backend="loky", n_jobs=thread_count(), inner_max_num_threads=1):
                 parallel = joblib.Parallel(**options, initializer=_prepare_worker)
         else:
-            parallel = joblib.Parallel(**options)
-        results = parallel(joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
+            backend, _ = joblib.parallel.get_active_backend()
+            parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
+        tasks = (joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
+        results = parallel(tasks)
+        if isinstance(results, list):  # of a backend that cannot do better
+            results = (found for found in results)
         try:
             for place, result in results:
                 yield items[place], result
@@ -80,11 +84,15 @@ def map_parallel(
 
 
 def _configured_jobs() -> int | None:
-    """How many workers joblib was told to use; None if it was told nothing."""
+    """How many worker processes joblib was told to use; None if it was told nothing, or to use threads.
+
+    Compiled code, which has threads of its own, does not run in several threads at once.
+    """
     import joblib  # noqa: PLC0415 - slow to import, and only needed here
 
-    _, n_jobs = joblib.parallel.get_active_backend()
-    return None if n_jobs in {None, 1} else int(joblib.effective_n_jobs(n_jobs))
+    backend, n_jobs = joblib.parallel.get_active_backend()
+    told = n_jobs not in {None, 1} and not getattr(backend, "supports_sharedmem", False)
+    return int(joblib.effective_n_jobs(n_jobs)) if told else None
 
 
 def _prepare_worker() -> None:

@@ -71,9 +71,14 @@ def test_whoever_stops_early_leaves_no_warning() -> None:
     assert len(list(map_parallel(math.factorial, range(5)))) == 5
 
 
-def test_where_joblib_is_told_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    with joblib.parallel_config(backend="loky", n_jobs=3):
-        assert worker_count() == 3
+@pytest.mark.skipif(sys.platform != "linux", reason="a look into processes")
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+def test_where_joblib_is_told_to_work(backend: str) -> None:
+    """In the processes of another backend; never in threads."""
+    with joblib.parallel_config(backend=backend, n_jobs=3):
+        assert worker_count() == (fp.thread_count() if backend == "threading" else 3)
+        for _, process in map_parallel(os.path.realpath, ["/proc/self"] * 2):
+            assert process != f"/proc/{os.getpid()}"
     assert worker_count() == fp.thread_count()
 
 
