@@ -22,6 +22,7 @@ from fedpact.report.records import fit_record
 from fedpact.scenario import Money, save_scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import printable
 
 __all__ = ["fit"]
 
@@ -279,4 +280,4 @@ def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:
     typical = None if sizes is None else np.median(sizes, axis=0).tolist()
     text = runs_text(seen.names, np.array([each.contributions for each in wanted]), test_sizes=typical)
     console.print("\nTo fill in and add to the file:")
-    typer.echo(text, nl=False)
+    typer.echo(printable(text, keep="\n"), nl=False)

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_bytes
+from fedpact.utils.files import check_writable, read_bytes
 from fedpact.utils.jsonl import decode_line
 
 try:
@@ -125,8 +125,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         with error_context(str(path)):
-            if not path.absolute().parent.is_dir():
-                raise InvalidInput("there is no such folder; make it first")
+            check_writable(path)
             try:
                 self._file: BinaryIO = open(path, "a+b")  # noqa: SIM115 - closed by `close`
             except OSError as error:

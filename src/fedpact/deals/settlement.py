@@ -7,8 +7,6 @@ says nothing of money is settled in units of payoff.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from fedpact.scenario import Money
 from fedpact.utils.arrays import checked_numbers, positive
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
+from fedpact.utils.tables import csv_rows
 
 SUM_TOLERANCE = Fraction(1, 10**9)
 NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
@@ -101,12 +100,8 @@ class Settlement:
     def to_csv(self, path: str | Path | None = None) -> str:
         """The transfers as CSV text (RFC 4180), also written to `path` if one is given."""
         columns = ("payer", "payee", "amount")
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow((*columns, "currency"))
-        for row in self.record()["transfers"]:
-            writer.writerow((*(row[column] for column in columns), self.currency))
-        return _write_text(text.getvalue(), path)
+        rows = [(*(row[column] for column in columns), self.currency) for row in self.record()["transfers"]]
+        return _write_text(csv_rows([(*columns, "currency"), *rows], line_end="\r\n"), path)
 
     def _amount(self, cents: int) -> Decimal:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -26,6 +26,8 @@ from fedpact.explorer.questions import Questions, initial_draft
 from fedpact.explorer.service import Cancelled
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import FedpactError
+
+logger = logging.getLogger(__name__)
 
 HOSTS = ("127.0.0.1", "localhost")
 MAX_BYTES = 8_000_000  # bytes of a question
@@ -80,6 +82,8 @@ def _answer_route(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
             found = await run_in_threadpool(answer, question)
         except FedpactError as error:
             return _refusal(str(error), 422)
+        except Exception as error:
+            return _refusal(_bug_message(error), 500)
         if isinstance(found, Content):
             return Response(found.data, media_type=found.kind, headers=HEADERS)
         return JSONResponse(found, headers=HEADERS)
@@ -120,6 +124,8 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
             return
         except FedpactError as error:
             tell({"error": str(error)})
+        except Exception as error:
+            tell({"error": _bug_message(error)})
         finally:
             tell(None)
 
@@ -134,7 +140,7 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
 async def _question(request: Request) -> Any:
     """The plain data of a question, or the answer that refuses it; other sites' pages may not ask."""
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).hostname not in HOSTS:
+    if origin is not None and origin != f"http://{request.headers.get('host')}":  # with the port
         return _refusal("questions come from the explorer's own page", 403)
     body = b""
     async for part in request.stream():
@@ -146,6 +152,12 @@ async def _question(request: Request) -> Any:
     except (ValueError, RecursionError):
         question = None
     return question if isinstance(question, dict) else _refusal("a question must be a JSON object", 400)
+
+
+def _bug_message(error: Exception) -> str:
+    """What the page says of an error that nobody foresaw; the log has where it happened."""
+    logger.error("an error in fedpact itself", exc_info=error)
+    return f"{type(error).__name__}: {error}. This is an error in fedpact itself; please report it, with the scenario"
 
 
 def _refusal(message: str, status: int) -> Response:

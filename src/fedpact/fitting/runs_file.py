@@ -9,9 +9,7 @@ Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet d
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
+from fedpact.utils.tables import csv_rows, read_csv_rows
 
 CONTRIBUTIONS, ACCURACY, TEST_SIZE = "contributions", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
@@ -64,26 +63,16 @@ def runs_text(
     names: Sequence[str], contributions: FloatArray, *, test_sizes: Sequence[float] | None = None, head: bool = True
 ) -> str:
     """Runs that are still to be made, as the text of a CSV file whose accuracies are empty."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     kinds = KINDS if test_sizes is not None else KINDS[:2]
-    if head:
-        writer.writerow([f"{kind}.{name}" for kind in kinds for name in names])
+    heads = [[f"{kind}.{name}" for kind in kinds for name in names]] if head else []
     sizes = [f"{size:.10g}" for size in test_sizes or ()]
-    for run in contributions:
-        writer.writerow([*(f"{given:.10g}" for given in run), *[""] * len(names), *sizes])
-    return out.getvalue()
+    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(names), *sizes] for run in contributions]
+    return csv_rows(heads + rows)
 
 
 def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, numbered from 1."""
-    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
-    try:
-        for row, cells in enumerate(reader, start=1):
-            if any(map(str.strip, cells)):
-                yield row, cells
-    except csv.Error as error:
-        raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
+    return ((row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells)))
 
 
 def _columns(head: Sequence[str], row: int) -> list[_Column]:

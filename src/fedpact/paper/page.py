@@ -5,8 +5,6 @@ The page is made twice from the same results: Markdown for a repository, HTML fo
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
@@ -23,6 +21,7 @@ from fedpact.report.markup import render
 from fedpact.report.page import style_sheet
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
+from fedpact.utils.tables import csv_rows
 
 CSV_DIGITS = ".10g"
 TITLE = "The paper's results, computed anew"
@@ -65,12 +64,8 @@ def csv_text(result: Result) -> str:
     lengths = {name: len(column) for name, column in result.columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"the columns of {result.name} must have the same length, got {lengths}")
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(result.columns)
-    for row in zip(*result.columns.values(), strict=True):
-        writer.writerow(map(_csv_cell, row))
-    return file.getvalue()
+    rows = zip(*result.columns.values(), strict=True)
+    return csv_rows([tuple(result.columns), *(map(_csv_cell, row) for row in rows)])
 
 
 def _csv_cell(value: Any) -> str:

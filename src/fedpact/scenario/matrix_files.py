@@ -13,7 +13,6 @@ file with an array "factor" (see `Uncertainty`).
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from pathlib import Path
@@ -25,6 +24,7 @@ import scipy.sparse as sp
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes, read_text
+from fedpact.utils.tables import read_csv_rows
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
@@ -87,12 +87,7 @@ def _read_csv(path: Path) -> tuple[Any, list[str] | None]:
 
 def _cells(content: str) -> list[tuple[int, list[str]]]:
     """The rows that are not blank, numbered as a spreadsheet does."""
-    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
-    rows: list[tuple[int, list[str]]] = []
-    try:
-        rows.extend((row, cells) for row, cells in enumerate(reader, start=1) if any(map(str.strip, cells)))
-    except csv.Error as error:
-        raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
+    rows = [(row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells))]
     if not rows:
         raise InvalidInput("the file holds no numbers")
     return rows

@@ -14,11 +14,10 @@ once.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections.abc import Mapping
-from io import BytesIO, StringIO
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.tables import csv_rows, read_csv_rows
 
 SETTINGS, RESULT, ROUNDS, ALONE, PICTURE = "settings.json", "result.json", "rounds.csv", "alone.csv", "learning.png"
 MODELS_FOLDER = ".models"
@@ -205,21 +205,19 @@ def _picture(run: Run) -> dict[str, bytes]:
 
 
 def _rows(run: Run, history: Histories) -> bytes:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ROUND_HEADS)
+    rows: list[Sequence[Any]] = [ROUND_HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
             numbers = [
                 array[number, agent].item() for array in (history.contributions, history.accuracies, history.loss)
             ]
-            writer.writerow([number + 1, name, *numbers])
-    return text.getvalue().encode()
+            rows.append([number + 1, name, *numbers])
+    return csv_rows(rows).encode()
 
 
 def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histories:
     """What `_rows` wrote."""
-    heads, *rows = csv.reader(StringIO(text, newline=""))
+    heads, *rows = read_csv_rows(text)
     expected = [[str(number + 1), name] for number in range(shape[0]) for name in names]
     if heads != ROUND_HEADS or [row[:2] for row in rows] != expected:
         raise InvalidInput(

@@ -60,6 +60,8 @@ def check_writable(path: Path) -> None:
     """Refuse a path that no file can be written to."""
     if not path.name or os.path.isdir(path):  # unlike Path.is_dir, silent about names that are too long
         raise InvalidInput("this is a folder; name a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InvalidInput("this is a device or a pipe, which a file must not replace; name a file")
     if not os.path.isdir(path.absolute().parent):
         raise InvalidInput("there is no such folder; make it first")
 

@@ -1,17 +1,24 @@
-"""The numbers of a sweep as a file: CSV, or Parquet where pyarrow is installed."""
+"""Tables as files: CSV, or Parquet where pyarrow is installed.
+
+Spreadsheets run text that begins like a formula. In CSV files it stands with an apostrophe in front, which
+`read_csv_rows` takes off again.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import MissingExtra, error_context
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import check_writable, choose_format, replace_files
 
 Columns = Mapping[str, Sequence[Any]]
+FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")  # the last four are wide, for East Asian keyboards
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-?inf")
 
 
 def write_table(path: Path, columns: Columns) -> None:
@@ -31,16 +38,41 @@ def check_table_name(path: Path) -> None:
 
 def csv_text(columns: Columns) -> str:
     """Columns as CSV: numbers with all their digits, NaN as an empty cell."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
-    return text.getvalue()
+    return csv_rows([tuple(columns), *zip(*columns.values(), strict=True)])
+
+
+def csv_rows(rows: Iterable[Iterable[Any]], *, line_end: str = "\n") -> str:
+    """Rows as CSV, as `csv_text` writes them.
+
+    Examples
+    --------
+    >>> print(csv_rows([["=SUM(A1)", -0.5]]), end="")
+    '=SUM(A1),-0.5
+    """
+    lines = _Lines()
+    csv.writer(lines, lineterminator="\r\n").writerows(map(_cell, row) for row in rows)  # so that it quotes both
+    return "".join(line.removesuffix("\r\n") + line_end for line in lines)
+
+
+class _Lines(list[str]):
+    write = list.append
+
+
+def read_csv_rows(content: str) -> Iterator[list[str]]:
+    """The rows of CSV text; names that begin like formulas without the apostrophe before them."""
+    reader = csv.reader(StringIO(content, newline=""), strict=True)
+    try:
+        for row in reader:
+            yield [cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell for cell in row]
+    except csv.Error as error:
+        raise InvalidInput(f"the file is not valid CSV: {error} (at line {reader.line_num})") from error
 
 
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}" if FORMULA.match(value) and not NUMBER.fullmatch(value) else value
     return "" if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN differs from itself
 
 

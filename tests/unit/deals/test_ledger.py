@@ -158,7 +158,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
         read_ledger(tmp_path / "none.jsonl")
     with pytest.raises(fp.InvalidInput, match="no such folder"):
         Ledger(tmp_path / "none" / "ledger.jsonl")
-    with pytest.raises(fp.InvalidInput, match="cannot be opened"):
+    with pytest.raises(fp.InvalidInput, match="this is a folder"):
         Ledger(tmp_path)
 
 

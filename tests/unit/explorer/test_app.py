@@ -80,7 +80,10 @@ def test_huge_questions_are_refused(call):
 def test_other_sites_may_not_ask(call, ask):
     assert call("POST", "/ask/deal", json=ask(), headers={"origin": "https://example.org"}).status_code == 403
     assert call("POST", "/ask/map", json=ask(), headers={"origin": "null"}).status_code == 403
-    assert call("POST", "/ask/range", json=ask(), headers={"origin": "http://localhost:8517"}).status_code == 422
+    for origin in ("http://127.0.0.1:8518", "http://127.0.0.1", "http://localhost:8517", "https://127.0.0.1:8517"):
+        assert call("POST", "/ask/range", json=ask(), headers={"origin": origin}).status_code == 403
+    for own in ("http://127.0.0.1:8517", "http://localhost:8517", "http://localhost:9000"):
+        assert call("POST", "/ask/range", base=own, json=ask(), headers={"origin": own}).status_code == 422
 
 
 def test_other_names_for_this_machine_are_refused(call):
@@ -162,3 +165,26 @@ def test_closing_the_connection_stops_a_map():
 
     asyncio.run(run())
     assert stopped.wait(timeout=20)
+
+
+class BrokenQuestions(Questions):
+    """Fails in a way nobody foresaw."""
+
+    def deal(self, question):
+        raise ZeroDivisionError("by zero")
+
+    def map(self, question, progress):
+        raise ZeroDivisionError("by zero")
+
+
+@pytest.mark.parametrize("path", ["/ask/deal", "/ask/map"])
+def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
+    async def run():
+        app = make_app(hospitals(), source="hospitals", questions=BrokenQuestions())
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8517") as client:
+            return await client.post(path, json={})
+
+    message = asyncio.run(run()).json()["error"]
+    assert message.startswith("ZeroDivisionError: by zero. This is an error in fedpact itself")
+    assert caplog.records

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -454,3 +456,18 @@ def test_a_full_disk_is_said_so(hospitals: fp.Federation, path: Path, monkeypatc
 def test_a_protocol_nobody_knows() -> None:
     with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, got 'haggling'"):
         transcript_header(("A",), protocol="haggling", game=True)
+
+
+def test_a_transcript_that_cannot_grow_is_one_error(hospitals: fp.Federation, path: Path) -> None:
+    """What is left in the buffer must not raise again when the file is closed."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    recorder = Recorder.begin(InProcess.of(hospitals), path, header_of(hospitals))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+    full = r"said\.jsonl: the transcript cannot be written: File too large"
+    try:
+        with pytest.raises(fp.InvalidInput, match=full), recorder:
+            recorder.ask({0: {"number": 1, "kind": "introduce"}})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)

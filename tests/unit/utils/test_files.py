@@ -127,3 +127,22 @@ def test_decoders_say_what_is_wrong(suffix: str, content: str, message: str) -> 
     with pytest.raises(InvalidInput, match=message) as caught:
         DECODERS[suffix](content)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "folder"])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "out.csv"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path = Path("/dev/null")
+        case "link":
+            path.symlink_to("/dev/null")
+        case "folder":
+            path.mkdir()
+    before = os.lstat(path)
+    with pytest.raises(InvalidInput, match=r"device or a pipe|folder"):
+        replace_text(path, "x")
+    after = os.lstat(path)
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.utils.tables import check_table_name, csv_text, write_table
+from fedpact.utils.tables import check_table_name, csv_rows, csv_text, read_csv_rows, write_table
 
 COLUMNS = {
     "costs": [0.1, 1.0 / 3.0, 1e-300],
@@ -122,3 +122,38 @@ def test_a_failed_write_leaves_the_old_table(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"shorter|longer"):
         write_table(tmp_path / "t.csv", {"x": [1.0], "y": []})
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == "x\n1.0\n"
+
+
+NAMES = [
+    "=HYPERLINK(1)",
+    "@SUM(A1)",
+    "+1+1",
+    "-A1",
+    "\tx",
+    "\r=1",
+    "'=x",
+    "''-y",
+    "'quoted'",
+    "A = B",
+    "-5",
+    "plain",
+    "",
+]
+
+
+def test_no_name_is_a_formula_for_a_spreadsheet() -> None:
+    cells = next(csv.reader(StringIO(csv_rows([NAMES]), newline="")))
+    for name, cell in zip(NAMES, cells, strict=True):
+        assert cell[:1] not in tuple("=+@\t\r") or not cell
+        assert cell[:1] != "-" or float(cell) == float(name)
+    head = csv_text({"=A": [1.0]}).splitlines()[0]
+    assert head == "'=A"
+
+
+def test_names_are_read_as_they_were_written() -> None:
+    assert list(read_csv_rows(csv_rows([NAMES, reversed(NAMES)]))) == [NAMES, NAMES[::-1]]
+
+
+def test_negative_numbers_stay_numbers() -> None:
+    given = [-0.5, -3, "-1.25", "+2e-7", float("-inf"), "-inf"]
+    assert csv_rows([given]) == "-0.5,-3,-1.25,+2e-7,-inf,-inf\n"
