@@ -181,7 +181,7 @@ def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
     assert "budget-balance is violated" not in result.words
     spoiled = run("check", "hospitals", deal, "--json")
     assert spoiled.code == 1
-    assert spoiled.record["failed"] == ["nash", "reciprocity"]
+    assert spoiled.record["failed"] == ["nash", "reciprocity", "payments"]
     assert spoiled.record["checked"] == ["nash", "budget-balance", "reciprocity"]
     assert run("check", "hospitals", deal, "-c", "budget-balance").code == 0
 

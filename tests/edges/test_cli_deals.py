@@ -157,6 +157,28 @@ def test_contributions_that_were_tampered_with(run, tmp_path: Path) -> None:
     assert "this deal does not hold: nash: violated by" in refused.err
 
 
+def test_contributions_a_little_off_are_no_loss_but_money_in_the_wrong_pocket(run, tmp_path: Path) -> None:
+    profile = SOLVED.contributions * (1.0 + 1e-4 * np.array([1.0, -1.0, 1.0, -1.0, 1.0]))
+    forged = fp.ExternalityMechanism().outcome_at(FEDERATION, profile)
+    forged.deal.save(tmp_path / "deal.json")
+    checked = run("check", "hospitals", "deal.json")
+    assert checked.code == 1
+    assert "Up to EUR 15.01 is in the wrong pocket" in checked.out
+    assert "every claim it is held to is proved" not in checked.out.lower()
+    record = run("check", "hospitals", "deal.json", "--json").record
+    assert record["failed"] == ["payments"] and "payments" in record["checked"]
+    off = np.abs(forged.payments - SOLVED.payments)
+    np.testing.assert_allclose(record["payment_errors"], off, atol=1e-10)
+    assert record["payment_error"] == max(record["payment_errors"]) > record["payment_tolerance"]
+    refused = run("settle", "hospitals", "deal.json")
+    assert refused.code == 2 and "payments: up to EUR 15.01 is in the wrong pocket" in refused.err
+    assert run("check", "hospitals", "deal.json", "--claim", "budget-balance").code == 0
+
+
+def test_a_solved_deal_is_right_to_a_cent(run) -> None:
+    assert "Payments are right to EUR 0.01 (certified: by the slopes" in run("check", "hospitals").out
+
+
 def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     record = deal_record(SOLVED.deal)
     record["payments"][0] += MOVED

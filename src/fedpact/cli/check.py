@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from fedpact.certificates import Claim, Verdict
@@ -19,13 +20,14 @@ from fedpact.cli.common import (
     print_json,
     read_scenario,
 )
-from fedpact.cli.deals import DEFAULT_MECHANISM, CheckedDeal, DealArgument, check_deal, violation_text
+from fedpact.cli.deals import DEFAULT_MECHANISM, PAYMENTS, CheckedDeal, DealArgument, check_deal, violation_text
 from fedpact.cli.solve import show_certificates
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.jsonl import jsonable
 
 CLAIM_FAILS = 1
 VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
@@ -72,13 +74,13 @@ def _check_deal(
     if path is None:
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
         outcome = usual.solve(scenario.federation)
-        found = CheckedDeal(rules=usual, outcome=outcome, claims=usual.claims if claims is None else claims)
+        held_to = usual.claims if claims is None else claims
+        found = CheckedDeal(rules=usual, outcome=outcome, claims=held_to, money=scenario.money)
     else:
-        found = check_deal(path, scenario.federation, rules=rules, claims=claims)
+        found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(found.failures)
     if as_json:
-        checked = [*found.claims, *(found.audit.checked if found.audit is not None else [])]
-        print_json(outcome_record(found.outcome) | {"checked": list(dict.fromkeys(checked)), "failed": failed})
+        print_json(outcome_record(found.outcome) | _check_record(found))
         return failed
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {found.outcome.mechanism}\n")
     if isinstance(found.audit, TranscriptAudit):
@@ -88,7 +90,39 @@ def _check_deal(
     show_certificates(found.outcome)
     console.print(f"\nHeld to: {', '.join(found.claims)}")
     _show_verdicts(found)
+    _show_payments(found)
     return failed
+
+
+def _check_record(found: CheckedDeal) -> dict[str, Any]:
+    """What was checked, what failed, and how much money can be in the wrong pocket, in units of payoff."""
+    payments = found.payment_check
+    checked = [*found.claims, *([PAYMENTS] if found.holds_payments else [])]
+    checked += found.audit.checked if found.audit is not None else []
+    record = {
+        "checked": list(dict.fromkeys(checked)),
+        "failed": list(found.failures),
+        "payment_error": payments.error,
+        "payment_tolerance": payments.tol,
+        "payment_errors": payments.errors,
+        "payment_method": payments.method,
+    }
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def _show_payments(found: CheckedDeal) -> None:
+    """How far the payments can be from those of the exact equilibrium, and what says so."""
+    payments = found.payment_check
+    if payments.exceeds:
+        colour = "red" if found.holds_payments else "default"
+        text = f"[{colour}]Up to {found.amount(payments.error)} is in the wrong pocket[/{colour}]"
+        text += f": the payment of {escape(payments.agent)} is furthest off"
+    elif np.isnan(payments.error):
+        text = "Whether the payments are right cannot be said"
+    else:
+        text = f"Payments are right to {found.amount(max(payments.error, payments.tol if found.money else 0.0))}"
+    console.print(f"{text} ({payments.method}).", soft_wrap=True)
 
 
 def _show_verdicts(found: CheckedDeal) -> None:
@@ -104,7 +138,7 @@ def _show_verdicts(found: CheckedDeal) -> None:
         console.print(f"Violated, but not held to it: {', '.join(excused)}")
     for claim in (claim for claim in violated if claim in found.claims):
         console.print(f"[red]{claim} is violated[/red] {escape(violation_text(certificates[claim]))}")
-    if all(certificates[claim].holds for claim in found.claims):
+    if all(certificates[claim].holds for claim in found.claims) and not found.failures:
         console.print("Every claim it is held to is proved.")
 
 

@@ -18,10 +18,13 @@ from fedpact.deals.deal_file import is_comparison
 from fedpact.deals.transcript import is_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
+from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 
 DEFAULT_MECHANISM = "externality"
+PAYMENTS = "payments"  # how the check of the payments is called among the claims
 
 DealArgument = Annotated[
     Path | None,
@@ -57,12 +60,31 @@ class CheckedDeal:
         What its certificates are held to.
     audit
         What the record it comes from proves, if it comes from one.
+    money
+        What payoff is worth, where the scenario says it.
     """
 
     rules: Mechanism
     outcome: Outcome
     claims: Sequence[Claim]
     audit: Audit | None = None
+    money: Money | None = None
+
+    @cached_property
+    def payment_check(self) -> PaymentCheck:
+        """How much of its money can be in the wrong pocket."""
+        return check_payments(self.rules, self.outcome, per_payoff=self.money.per_payoff if self.money else None)
+
+    @property
+    def holds_payments(self) -> bool:
+        """Whether its payments are held to be those of an equilibrium: wherever it is held to be one."""
+        return Claim.NASH in self.claims
+
+    def amount(self, payoff: float) -> str:
+        """An amount in money where there is money, in units of payoff otherwise."""
+        if self.money is None:
+            return f"{payoff:.3g} of payoff"
+        return f"{self.money.currency} {payoff * self.money.per_payoff:,.2f}"
 
     @cached_property
     def failures(self) -> dict[str, str]:
@@ -70,6 +92,8 @@ class CheckedDeal:
         certificates = [self.outcome.certificates[claim] for claim in self.claims]
         violated = [proof for proof in certificates if proof.verdict is Verdict.VIOLATED]
         found = {proof.claim.value: f"violated {violation_text(proof)}" for proof in violated}
+        if self.holds_payments and self.payment_check.exceeds:
+            found[PAYMENTS] = f"up to {self.amount(self.payment_check.error)} is in the wrong pocket"
         if self.audit is not None:
             found |= {claim: self.audit.findings[claim].reason for claim in self.audit.failed}
         return found
@@ -89,7 +113,12 @@ class CheckedDeal:
 
 
 def check_deal(
-    path: Path, federation: Federation, *, rules: Mechanism | None = None, claims: Sequence[Claim] | None = None
+    path: Path,
+    federation: Federation,
+    *,
+    rules: Mechanism | None = None,
+    claims: Sequence[Claim] | None = None,
+    money: Money | None = None,
 ) -> CheckedDeal:
     """The deal of a file, held to claims: by default to those of its mechanism, by whose rules it is judged."""
     if is_ledger(path) or is_transcript(path):
@@ -103,10 +132,18 @@ def check_deal(
     with error_context(str(path)):
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
-    return CheckedDeal(rules=chosen, outcome=outcome, claims=chosen.claims if claims is None else claims, audit=found)
+    held_to = chosen.claims if claims is None else claims
+    return CheckedDeal(rules=chosen, outcome=outcome, claims=held_to, audit=found, money=money)
 
 
-def choose_deal(federation: Federation, path: Path | None, name: str | None, *, unchecked: bool = False) -> Deal:
+def choose_deal(
+    federation: Federation,
+    path: Path | None,
+    name: str | None,
+    *,
+    unchecked: bool = False,
+    money: Money | None = None,
+) -> Deal:
     """The deal to carry out: that of a file, or the one that a mechanism makes.
 
     Parameters
@@ -115,6 +152,8 @@ def choose_deal(federation: Federation, path: Path | None, name: str | None, *, 
         The mechanism that makes it; of a file with several deals, which one.
     unchecked
         Whether to take a deal that does not hold, or is one of another scenario.
+    money
+        What payoff is worth, where the scenario says it.
 
     Raises
     ------
@@ -128,7 +167,7 @@ def choose_deal(federation: Federation, path: Path | None, name: str | None, *, 
     if unchecked:
         deal = replace(deal, scenario=None)
     else:
-        found = check_deal(path, federation, rules=rules)
+        found = check_deal(path, federation, rules=rules, money=money)
         if found.failures:
             raise InvalidInput(
                 f"{path}: this deal does not hold: {found.difference}; `fedpact check` shows everything, --unchecked "

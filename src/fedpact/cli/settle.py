@@ -65,7 +65,7 @@ def settle(
     if path is not None:
         check_output(path, force=force, suffixes=(".csv", ".json"))
     chosen = read_scenario(scenario)
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked)
+    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     settlement = settle_deal(agreed, money=_money(currency, per_payoff) or chosen.money, decimals=decimals)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)

@@ -127,7 +127,7 @@ def train(
     low, high = checked_range(low, high, chosen.federation)
     plan = Plan(
         scenario=chosen,
-        deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked),
+        deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money),
         data=_check_known("--data", data, tuple(SOURCES)),
         samples=per_agent("--samples", samples or [], names, SAMPLES),
         test_share=test_share,

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations
+from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
@@ -100,6 +101,20 @@ class Mechanism(ABC):
     def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
         """Prices per sample at a profile, what the row pays for the column's data; None where there are none."""
         return None
+
+    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
+        """The payments due at a profile, and how far they can be from those of the exact equilibrium.
+
+        Certificates rest on it, so it must not ask the solver. Without payments there is nothing to be wrong; of other
+        rules nothing is known unless a mechanism says it.
+        """
+        unknown = np.inf if self.has_payments else 0.0
+        due = np.asarray(self.payment_rule(federation, contributions))
+        return PaymentBounds(payments=due, errors=np.full(federation.n_agents, unknown))
+
+    def nearby_equilibrium(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """The equilibrium to compare a profile with: where there are several, one close to it."""
+        return self.solve(federation).contributions
 
     @property
     def has_payments(self) -> bool:
@@ -210,10 +225,10 @@ class Mechanism(ABC):
         )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What is said of batches is forgotten where a subclass changes the rules and says nothing new of batches."""
+        """What is said of batches and of payments is forgotten where a subclass changes the rules alone."""
         super().__init_subclass__(**options)
         changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
-        for name in ("is_vectorised", "solve_together", "deviation_bounds"):
+        for name in ("is_vectorised", "solve_together", "deviation_bounds", "payment_bounds", "nearby_equilibrium"):
             if _depth(cls, name) > changed:
                 setattr(cls, name, vars(Mechanism)[name])
 

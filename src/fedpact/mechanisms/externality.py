@@ -18,6 +18,8 @@ import scipy.sparse as sp
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
+from fedpact.certificates.optimality import better_profile
+from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
@@ -89,6 +91,12 @@ class ExternalityMechanism(Mechanism):
 
     def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
         return personal_prices(federation, contributions)
+
+    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
+        return price_payment_bounds(federation, contributions)
+
+    def nearby_equilibrium(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return better_profile(federation, contributions)
 
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None

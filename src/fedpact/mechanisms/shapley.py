@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificate import Claim
 from fedpact.certificates.deviations import Deviations, shapley_sharing
+from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
@@ -68,6 +69,9 @@ class ShapleyMechanism(Mechanism):
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         return shapley_payments(federation, contributions)
+
+    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
+        return share_payment_bounds(federation, contributions)
 
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None

@@ -1,0 +1,165 @@
+r"""How far the payments of a profile can be from those of the exact equilibrium.
+
+A profile that misses the equilibrium a little costs its members next to nothing, to second order; the payments move
+with it to first order. Equilibria maximise a concave function F: welfare under M^E, the potential under M^Shap. With
+slopes g and curvature H at the profile, F lies below
+
+    F(s) + g d - k/2 d^T H d
+
+wherever the curvature is at least k H. No maximiser is therefore further away, in the norm of H, than the radius at
+which this falls below F(s) again. The radius bounds every contribution and every reach, and with them the payments.
+Slopes that push a contribution against its bounds promise nothing. Nothing here asks a solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpact.certificates.shapley_check import check_shares
+from fedpact.federation import Federation
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.utils.arrays import FloatArray
+
+MAX_DENSE_AGENTS = 1000
+MIN_EIGENVALUE = 1e-9  # of the curvature scaled to a unit diagonal: below it there may be many optima
+KEPT_CURVATURE = 0.9  # k above
+ROUNDING = 8.0 * float(np.finfo(float).eps)  # of what is summed up, for every term
+RADIUS_MARGIN = 1.0 + 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PaymentBounds:
+    """The payments due at a profile by the rules.
+
+    Attributes
+    ----------
+    payments
+        What each agent is due at this profile.
+    errors
+        How far each can be from what the agent is due at the exact equilibrium; infinite where that is not known.
+    """
+
+    payments: FloatArray
+    errors: FloatArray
+
+
+def price_payment_bounds(federation: Federation, contributions: FloatArray) -> PaymentBounds:
+    """Payments at personal prices, p_i = s_i sum_{k != i} w_ki a_k' - a_i' sum_{j != i} w_ij s_j."""
+    s, data = np.asarray(contributions), federation.data(contributions)
+    slopes, own = federation.marginal_payoffs(s), federation.own_weights
+    sold, used = np.asarray(federation.weights.T @ slopes) - own * slopes, data - own * s
+    payments = s * sold - slopes * used
+    nothing_known = PaymentBounds(payments=payments, errors=np.full(s.size, np.inf))
+    if federation.n_agents > MAX_DENSE_AGENTS:
+        return nothing_known
+    weights = federation.dense_weights()
+    sizes = np.abs(weights)
+    bends = -federation.values * federation.payoff.curvature(data)
+    curvature = weights.T @ (bends[:, None] * weights) + np.diag(federation.costs.curvature(s))
+    inverse = _inverse(curvature)
+    if inverse is None:
+        return nothing_known
+    costs = federation.costs.slope(s)
+    noise = ROUNDING * s.size * (sizes.T @ slopes + costs)
+    upper = np.maximum(contribution_bounds(federation)[0], s)
+    radius = _radius(s, weights.T @ slopes - costs, noise, upper=upper, diagonal=curvature.diagonal(), inverse=inverse)
+    moved = radius * np.sqrt(inverse.diagonal())
+    reached = radius * np.sqrt(np.einsum("ij,jk,ik->i", weights, inverse, weights))
+    if not _keeps_curvature(federation, data, reached):
+        return nothing_known
+    bent = -federation.values * federation.payoff.curvature(data - reached) * reached  # the most a slope changes
+    others = sizes - np.diag(sizes.diagonal())
+    errors = (
+        moved * np.abs(sold)
+        + (s + moved) * (others.T @ bent)
+        + bent * np.abs(used)
+        + (slopes + bent) * (reached + np.abs(own) * moved)
+        + ROUNDING * s.size * (s * (others.T @ slopes) + slopes * (others @ s))
+    )
+    return PaymentBounds(payments=payments, errors=errors)
+
+
+def share_payment_bounds(federation: Federation, contributions: FloatArray) -> PaymentBounds:
+    """Payments up to the Shapley share, p_i = phi_i - a_i.
+
+    The potential is a sum over all groups of members, each part concave. The groups of one member alone bound its
+    curvature from below: each counts with weight 1/n, and their curvature is diagonal.
+    """
+    s, size = np.asarray(contributions), federation.n_agents
+    shares = check_shares(federation, s)
+    if shares is None:
+        return PaymentBounds(payments=np.full(size, np.nan), errors=np.full(size, np.inf))
+    payments = shares.values - federation.payoffs(s)
+    nothing_known = PaymentBounds(payments=payments, errors=np.full(size, np.inf))
+    own = federation.own_weights
+    alone = -federation.values * federation.payoff.curvature(own * s)
+    curvature = own**2 * alone / size + federation.costs.curvature(s)
+    if not shares.proves or not (curvature > 0).all():
+        return nothing_known
+    costs, scale = federation.costs.slope(s), float(np.abs(shares.values).sum())
+    doubt = ROUNDING * size + shares.error / max(scale, np.finfo(float).tiny)
+    noise = doubt * (np.abs(shares.slopes) + costs)
+    slopes = shares.slopes - costs
+    radius = _radius(s, slopes, noise, upper=federation.caps, diagonal=curvature, inverse=1.0 / curvature)
+    moved = radius / np.sqrt(curvature)
+    if not _keeps_curvature(federation, own * s, np.abs(own) * moved):
+        return nothing_known
+    # In every group that counts member k's payoff its reach is at least that of its own data, less all harm.
+    lowest = np.asarray(federation.negative_weights() @ (s + moved)) + np.maximum(own, 0.0) * np.maximum(s - moved, 0.0)
+    if (lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)).any():
+        return nothing_known
+    steepest = federation.values * federation.payoff.slope(lowest)
+    per_sample = np.asarray(abs(federation.weights).T @ steepest)  # the most a group's payoff changes
+    # A share averages differences of two groups' payoffs, and the member's own payoff is a third.
+    error = 3.0 * radius * float(np.sqrt((per_sample**2 / curvature).sum())) + shares.error + ROUNDING * size * scale
+    return PaymentBounds(payments=payments, errors=np.full(size, error))
+
+
+def _inverse(curvature: FloatArray) -> FloatArray | None:
+    """The inverse, or None where the curvature is too nearly flat in some direction to say."""
+    diagonal = curvature.diagonal()
+    if not (np.isfinite(curvature).all() and (diagonal > 0).all()):
+        return None
+    unit = 1.0 / np.sqrt(diagonal)
+    values, vectors = np.linalg.eigh(unit[:, None] * curvature * unit)
+    if values[0] < MIN_EIGENVALUE:
+        return None
+    spread = unit[:, None] * vectors
+    return np.asarray((spread / values) @ spread.T)
+
+
+def _radius(
+    s: FloatArray,
+    slopes: FloatArray,
+    noise: FloatArray,
+    *,
+    upper: FloatArray,
+    diagonal: FloatArray,
+    inverse: FloatArray,
+) -> float:
+    """How far a maximiser can be in the norm of the curvature, whose inverse is a matrix or a diagonal."""
+    room, steepness = np.where(slopes > 0, upper - s, s), np.abs(slopes) + noise
+    # A slope that is all noise may point either way; a sure one is worth no more than the room there is.
+    bounded = (np.abs(slopes) > noise) & (np.abs(slopes) >= diagonal * room)
+    promised = float((steepness[bounded] * room[bounded]).sum())
+    free = np.where(bounded, 0.0, steepness)
+    if inverse.ndim == 1:
+        pull = float(np.sqrt((free**2 * inverse).sum()))
+    else:
+        # The signs are not known for noise: |free|^T |H^-1| |free| bounds them all.
+        pull = float(np.sqrt(free @ np.abs(inverse) @ free))
+    k = KEPT_CURVATURE
+    return RADIUS_MARGIN * (pull + np.sqrt(pull**2 + 2.0 * k * promised)) / k
+
+
+def _keeps_curvature(federation: Federation, data: FloatArray, reached: FloatArray) -> bool:
+    """Whether payoffs are defined within this distance of a reach, and bend at least `KEPT_CURVATURE` as much.
+
+    Slopes of payoffs fall ever more slowly, so that the curvature is least at the upper end.
+    """
+    curvature = federation.payoff.curvature
+    if not (data - reached > np.broadcast_to(federation.payoff.floor, data.shape)).all():
+        return False
+    return bool((curvature(data + reached) <= KEPT_CURVATURE * curvature(data)).all())
