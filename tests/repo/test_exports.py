@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
 import fedpact
 
+ROOT = Path(__file__).parents[2]
 PUBLIC = [
     "Assumption",
     "Batch",
@@ -107,3 +110,15 @@ def test_version_is_that_of_the_project() -> None:
     from importlib.metadata import version
 
     assert fedpact.__version__ == version("fedpact")
+
+
+DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|exception)::\s+(\S+)\n((?:   .*\n)*)", re.MULTILINE)
+
+
+def test_the_reference_names_what_is_there() -> None:
+    for name, options in DIRECTIVE.findall((ROOT / "docs" / "api.md").read_text(encoding="utf-8")):
+        documented = pkgutil.resolve_name(name)
+        members = re.sub(r"\s+", " ", options).partition(":members:")[2]
+        for member in filter(None, (each.strip() for each in members.split(","))):
+            fields = getattr(documented, "__dataclass_fields__", {})
+            assert hasattr(documented, member) or member in fields, f"{name}.{member}"
