@@ -179,6 +179,17 @@ def test_a_solved_deal_is_right_to_a_cent(run) -> None:
     assert "Payments are right to EUR 0.01 (certified: by the slopes" in run("check", "hospitals").out
 
 
+def test_prices_that_were_tampered_with(run, tmp_path: Path) -> None:
+    record = deal_record(SOLVED.deal)
+    record["prices"][0][1] *= 2.0
+    (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
+    checked = run("check", "hospitals", "deal.json")
+    assert checked.code == 1 and 'prices contradict payments: agent "University" is paid 0.171625' in checked.words
+    assert run("check", "hospitals", "deal.json", "--json").record["failed"] == ["prices"]
+    refused = run("settle", "hospitals", "deal.json")
+    assert refused.code == 2 and 'this deal does not hold: prices: agent "University" is paid 0.171625' in refused.err
+
+
 def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     record = deal_record(SOLVED.deal)
     record["payments"][0] += MOVED

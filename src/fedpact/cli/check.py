@@ -75,7 +75,9 @@ def _check_deal(
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
         outcome = usual.solve(scenario.federation)
         held_to = usual.claims if claims is None else claims
-        found = CheckedDeal(rules=usual, outcome=outcome, claims=held_to, money=scenario.money)
+        found = CheckedDeal(
+            deal=outcome.deal, rules=usual, outcome=outcome, claims=held_to, money=scenario.money
+        )
     else:
         found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(found.failures)
@@ -138,6 +140,8 @@ def _show_verdicts(found: CheckedDeal) -> None:
         console.print(f"Violated, but not held to it: {', '.join(excused)}")
     for claim in (claim for claim in violated if claim in found.claims):
         console.print(f"[red]{claim} is violated[/red] {escape(violation_text(certificates[claim]))}")
+    if found.deal.price_contradiction:
+        console.print(f"[red]prices contradict payments[/red]: {escape(found.deal.price_contradiction)}")
     if all(certificates[claim].holds for claim in found.claims) and not found.failures:
         console.print("Every claim it is held to is proved.")
 

@@ -54,8 +54,8 @@ class CheckedDeal:
 
     Attributes
     ----------
-    rules, outcome
-        The mechanism, and the deal with the federation of those who are in it.
+    deal, rules, outcome
+        The deal as it stands in the file, its mechanism, and the deal with the federation of those who are in it.
     claims
         What its certificates are held to.
     audit
@@ -64,6 +64,7 @@ class CheckedDeal:
         What payoff is worth, where the scenario says it.
     """
 
+    deal: Deal
     rules: Mechanism
     outcome: Outcome
     claims: Sequence[Claim]
@@ -94,6 +95,8 @@ class CheckedDeal:
         found = {proof.claim.value: f"violated {violation_text(proof)}" for proof in violated}
         if self.holds_payments and self.payment_check.exceeds:
             found[PAYMENTS] = f"up to {self.amount(self.payment_check.error)} is in the wrong pocket"
+        if self.deal.price_contradiction:
+            found["prices"] = self.deal.price_contradiction
         if self.audit is not None:
             found |= {claim: self.audit.findings[claim].reason for claim in self.audit.failed}
         return found
@@ -133,7 +136,7 @@ def check_deal(
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
     held_to = chosen.claims if claims is None else claims
-    return CheckedDeal(rules=chosen, outcome=outcome, claims=held_to, audit=found, money=money)
+    return CheckedDeal(deal=deal, rules=chosen, outcome=outcome, claims=held_to, audit=found, money=money)
 
 
 def choose_deal(

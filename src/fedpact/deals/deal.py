@@ -166,6 +166,19 @@ class Deal:
         return DEAL_ROUNDING * self.turnover
 
     @property
+    def price_contradiction(self) -> str:
+        """Who is paid something else than its prices come to, in words; empty if nobody is, or there are no prices."""
+        if self.prices is None:
+            return ""
+        assert self.side_payments is not None
+        due = self.side_payments - (self.prices * self.contributions).sum(axis=1)
+        off = np.abs(due - self.payments)
+        place = int(off.argmax())
+        if off[place] <= self.balance_tolerance:
+            return ""
+        return f'agent "{self.agents[place]}" is paid {self.payments[place]:.6g}, by its prices {due[place]:.6g}'
+
+    @property
     def rounds(self) -> int:
         """How often everybody was asked, if the deal was negotiated."""
         return self.provenance.rounds
