@@ -75,9 +75,7 @@ def _check_deal(
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
         outcome = usual.solve(scenario.federation)
         held_to = usual.claims if claims is None else claims
-        found = CheckedDeal(
-            deal=outcome.deal, rules=usual, outcome=outcome, claims=held_to, money=scenario.money
-        )
+        found = CheckedDeal(deal=outcome.deal, rules=usual, outcome=outcome, claims=held_to, money=scenario.money)
     else:
         found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(found.failures)
@@ -100,6 +98,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
     """What was checked, what failed, and how much money can be in the wrong pocket, in units of payoff."""
     payments = found.payment_check
     checked = [*found.claims, *([PAYMENTS] if found.holds_payments else [])]
+    checked += ["prices"] if found.deal.prices is not None else []
     checked += found.audit.checked if found.audit is not None else []
     record = {
         "checked": list(dict.fromkeys(checked)),
