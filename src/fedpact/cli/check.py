@@ -25,6 +25,7 @@ from fedpact.cli.solve import show_certificates
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
+from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
@@ -91,6 +92,7 @@ def _check_deal(
     console.print(f"\nHeld to: {', '.join(found.claims)}")
     _show_verdicts(found)
     _show_payments(found)
+    console.print(f"[dim]{NOT_CERTIFIED}[/dim]", soft_wrap=True)
     return failed
 
 

@@ -30,7 +30,7 @@ from fedpact.report.numbers import (
     without_rounding,
 )
 from fedpact.report.view import MAX_SHOWN, Selection, View
-from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, SHAPLEY_METHODS
+from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text
 
@@ -174,7 +174,8 @@ def certificates(view: View) -> dict[str, Any]:
         view.title_of(outcome): [_checked_claim(view, outcome, found) for found in outcome.certificates.values()]
         for outcome in view.comparison
     }
-    return {"by_outcome": by_outcome, "by_claim": list(zip(*by_outcome.values(), strict=True))}
+    by_claim = list(zip(*by_outcome.values(), strict=True))
+    return {"by_outcome": by_outcome, "by_claim": by_claim, "not_certified": NOT_CERTIFIED}
 
 
 def _checked_claim(view: View, outcome: Outcome, found: Certificate) -> CheckedClaim:

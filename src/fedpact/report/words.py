@@ -8,8 +8,10 @@ from fedpact.certificates import Claim
 
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
     Claim.NASH: (
-        "Nobody gains by acting alone",
-        "No single member could do better by acting differently while the others keep to the deal.",
+        "Nobody gains by giving more or less",
+        "Paid for the data it delivers, at the prices or by the rule of the deal, no single member would do better "
+        "with another contribution while the others keep to theirs. A sum paid whatever is delivered does not have "
+        "this effect.",
     ),
     Claim.BUDGET_BALANCE: (
         "The payments balance",
@@ -28,6 +30,12 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
         "Each member gets out at least its Shapley share of what the federation achieves.",
     ),
 }
+
+NOT_CERTIFIED = (
+    "Not certified: that members deliver the data they agreed to, and that they told the truth about their costs and "
+    "about what the model is worth to them. Pay for data that was delivered: with its payment safe, a member may do "
+    "better to deliver less."
+)
 
 ASSUMPTIONS: Mapping[str, str] = {
     "non-negative weights": "Nobody's data makes anybody else's model worse.",
@@ -87,6 +95,9 @@ GLOSSARY: Mapping[str, str] = {
     ),
     "Benefit": "Payoff plus payment: what a member gets out of the federation, before its own costs.",
     "Mechanism": "The rules of the deal: who contributes how much and who pays whom.",
-    "Equilibrium": "A state in which no single member gains by acting differently.",
+    "Equilibrium": (
+        "A state in which no single member, paid for what it delivers by the rules of the deal, gains by contributing "
+        "more or less."
+    ),
     "Certificate": "A check of one claim, computed apart from the method that found the deal, with its evidence.",
 }

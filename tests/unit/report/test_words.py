@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, SHAPLEY_METHODS
+from pathlib import Path
+
+import fedpact as fp
+from fedpact.certificates.deviations import free_riding
+from fedpact.report import render_report
+from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, NOT_CERTIFIED, SHAPLEY_METHODS
+from fedpact.scenario.examples import example
 from fedpact.shapley.routes import METHODS
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_claims_evidence_and_assumptions_have_words(case, comparison_of):
@@ -16,3 +24,23 @@ def test_claims_evidence_and_assumptions_have_words(case, comparison_of):
 
 def test_every_way_to_shapley_values_has_words():
     assert set(SHAPLEY_METHODS) == set(METHODS) - {"auto"}
+
+
+def test_paid_a_lump_sum_the_university_delivers_less():
+    """What the certificates' page says of the hospitals: the Nash certificate is one of prices per sample delivered."""
+    scenario = example("hospitals")
+    outcome = fp.ExternalityMechanism().solve(scenario.federation)
+    assert outcome.certificates["nash"].holds and outcome.agents[0] == "University"
+    safe = free_riding(scenario.federation, outcome.contributions)  # its payment does not depend on what it delivers
+    more = (safe.utilities + outcome.payments - outcome.utilities)[0] * scenario.money.per_payoff
+    said = " ".join((DOCS / "certificates.md").read_text(encoding="utf-8").split())
+    assert (
+        f"the University agrees to {outcome.contributions[0]:.0f} samples; were it paid a lump sum, it would do best "
+        f"to deliver {safe.actions[0]:.0f}, and keep EUR {more:,.0f} more"
+    ) in said
+
+
+def test_the_page_says_what_is_not_certified(comparison_of, read):
+    text = read(render_report(comparison_of("hospitals"))).text
+    assert NOT_CERTIFIED in " ".join(text.split())
+    assert "acting differently" not in text
