@@ -9,7 +9,7 @@ import fedpact as fp
 from fedpact.paper.theorems.drawing import homogeneous_shapley, many, shapley_equilibrium
 from fedpact.paper.theorems.optimality import draw_meeting, welfare_missed
 from fedpact.paper.theorems.theorem import stakes
-from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.social_optimum import OptimalFace
 from random_cases import cases
 
 # Of the payoffs at stake; the instances lose far more.

@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.intervals import best_contributions
+from fedpact.certificates.optimality import best_contributions
 from fedpact.federation import Cost, Federation
 from fedpact.utils.arrays import FloatArray
 

@@ -24,7 +24,7 @@ from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy

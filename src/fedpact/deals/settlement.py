@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.deals.cents import GRAINS, whole_cents
 from fedpact.deals.deal import Deal
 from fedpact.deals.outcome import Outcome
-from fedpact.deals.transfers import fewest_transfers
+from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
 from fedpact.scenario import Money
 from fedpact.utils.arrays import checked_numbers, positive
 from fedpact.utils.errors import InvalidInput

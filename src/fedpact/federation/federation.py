@@ -7,6 +7,13 @@ the column gives. Agent i reaches xi_i = 1 + sum_j w_ij s_j weighted samples, an
 
 g_i from a payoff family. The paper's setting (equation 3) is `PowerLaw(beta)` with values 1 and w_ii = 1.
 Welfare is sum_i a_i(s) - sum_j c_j(s_j).
+
+How much any maximiser can contribute, before it is known.
+
+A maximiser does at least as well as contributing nothing, so the payoff it earns covers its cost:
+sum_j c_j(s_j) <= sum_i a_i(s). If the costs together are S, agent j contributes at most what S buys, and the payoff is
+at most U(S), a concave function; so S is at most the largest root of U(S) = S. This gives every program a finite box,
+also where caps are infinite, and a scale: S is in units of payoff.
 """
 
 from __future__ import annotations
@@ -300,3 +307,57 @@ def _class_text(kind: type) -> str:
     """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
     module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
     return f"<class '{module.get(kind.__module__, kind.__module__)}.{kind.__qualname__}'>"
+
+
+SMALLEST_SPENDING = 1e-280
+
+
+def spending_bound(federation: Federation, *, multiple: float = 1.0) -> float:
+    """A bound, tight within a factor of two, on the total cost of any maximiser of `multiple` x payoff - cost."""
+    return float(spending_bounds(federation, 1, multiple=multiple)[0])
+
+
+def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> FloatArray:
+    """The same for each of `blocks` federations of equal size that stand side by side, unconnected, in one."""
+
+    positive, best_rate = federation.positive_weights(), _best_rates(federation)
+
+    def worth(spending: FloatArray) -> FloatArray:
+        each = np.repeat(spending, federation.n_agents // blocks)
+        from_all = np.asarray(positive @ federation.costs.affordable(each))
+        payoffs = federation.values * federation.payoff.value(np.minimum(from_all, best_rate * each))
+        return np.asarray(multiple * payoffs.reshape(blocks, -1).sum(axis=1))
+
+    spending = np.ones(blocks)
+    while (low := worth(spending) >= spending).any():
+        spending = np.where(low, 2.0 * spending, spending)
+    while (high := (spending > SMALLEST_SPENDING) & (worth(spending / 2.0) < spending / 2.0)).any():
+        spending = np.where(high, spending / 2.0, spending)
+    return np.where(spending > SMALLEST_SPENDING, spending, 0.0)
+
+
+def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tuple[FloatArray, float]:
+    """The box every maximiser lies in, finite and within the caps, and the spending bound.
+
+    A bound that comes from spending rather than from a cap is never attained: the spending bound is not tight.
+    """
+    upper, spending = block_bounds(federation, 1, multiple=multiple)
+    return upper, float(spending[0])
+
+
+def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> tuple[FloatArray, FloatArray]:
+    """The box, and the spending bound of each block, of `blocks` federations side by side."""
+    spending = spending_bounds(federation, blocks, multiple=multiple)
+    budgets = np.repeat(2.0 * spending, federation.n_agents // blocks)
+    return np.minimum(federation.caps, federation.costs.affordable(budgets)), spending
+
+
+def _best_rates(federation: Federation) -> FloatArray:
+    """The data one unit of spending buys an agent from the sender with the best weight per cost, at most."""
+    rate = federation.costs.linear
+    if not rate.all():
+        return np.full(federation.n_agents, np.inf)
+    weights = federation.positive_weights()
+    if sp.issparse(weights):
+        return np.asarray((weights @ sp.diags_array(1.0 / rate)).max(axis=1).toarray().ravel())
+    return np.asarray((weights / rate).max(axis=1))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.negotiation.agent import Agent
-from fedpact.programs.root_finding import falling_root
+from fedpact.programs.best_response import falling_root
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, short_repr
 

@@ -23,7 +23,7 @@ from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
-from fedpact.programs.optimal_face import OptimalFace
+from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError

@@ -25,8 +25,7 @@ from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.optimal_face import OptimalFace, faces_possible
-from fedpact.programs.social_optimum import SocialOptimum, optimum_at, social_optimum
+from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, faces_possible, optimum_at, social_optimum
 from fedpact.programs.solver import GAIN_TOLERANCE, linearised_gains
 from fedpact.utils.arrays import FloatArray
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
-from fedpact.programs.root_finding import falling_root
+from fedpact.programs.best_response import falling_root
 from fedpact.utils.arrays import FloatArray
 
 Question = dict[str, Any]

@@ -17,7 +17,7 @@ from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import MarginalAnswer, read_marginals
 from fedpact.negotiation.welfare_model import WelfareModel
-from fedpact.programs.optimal_face import face_from
+from fedpact.programs.social_optimum import face_from
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 

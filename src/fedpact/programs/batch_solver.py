@@ -35,7 +35,7 @@ def maximise_blocks(
 ) -> tuple[FloatArray, FloatArray]:
     """Maximisers (blocks, n) of federations side by side in one, and the linearised gain each is left with.
 
-    `upper` and `scale` are the box and the size of each program (`fedpact.federation.bounds.block_bounds`); `members`
+    `upper` and `scale` are the box and the size of each program (`block_bounds`); `members`
     (coalitions, n) and `shares` the coalitions that count and their weights; `start` is where to begin.
     """
     blocks = scale.size

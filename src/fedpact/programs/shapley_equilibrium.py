@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.federation.bounds import contribution_bounds
-from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.domain import interior_point, room
-from fedpact.programs.solver import Solution, maximise
+from fedpact.federation.federation import contribution_bounds
+from fedpact.programs.solver import Curvature, DenseCurvature, Solution, interior_point, maximise, room
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
 

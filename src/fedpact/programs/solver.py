@@ -11,6 +11,16 @@ sign. All arrays may carry leading batch axes: one call solves many programs of 
 
 Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
 from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
+
+Newton systems: a positive semidefinite curvature plus a diagonal, solved densely or by conjugate gradients.
+
+Dense curvature may be a stack of matrices, one per program of a batch. Sparse curvature is never formed: with weights W
+and bends b >= 0 it is W^T diag(b) W + diag(d), and one product costs two passes over the non-zeros.
+
+The domain with negative weights: every y_i that enters must stay above the payoff's floor.
+
+For welfare y = W s enters; for Shapley values every coalition's, the lowest of which holds just those who harm:
+y = min(W, 0) s.
 """
 
 from __future__ import annotations
@@ -20,11 +30,126 @@ from enum import Enum
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedpact.programs.curvature import Curvature
+from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
+
+
+def room(
+    weights: FloatArray, floor: FloatArray | float, contributions: FloatArray, direction: FloatArray
+) -> FloatArray:
+    """The largest t with weights @ (contributions + t direction) above the floor."""
+    here, change = weights @ contributions, weights @ direction
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.where(change < 0, (floor - here) / change, np.inf)
+    return np.asarray(steps.min(axis=-1))
+
+
+def interior_point(federation: Federation, upper: FloatArray) -> FloatArray:
+    """A point inside the box at which every coalition is well inside the domain."""
+    depth = np.asarray(federation.negative_weights() @ upper)
+    at_rest = np.zeros(federation.n_agents)
+    comfortable = 0.5 * federation.payoff.slope(at_rest) / federation.payoff.curvature(at_rest)  # above every floor
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(depth < 0, comfortable / depth, np.inf).min()
+    return upper * min(share, 1.0 / (1.0 + federation.n_agents))
+
+
+# Ridge of systems without a barrier, per coordinate: picks a step where there is no curvature.
+NEWTON_RIDGE = 1e-13
+CHOLESKY_SIZE = 48  # from this size on a single dense system is factorised as symmetric
+CG_TOLERANCE = 1e-10
+MAX_CG_STEPS = 400
+
+
+class Curvature:
+    """What the interior point asks of a curvature."""
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        """(curvature + diagonal)^-1 right."""
+        raise NotImplementedError
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        """The same without a diagonal, over the coordinates that are not held; held ones get 0."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class DenseCurvature(Curvature):
+    """A matrix, or a stack of them, (..., n, n)."""
+
+    matrix: FloatArray
+
+    @classmethod
+    def scaled(cls, hessian: FloatArray, left: FloatArray, right: FloatArray) -> DenseCurvature:
+        """-left hessian right."""
+        return cls(-left[..., :, None] * hessian * right[..., None, :])
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        return _solve(_add_diagonal(self.matrix, diagonal), right)
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        loose = ~(held[..., :, None] | held[..., None, :])
+        ridge = NEWTON_RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
+        matrix = _add_diagonal(np.where(loose, self.matrix, 0.0), np.where(held, 1.0, ridge))
+        return np.where(held, 0.0, _solve(matrix, np.where(held, 0.0, right)))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseCurvature(Curvature):
+    """left^T W^T diag(bends) W right + diag(plain): `left` and `right` scale the coordinates."""
+
+    weights: sp.csr_array
+    bends: FloatArray
+    plain: FloatArray
+    left: FloatArray
+    right: FloatArray
+
+    def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
+        return self._conjugate_gradients(diagonal, right, np.ones(right.size))
+
+    def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
+        free = np.where(held, 0.0, 1.0)
+        return self._conjugate_gradients(np.where(held, 1.0, NEWTON_RIDGE), right * free, free)
+
+    def _conjugate_gradients(self, diagonal: FloatArray, right: FloatArray, free: FloatArray) -> FloatArray:
+        """Scaled to a unit diagonal, which barriers spread over many orders of magnitude."""
+        from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - for large sparse systems only
+
+        on_diagonal = self.left * self.right * (self.weights.power(2).T @ self.bends) + self.plain
+        unit = 1.0 / np.sqrt(np.where(free > 0, on_diagonal, 0.0) + diagonal)
+        plain = np.where(free > 0, self.plain, 0.0) + diagonal
+
+        def product(direction: FloatArray) -> FloatArray:
+            scaled = unit * direction.ravel()
+            reached = self.weights.T @ (self.bends * (self.weights @ (self.right * scaled)))
+            return unit * (free * (self.left * reached) + plain * scaled)
+
+        operator = LinearOperator((right.size, right.size), matvec=product, dtype=np.float64)
+        solution, _ = cg(operator, unit * right, rtol=CG_TOLERANCE, atol=0.0, maxiter=MAX_CG_STEPS)
+        return np.asarray(unit * solution)
+
+
+def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    if matrix.ndim == 2 and matrix.shape[0] >= CHOLESKY_SIZE and np.isfinite(matrix).all():
+        from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - for large systems only
+
+        try:
+            return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right, check_finite=False))
+        except LinAlgError:  # not positive definite by rounding
+            pass
+    return np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
+
+
+def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
+    total = matrix.copy()
+    index = np.arange(matrix.shape[-1])
+    total[..., index, index] += diagonal
+    return total
+
 
 GAIN_TOLERANCE = 1e-10
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.certificates.intervals import best_contributions, tangent_gains
+from fedpact.certificates.optimality import best_contributions, tangent_gains
 
 
 def test_roots_of_every_size_are_found_to_the_last_digit() -> None:

@@ -18,9 +18,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedpact.deals import Settlement
-from fedpact.deals.cents import EVEN_WINDOW, whole_cents
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.transfers import EXACT_LIMIT, fewest_transfers
+from fedpact.deals.transfers import EVEN_WINDOW, EXACT_LIMIT, fewest_transfers, whole_cents
 from fedpact.utils.errors import InvalidInput
 
 

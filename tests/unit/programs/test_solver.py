@@ -9,10 +9,9 @@ import pytest
 
 import fedpact as fp
 from cases import W1, homogeneous, table_1
-from fedpact.programs.curvature import DenseCurvature
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import Status, conclude, linearised_gains, maximise, maximise_batch
+from fedpact.programs.solver import DenseCurvature, Status, conclude, linearised_gains, maximise, maximise_batch
 from fedpact.shapley.potential import EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations

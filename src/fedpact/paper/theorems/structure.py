@@ -12,7 +12,7 @@ from fedpact.federation import Federation, Payoff, PowerLaw
 from fedpact.mechanisms.externality import price_payments
 from fedpact.paper.theorems.drawing import any_profile, earned_by_shapley, optima_of_types, welfare_optimum
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.programs.optimal_face import optimal_face
+from fedpact.programs.social_optimum import optimal_face
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 
