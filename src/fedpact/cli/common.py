@@ -29,7 +29,6 @@ from fedpact.utils.words import CONTROL, printable
 
 DEFAULT_EXAMPLE = "hospitals"
 MAX_ROWS = 20
-MAX_NAMES = 5  # in a sentence
 TERMINAL_SIGNS = str.maketrans({MINUS: "-", SPACE: " ", "∞": "inf"})
 
 ScenarioArgument = Annotated[

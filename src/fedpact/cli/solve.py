@@ -10,7 +10,6 @@ import typer
 from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
-    MAX_NAMES,
     AsJson,
     MechanismOption,
     ScenarioArgument,
@@ -30,7 +29,7 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import departures_record
 from fedpact.stability import StableFederation, stable_federation
-from fedpact.utils.words import join_names
+from fedpact.utils.words import MAX_NAMES, join_names
 
 
 def solve(

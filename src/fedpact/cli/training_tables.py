@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.cli.common import MAX_NAMES, console, escape, print_agents, terminal_text
+from fedpact.cli.common import console, escape, print_agents, terminal_text
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
 from fedpact.training.repeat import Repetition
 from fedpact.training.run import Run
-from fedpact.utils.words import count_text, join_names
+from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
 FROM_ZERO = (
     "Predicted payoffs count from zero, while an untrained model is right one time in ten already: compare signs and "

@@ -16,13 +16,12 @@ from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import Uncertainty
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
-from fedpact.utils.words import join_names
+from fedpact.utils.words import MAX_NAMES, join_names
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
 CLOSE_SHARE = 0.01
 MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
-MAX_NAMES = 4  # in a sentence
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,9 +22,7 @@ from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes
-from fedpact.utils.words import join_names
-
-MAX_NAMES = 5  # in a sentence
+from fedpact.utils.words import MAX_NAMES, join_names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+MAX_NAMES = 5  # in a sentence
+
 # What a terminal obeys instead of showing it, and what turns the direction of the text that follows; lone surrogates.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

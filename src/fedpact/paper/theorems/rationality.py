@@ -40,7 +40,7 @@ def gaps(instance: Instance, payments: FloatArray) -> FloatArray:
     return np.asarray(utilities(instance, payments) - standalone_optimum(instance.federation)[1]) / stakes(instance)
 
 
-def balanced(instance: Instance) -> FloatArray:
+def externality_payments(instance: Instance) -> FloatArray:
     """The payments of M^E, right on the boundary too."""
     return price_payments(instance.federation, instance.contributions)
 
@@ -54,7 +54,7 @@ def shapley_gap(instance: Instance) -> float:
 
 def externality_gap(instance: Instance) -> float:
     """The lowest gap under M^E."""
-    return float(gaps(instance, balanced(instance)).min())
+    return float(gaps(instance, externality_payments(instance)).min())
 
 
 def interior_gap(instance: Instance) -> float:
@@ -72,7 +72,7 @@ def reach_beyond_alone(instance: Instance) -> float:
 
 def lowest_utility(instance: Instance) -> float:
     """The lowest utility under M^E, as a share of what is at stake."""
-    return float(utilities(instance, balanced(instance)).min()) / stakes(instance)
+    return float(utilities(instance, externality_payments(instance)).min()) / stakes(instance)
 
 
 def signs(instance: Instance) -> FloatArray:
@@ -84,13 +84,13 @@ def signs(instance: Instance) -> FloatArray:
 
 def same_sign(instance: Instance) -> float:
     """The lowest sign(T_i) Delta_i."""
-    return float((signs(instance) * gaps(instance, balanced(instance))).min())
+    return float((signs(instance) * gaps(instance, externality_payments(instance))).min())
 
 
 def same_sign_where_helped(instance: Instance) -> float:
     """The same over the agents Proposition 1 speaks of: those with xi_i >= 1."""
     helped = instance.federation.data(instance.contributions) >= 0
-    return float(np.min((signs(instance) * gaps(instance, balanced(instance)))[helped], initial=np.inf))
+    return float(np.min((signs(instance) * gaps(instance, externality_payments(instance)))[helped], initial=np.inf))
 
 
 def harmless(instance: Instance) -> NDArray[np.bool_]:
@@ -100,7 +100,7 @@ def harmless(instance: Instance) -> NDArray[np.bool_]:
 
 def gap_of_the_harmless(instance: Instance) -> float:
     """The lowest gap among the agents with T_i >= 0."""
-    return float(np.min(gaps(instance, balanced(instance))[harmless(instance)], initial=np.inf))
+    return float(np.min(gaps(instance, externality_payments(instance))[harmless(instance)], initial=np.inf))
 
 
 def unbalanced_gap_of_the_harmless(instance: Instance) -> float:
@@ -110,7 +110,7 @@ def unbalanced_gap_of_the_harmless(instance: Instance) -> float:
 
 def loss_of_the_harmful(instance: Instance) -> float:
     """The smallest loss among the agents with T_i < 0."""
-    return float(np.min(-gaps(instance, balanced(instance))[signs(instance) < 0], initial=np.inf))
+    return float(np.min(-gaps(instance, externality_payments(instance))[signs(instance) < 0], initial=np.inf))
 
 
 def draw_equals(rng: np.random.Generator) -> Instance:
