@@ -30,6 +30,7 @@ from fedpact.report.records import sweep_record
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
+from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
 MOST_ROWS = 12
@@ -78,11 +79,12 @@ def sweep(
     draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
-    found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
-    write_table(output, found.columns())
-    if draws:
-        write_picture(found.plot(), picture)
-    remove_pieces(partial)
+    with claim_output(output):
+        found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
+        write_table(output, found.columns())
+        if draws:
+            write_picture(found.plot(), picture)
+        remove_pieces(partial)
     files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
         print_json(sweep_record(found) | {"files": files})

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import io
 import math
+import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,9 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes, read_text
 from fedpact.utils.tables import read_csv_rows
+
+MAX_ARRAY_BYTES = 1 << 30  # a dense matrix of 11,585 agents
+MAX_AGENTS = 1_000_000  # of a sparse matrix
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
@@ -39,8 +43,11 @@ def read_factor(path: Path) -> FloatArray:
         choose_format(path, {".npz": None})
         content = read_bytes(path)
         try:
+            _check_sizes(content)
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 return np.asarray(archive["factor"], dtype=np.float64)
+        except InvalidInput:
+            raise
         except Exception as error:  # a damaged archive raises whatever zipfile, zlib or NumPy stumble over
             raise InvalidInput(
                 'the file is not a readable NPZ archive with an array "factor"; write the scenario again'
@@ -104,6 +111,12 @@ def _is_number(cell: str) -> bool:
 def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int = 1) -> list[float]:
     if len(cells) != n_agents:
         raise InvalidInput(f"row {row} must have {n_agents} numbers, one per agent, got {len(cells)}")
+    try:
+        numbers = list(map(float, cells))
+        if all(map(math.isfinite, numbers)):
+            return numbers
+    except ValueError:
+        pass
     for column, cell in enumerate(cells, start=first_column):
         if not _is_number(cell) or not math.isfinite(float(cell)):
             raise InvalidInput(
@@ -115,7 +128,10 @@ def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int 
 def _read_npz(path: Path) -> tuple[Any, None]:
     content = read_bytes(path)
     try:
+        _check_sizes(content)
         weights = _matrix_of(content)
+    except InvalidInput:
+        raise
     except Exception as error:  # a damaged archive raises whatever zipfile, zlib, NumPy or SciPy stumble over
         raise InvalidInput(
             "the file is not a readable NPZ archive; write it with scipy.sparse.save_npz(path, matrix) or "
@@ -128,6 +144,30 @@ def _read_npz(path: Path) -> tuple[Any, None]:
     return weights, None
 
 
+def _check_sizes(content: bytes) -> None:
+    """Refuse an archive that says it holds more than is ever read, before memory is set aside for it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            with archive.open(entry) as file:
+                shape, itemsize = _declared_size(file)
+            if max(math.prod(shape) * itemsize, entry.file_size) > MAX_ARRAY_BYTES:
+                raise InvalidInput(
+                    f"the array {short_repr(entry.filename.removesuffix('.npy'))} of shape {shape} has more than "
+                    f"{MAX_ARRAY_BYTES >> 20:,} MiB, the most that is read; keep sparse weights as a sparse matrix"
+                )
+
+
+def _declared_size(file: IO[bytes]) -> tuple[tuple[int, ...], int]:
+    """The shape and the bytes of an entry that the head of an array states; none of what is no array."""
+    try:
+        version = np.lib.format.read_magic(file)
+    except ValueError:
+        return (), 0
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = readers[version](file)
+    return shape, dtype.itemsize
+
+
 def _matrix_of(content: bytes) -> Any:
     """The dense or sparse matrix in an archive, None if it holds neither."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -135,6 +175,8 @@ def _matrix_of(content: bytes) -> Any:
             return np.asarray(archive["weights"])
         if "format" not in archive.files:
             return None
+        if max(archive["shape"]) > MAX_AGENTS:
+            raise InvalidInput(f"the matrix must have up to {MAX_AGENTS:,} rows, got shape {archive['shape'].tolist()}")
     weights = sp.load_npz(io.BytesIO(content))
     if hasattr(weights, "check_format"):
         weights.check_format(full_check=True)  # SciPy trusts the indices otherwise, and reads out of bounds

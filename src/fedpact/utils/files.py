@@ -8,16 +8,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 T = TypeVar("T")
+
+MAX_FILE_BYTES = 1 << 32
+PART_BYTES = 1 << 20
+MAX_TEXT_BYTES = 1 << 28  # a matrix of 3,700 agents with all digits, read in a few seconds
+MAX_TOML_BYTES = 1 << 25  # Python's reader of TOML is slow: seconds for each of a few megabytes
+MAX_KEY_PARTS = 64  # the reader takes time by the square of a dotted key's parts
+_KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+")
 
 
 def choose_format(path: Path, formats: Mapping[str, T]) -> T:
@@ -28,21 +43,33 @@ def choose_format(path: Path, formats: Mapping[str, T]) -> T:
     return formats[suffix]
 
 
-def read_bytes(path: Path) -> bytes:
-    """All of a file."""
+def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """All of a file, which has a limit: devices never end."""
     try:
-        return path.read_bytes()
+        length = os.stat(path).st_size
+        with path.open("rb") as file:
+            parts = iter(lambda: file.read(PART_BYTES), b"")
+            content = b"".join(islice(parts, max_bytes // PART_BYTES + 1)) if length <= max_bytes else b""
     except FileNotFoundError as error:
         raise InvalidInput("there is no such file; check the path") from error
     except IsADirectoryError as error:
         raise InvalidInput("this is a folder; name a file in it") from error
     except (OSError, ValueError) as error:
         raise InvalidInput(f"the file cannot be read: {_reason(error)}") from error
+    _check_length(max(length, len(content)), max_bytes)
+    return content
 
 
-def read_text(path: Path) -> str:
+def _check_length(length: int, max_bytes: int) -> None:
+    if length > max_bytes:
+        raise InvalidInput(
+            f"the file has more than {max_bytes >> 20:,} MiB, the most that is read; large weights fit in an .npz file"
+        )
+
+
+def read_text(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
     """All of a UTF-8 file, without the byte order mark that some editors write."""
-    content = read_bytes(path)
+    content = read_bytes(path, max_bytes=max_bytes)
     try:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -91,6 +118,40 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
                 draft.unlink()
 
 
+@contextmanager
+def claim_output(path: Path) -> Iterator[None]:
+    """Refuse a path that another process is about to write, and keep others from it meanwhile."""
+    lock = path.absolute().with_name(f".{path.name}.lock")
+    with error_context(str(path)):
+        check_writable(path)
+        try:
+            file = lock.open("ab")
+        except OSError as error:
+            raise InvalidInput(f"the file cannot be written: {_reason(error)}") from error
+    with file:
+        with error_context(str(path)):
+            _lock(file.fileno(), lock)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
+
+
+def _lock(descriptor: int, lock: Path) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(lock)):  # else its owner has just finished and removed it
+            return
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # a disk that knows no locks
+        return
+    raise InvalidInput("another process is writing this file; wait for it, or name another file")
+
+
 def replace_text(path: Path, content: str) -> None:
     """Write one UTF-8 file whole, or leave what was there; errors name the file."""
     with error_context(str(path)):
@@ -102,6 +163,9 @@ def _reason(error: Exception) -> str:
 
 
 def _from_toml(content: str) -> Any:
+    _check_length(len(content), MAX_TOML_BYTES)
+    if LONG_KEY.search(content):
+        raise InvalidInput(f"a key has more than {MAX_KEY_PARTS} parts joined by dots; tables are never that deep")
     try:
         return tomllib.loads(content)
     except RecursionError as error:

@@ -192,3 +192,31 @@ def test_damaged_archives_never_crash(load):
         damaged[rng.integers(len(content))] ^= int(rng.integers(1, 256))
         with suppress(InvalidInput):
             load("w.npz", bytes(damaged))
+
+
+def bomb(name, shape):
+    """An archive whose array says that it is huge, and holds next to nothing."""
+    entry = io.BytesIO()
+    np.lib.format.write_array_header_1_0(entry, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(f"{name}.npy", entry.getvalue() + b"\0" * 64)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(10**6, 10**6), (12_000, 12_000), (2**62, 4)])
+def test_sizes_are_looked_at_before_memory_is_set_aside(load, shape):
+    with pytest.raises(InvalidInput, match=r"array 'weights' of shape .* has more than 1,024 MiB"):
+        load("w.npz", bomb("weights", shape))
+    identity = {
+        "weights": [[1.0, 0.0], [0.0, 1.0]],
+        "uncertainty": {"weights": [[0, 0], [0, 0]], "correlations": "w.npz"},
+    }
+    with pytest.raises(InvalidInput, match=r"array 'factor' of shape .* has more than 1,024 MiB"):
+        load("w.npz", bomb("factor", shape), **identity)
+
+
+def test_a_sparse_matrix_with_more_rows_than_memory_is_refused(load):
+    empty = sp.coo_array(([], ([], [])), shape=(10**9, 10**9))
+    with pytest.raises(InvalidInput, match="up to 1,000,000 rows"):
+        load("w.npz", sparse_npz(empty))

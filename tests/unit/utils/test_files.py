@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import DECODERS, choose_format, read_bytes, read_text, replace_files, replace_text
+from fedpact.utils.files import (
+    DECODERS,
+    MAX_KEY_PARTS,
+    choose_format,
+    claim_output,
+    read_bytes,
+    read_text,
+    replace_files,
+    replace_text,
+)
 
 
 def test_located_puts_the_place_in_front() -> None:
@@ -146,3 +155,42 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path, kind: str) -> None:
         replace_text(path, "x")
     after = os.lstat(path)
     assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
+
+
+def test_files_beyond_the_limit_are_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    with pytest.raises(InvalidInput, match=r"more than 256 MiB, the most that is read"):
+        read_text(tmp_path / "huge.json")
+    (tmp_path / "small.json").write_bytes(b"12345")
+    assert read_bytes(tmp_path / "small.json", max_bytes=5) == b"12345"
+    with pytest.raises(InvalidInput, match="the most that is read"):
+        read_bytes(tmp_path / "small.json", max_bytes=4)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of Unix")
+def test_a_device_that_never_ends_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="more than 2 MiB"):
+        read_bytes(Path("/dev/zero"), max_bytes=2 << 20)
+
+
+@pytest.mark.parametrize("part", ["a", '"a b"', "'é'", "a "])
+@pytest.mark.parametrize("around", ["{}=1", "[{}]", "[[{}]]", "x={{{}=1}}"])
+def test_keys_of_many_parts_are_refused_at_once(part: str, around: str) -> None:
+    """The reader of TOML needs a minute for a hundred thousand parts."""
+    with pytest.raises(InvalidInput, match=f"more than {MAX_KEY_PARTS} parts"):
+        DECODERS[".toml"](around.format(".".join([part] * 100_000)))
+    assert DECODERS[".toml"](around.format(".".join([part] * MAX_KEY_PARTS)))
+    assert DECODERS[".toml"]("x = [" + "0.125, " * 1000 + "]")
+
+
+def test_an_output_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.csv"
+    with claim_output(path):
+        with pytest.raises(InvalidInput, match=r"sweep\.csv: another process is writing this file"), claim_output(path):
+            pass
+        with claim_output(tmp_path / "other.csv"):
+            pass
+    with claim_output(path):
+        pass
+    assert not list(tmp_path.iterdir())
