@@ -83,7 +83,7 @@ def test_gaps_a_little_lower_are_told_apart(name: str, monkeypatch: pytest.Monke
     def unpaid(instance: Instance) -> np.ndarray:
         return np.minimum(rationality.price_payments(instance.federation, instance.contributions), 0.0)
 
-    monkeypatch.setattr(rationality, "balanced", unpaid)
+    monkeypatch.setattr(rationality, "externality_payments", unpaid)
     assert check(THEOREMS[name], count=50, seed=3).failures > 10
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fedpact.mechanisms import best_response_dynamics
-from fedpact.paper import drawing
 from fedpact.paper.fig1_and_2 import (
     BETAS,
     BETWEEN_TEXT,
@@ -18,9 +17,11 @@ from fedpact.paper.fig1_and_2 import (
     between,
     cap_finding,
     costs_where,
+    draw_sweep,
     idle_points,
     rises,
     sweep,
+    sweep_columns,
     sweep_table,
 )
 from fedpact.paper.judging import SAME_AMOUNT, judge, number, span, within
@@ -44,14 +45,9 @@ The paper shows a picture without numbers, so what stands beside ours is its tex
 def fig1_result() -> Result:
     """The sweep, drawn and judged."""
     points = sweep()
-    gaps = [_gap(point) for point in points]
-    columns = {
-        "beta": [point.beta for point in points],
-        "gamma": [point.gamma for point in points],
-        "externality": [point.contributions[0] for point in points],
-        "shapley": [point.contributions[1] for point in points],
-        "gap": gaps,
-        "ratio": [_ratio(point) if point.worth_a_sample else float("nan") for point in points],
+    columns = sweep_columns(lambda point: point.contributions) | {
+        "gap": [point.surplus for point in points],
+        "ratio": [point.ratio for point in points],
     }
     return Result(
         name="fig1",
@@ -72,14 +68,6 @@ def fig1_result() -> Result:
             cap_finding("Fig. 1", lambda point: point.contributions),
         ],
     )
-
-
-def _gap(point: Point) -> float:
-    return point.contributions[1] - point.contributions[0]
-
-
-def _ratio(point: Point) -> float:
-    return point.contributions[1] / point.contributions[0]
 
 
 def _more_with_beta() -> PaperFinding:
@@ -119,31 +107,31 @@ def _less_with_cost() -> PaperFinding:
 
 
 def _shapley_above() -> PaperFinding:
-    above = [point for point in sweep() if _gap(point) > 0]
-    explained = all((_gap(point) > 0) == point.worth_a_sample for point in sweep())
+    above = [point for point in sweep() if point.surplus > 0]
+    explained = all((point.surplus > 0) == point.worth_a_sample for point in sweep())
     none = all(max(point.contributions) == 0 for point in sweep() if not point.worth_a_sample)
     return PaperFinding(
         f"{FIG_1}; Corollary 1",
         "At every γ and β, M^Shap makes agents contribute more than M^E.",
         judge(len(above) == len(sweep()), partly=explained and none),
-        f"At {len(above)} of {len(sweep())} points, by a factor of {span([_ratio(point) for point in above])}. The "
+        f"At {len(above)} of {len(sweep())} points, by a factor of {span([point.ratio for point in above])}. The "
         f"others are those with nβ ≤ γ ({idle_points()}), where nobody contributes under either.",
         expected=Judgement.CONDITIONAL,
     )
 
 
 def _gap_widens() -> PaperFinding:
-    wider = costs_where(lambda points: rises([_gap(point) for point in points]))
-    relative = costs_where(lambda points: rises([_ratio(point) for point in points if point.worth_a_sample]))
-    widest = max(at_gamma(between(), GAMMAS[-1]), key=_gap)
-    drawn = ", ".join(number(_gap(_at(beta, GAMMAS[-1]))) for beta in BETAS)
+    wider = costs_where(lambda points: rises([point.surplus for point in points]))
+    relative = costs_where(lambda points: rises([point.ratio for point in points if point.worth_a_sample]))
+    widest = max(at_gamma(between(), GAMMAS[-1]), key=lambda point: point.surplus)
+    drawn = ", ".join(number(_at(beta, GAMMAS[-1]).surplus) for beta in BETAS)
     return PaperFinding(
         FIG_1,
         "The gap between the mechanisms widens as β grows.",
         judge(min(wider) == len(GAMMAS), partly=wider[0] == len(GAMMAS)),
         f"Over the three β drawn it holds at {wider[0]} of {len(GAMMAS)} costs (at γ = {GAMMAS[-1]:g}: {drawn} "
-        f"samples); with {BETWEEN_TEXT}, at {wider[1]}: at γ = {GAMMAS[-1]:g} it is widest, {number(_gap(widest))}, at "
-        f"β = {widest.beta:g}. The ratio of the two grows with β at {min(relative)} of {len(GAMMAS)} costs.",
+        f"samples); with {BETWEEN_TEXT}, at {wider[1]}: at γ = {GAMMAS[-1]:g} it is widest, {number(widest.surplus)}, "
+        f"at β = {widest.beta:g}. The ratio of the two grows with β at {min(relative)} of {len(GAMMAS)} costs.",
         expected=Judgement.CONDITIONAL,
     )
 
@@ -186,20 +174,15 @@ def _at(beta: float, gamma: float) -> Point:
 
 
 def _draw(figure: Any) -> None:
-    panels = figure.subplots(1, len(BETAS), sharey=True)
-    for panel, beta in zip(panels, BETAS, strict=True):
-        curve = [point for point in sweep() if point.beta == beta]
-        amounts = np.array([point.contributions for point in curve])
-        drawing.two_curves(panel, GAMMAS, amounts[:, 0], amounts[:, 1])
+    drawn = draw_sweep(figure, lambda point: point.contributions, "samples per agent, s*", share_y=True)
+    for panel, curve in drawn:
         panel.set_yscale("symlog", linthresh=0.1, linscale=0.4)
         panel.set_ylim(-0.025, 250)
         panel.set_yticks([0, 0.1, 1, 10, 100], ["0", "0.1", "1", "10", "100"])
         panel.set_yticks([], minor=True)
-        drawing.dress(panel, f"β = {beta:g}")
-        drawing.cost_axis(panel, GAMMAS)
         _write_gap(panel, curve[-1])
     idle = [point.gamma for point in sweep() if not point.worth_a_sample]
-    panels[0].annotate(
+    drawn[0][0].annotate(
         "nobody contributes\nwhere nβ ≤ γ",
         (min(idle), 0.0),
         xytext=(0.05, 0.06),
@@ -208,9 +191,6 @@ def _draw(figure: Any) -> None:
         fontsize=7.5,
         arrowprops={"arrowstyle": "->", "color": FAINT, "linewidth": 0.7, "shrinkB": 4},
     )
-    panels[0].set_ylabel("samples per agent, s*")
-    panels[1].set_xlabel("cost of a sample, γ")
-    drawing.mechanism_legend(figure)
 
 
 def _write_gap(panel: Any, cheapest: Point) -> None:

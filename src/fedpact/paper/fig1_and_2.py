@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from fedpact.deals import Outcome
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms import ExternalityMechanism, ShapleyMechanism
+from fedpact.paper import drawing
 from fedpact.paper.judging import CAP, OTHER_CAPS, SAME_AMOUNT, ZERO_AMOUNT, judge, number, within
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding
@@ -54,6 +56,26 @@ class Point:
         return _positive(self.externality.welfare), _positive(self.shapley.welfare)
 
     @property
+    def surplus(self) -> float:
+        """How many samples more each contributes under M^Shap."""
+        return self.contributions[1] - self.contributions[0]
+
+    @property
+    def ratio(self) -> float:
+        """Contributions under M^Shap to those under M^E; undefined where nobody contributes."""
+        return self.contributions[1] / self.contributions[0] if self.worth_a_sample else float("nan")
+
+    @property
+    def loss(self) -> float:
+        """How much welfare M^Shap loses."""
+        return self.welfare[0] - self.welfare[1]
+
+    @property
+    def relative_loss(self) -> float:
+        """Its loss as a share of welfare; undefined where nobody contributes."""
+        return self.loss / self.welfare[0] if self.worth_a_sample else float("nan")
+
+    @property
     def optimal_total(self) -> float:
         """The total contribution that maximises welfare, in closed form."""
         return max(0.0, (N_AGENTS * self.beta / self.gamma) ** (1.0 / (1.0 + self.beta)) - 1.0)
@@ -63,6 +85,9 @@ class Point:
         """The largest welfare there is, in closed form."""
         total = self.optimal_total
         return N_AGENTS * (1.0 - (1.0 + total) ** -self.beta) - self.gamma * total
+
+
+Values = Callable[[Point], tuple[float, float]]
 
 
 @lru_cache
@@ -98,7 +123,7 @@ def idle_points() -> str:
     return ", ".join(f"β = {point.beta:g} with γ = {point.gamma:g}" for point in idle)
 
 
-def cap_finding(result: str, values: Callable[[Point], tuple[float, float]]) -> PaperFinding:
+def cap_finding(result: str, values: Values) -> PaperFinding:
     """Whether another tau would change what a figure draws."""
     drawn = np.array([values(point) for point in sweep()])
     changes = [float(np.abs(np.array([values(point) for point in sweep(cap)]) - drawn).max()) for cap in OTHER_CAPS]
@@ -114,7 +139,35 @@ def cap_finding(result: str, values: Callable[[Point], tuple[float, float]]) -> 
     )
 
 
-def sweep_table(values: Callable[[Point], tuple[float, float]], form: Callable[[float], str]) -> str:
+def sweep_columns(values: Values) -> dict[str, list[float]]:
+    """The numbers drawn, for the CSV file."""
+    points = sweep()
+    return {
+        "beta": [point.beta for point in points],
+        "gamma": [point.gamma for point in points],
+        "externality": [values(point)[0] for point in points],
+        "shapley": [values(point)[1] for point in points],
+    }
+
+
+def draw_sweep(figure: Any, values: Values, label: str, *, share_y: bool = False) -> list[tuple[Any, list[Point]]]:
+    """A panel per beta with both mechanisms against the cost; every panel with its points."""
+    panels = figure.subplots(1, len(BETAS), sharey=share_y)
+    drawn = []
+    for panel, beta in zip(panels, BETAS, strict=True):
+        curve = [point for point in sweep() if point.beta == beta]
+        amounts = np.array([values(point) for point in curve])
+        drawing.two_curves(panel, GAMMAS, amounts[:, 0], amounts[:, 1])
+        drawing.dress(panel, f"β = {beta:g}")
+        drawing.cost_axis(panel, GAMMAS)
+        drawn.append((panel, curve))
+    panels[0].set_ylabel(label)
+    panels[1].set_xlabel("cost of a sample, γ")
+    drawing.mechanism_legend(figure)
+    return drawn
+
+
+def sweep_table(values: Values, form: Callable[[float], str]) -> str:
     """The numbers drawn, a row per gamma and a pair of columns per beta, as Markdown."""
     heads = ["γ", *(f"β = {beta:g}, {name}" for beta in BETAS for name in ("M^E", "M^Shap"))]
     rows = []

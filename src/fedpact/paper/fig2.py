@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from fedpact.paper import drawing
 from fedpact.paper.fig1_and_2 import (
     BETAS,
     BETWEEN_TEXT,
@@ -17,9 +14,11 @@ from fedpact.paper.fig1_and_2 import (
     between,
     cap_finding,
     costs_where,
+    draw_sweep,
     idle_points,
     rises,
     sweep,
+    sweep_columns,
     sweep_table,
 )
 from fedpact.paper.judging import SAME_AMOUNT, judge, number, span, within
@@ -38,13 +37,9 @@ The paper shows a picture without numbers, so what stands beside ours is its tex
 def fig2_result() -> Result:
     """The sweep, drawn and judged."""
     points = sweep()
-    columns = {
-        "beta": [point.beta for point in points],
-        "gamma": [point.gamma for point in points],
-        "externality": [point.welfare[0] for point in points],
-        "shapley": [point.welfare[1] for point in points],
-        "loss": [_loss(point) for point in points],
-        "relative_loss": [_relative(point) if point.worth_a_sample else float("nan") for point in points],
+    columns = sweep_columns(lambda point: point.welfare) | {
+        "loss": [point.loss for point in points],
+        "relative_loss": [point.relative_loss for point in points],
     }
     return Result(
         name="fig2",
@@ -64,23 +59,15 @@ def fig2_result() -> Result:
     )
 
 
-def _loss(point: Point) -> float:
-    return point.welfare[0] - point.welfare[1]
-
-
-def _relative(point: Point) -> float:
-    return _loss(point) / point.welfare[0]
-
-
 def _strictly_lower() -> PaperFinding:
-    lower = [point for point in sweep() if _loss(point) > 0]
-    explained = all((_loss(point) > 0) == point.worth_a_sample for point in sweep())
+    lower = [point for point in sweep() if point.loss > 0]
+    explained = all((point.loss > 0) == point.worth_a_sample for point in sweep())
     more_data = all(point.contributions[1] > point.contributions[0] for point in lower)
     return PaperFinding(
         f"{FIG_2}; Theorem 1",
         "Although it collects more data, M^Shap has strictly lower welfare than M^E in every setting.",
         judge(len(lower) == len(sweep()) and more_data, partly=explained and more_data),
-        f"Lower at {len(lower)} of {len(sweep())} points, by {span([_loss(point) for point in lower])}, with more "
+        f"Lower at {len(lower)} of {len(sweep())} points, by {span([point.loss for point in lower])}, with more "
         f"data at each. Where nβ ≤ γ ({idle_points()}) nobody contributes and both have welfare 0.",
         expected=Judgement.CONDITIONAL,
     )
@@ -98,8 +85,8 @@ def _optimum() -> PaperFinding:
 
 
 def _largest_at_large_beta() -> PaperFinding:
-    grows = costs_where(lambda points: rises([_loss(point) for point in points]))
-    worst = max(at_gamma(between(), GAMMAS[-1]), key=_loss)
+    grows = costs_where(lambda points: rises([point.loss for point in points]))
+    worst = max(at_gamma(between(), GAMMAS[-1]), key=lambda point: point.loss)
     last = at_gamma(sweep(), GAMMAS[-1])[-1]
     relative = ", ".join(f"{_percent_span(beta)} at β = {beta:g}" for beta in BETAS)
     return PaperFinding(
@@ -107,25 +94,19 @@ def _largest_at_large_beta() -> PaperFinding:
         "The welfare gap is most pronounced at larger β.",
         judge(min(grows) == len(GAMMAS), partly=grows[0] == len(GAMMAS)),
         f"In units of payoff it holds over the three β drawn at {grows[0]} of {len(GAMMAS)} costs; with "
-        f"{BETWEEN_TEXT}, at {grows[1]} (at γ = {GAMMAS[-1]:g}: {number(_loss(worst))} at β = {worst.beta:g}, "
-        f"{number(_loss(last))} at β = {last.beta:g}). As a share of welfare it is {relative}.",
+        f"{BETWEEN_TEXT}, at {grows[1]} (at γ = {GAMMAS[-1]:g}: {number(worst.loss)} at β = {worst.beta:g}, "
+        f"{number(last.loss)} at β = {last.beta:g}). As a share of welfare it is {relative}.",
         expected=Judgement.CONDITIONAL,
     )
 
 
 def _over_contribution() -> PaperFinding:
-    def ratio(point: Point) -> float:
-        return point.contributions[1] / point.contributions[0]
-
-    def surplus(point: Point) -> float:
-        return point.contributions[1] - point.contributions[0]
-
     worth = [point for point in sweep() if point.worth_a_sample]
     ratios = "; ".join(
-        f"β = {beta:g}: {span([ratio(point) for point in worth if point.beta == beta], '.2f')}" for beta in BETAS
+        f"β = {beta:g}: {span([point.ratio for point in worth if point.beta == beta], '.2f')}" for beta in BETAS
     )
-    by_ratio = costs_where(lambda points: rises([ratio(point) for point in points if point.worth_a_sample]))
-    by_surplus = costs_where(lambda points: rises([surplus(point) for point in points]))
+    by_ratio = costs_where(lambda points: rises([point.ratio for point in points if point.worth_a_sample]))
+    by_surplus = costs_where(lambda points: rises([point.surplus for point in points]))
     return PaperFinding(
         FIG_2,
         "Over-contribution under M^Shap is most severe at the largest β.",
@@ -140,46 +121,37 @@ def _over_contribution() -> PaperFinding:
 def _alike_at_small_beta() -> PaperFinding:
     small = [point for point in sweep() if point.beta == BETAS[0]]
     large = [point for point in sweep() if point.beta == BETAS[-1]]
-    shrinks = all(min(at_gamma(sweep(), gamma), key=_loss).beta == BETAS[0] for gamma in GAMMAS)
-    shares = [[_relative(point) for point in points if point.worth_a_sample] for points in (small, large)]
+    shrinks = all(min(at_gamma(sweep(), gamma), key=lambda point: point.loss).beta == BETAS[0] for gamma in GAMMAS)
+    shares = [[point.relative_loss for point in points if point.worth_a_sample] for points in (small, large)]
     return PaperFinding(
         FIG_2,
         "At β = 0.005 the welfare gap shrinks: the two mechanisms behave more alike where data has little value.",
         judge(shrinks and max(shares[0]) < min(shares[1]), partly=shrinks),
-        f"In units of payoff the gap is at most {number(max(map(_loss, small)))}, against "
-        f"{number(max(map(_loss, large)))} at β = 0.5. But of the welfare to be had M^Shap loses "
+        f"In units of payoff the gap is at most {number(max(point.loss for point in small))}, against "
+        f"{number(max(point.loss for point in large))} at β = 0.5. But of the welfare to be had M^Shap loses "
         f"{_percent_span(BETAS[0])} where anybody contributes, against {_percent_span(BETAS[-1])}.",
         expected=Judgement.CONDITIONAL,
     )
 
 
 def _percent_span(beta: float) -> str:
-    shares = [100.0 * _relative(point) for point in sweep() if point.beta == beta and point.worth_a_sample]
+    shares = [100.0 * point.relative_loss for point in sweep() if point.beta == beta and point.worth_a_sample]
     return f"{span(shares, '.1f')} %"
 
 
 def _draw(figure: Any) -> None:
-    panels = figure.subplots(1, len(BETAS))
-    for panel, beta in zip(panels, BETAS, strict=True):
-        curve = [point for point in sweep() if point.beta == beta]
-        welfare = np.array([point.welfare for point in curve])
-        drawing.two_curves(panel, GAMMAS, welfare[:, 0], welfare[:, 1])
-        drawing.dress(panel, f"β = {beta:g}")
-        drawing.cost_axis(panel, GAMMAS)
+    for panel, curve in draw_sweep(figure, lambda point: point.welfare, "social welfare, W(s*)"):
         panel.margins(y=0.08)
         _write_loss(panel, curve)
-    panels[0].set_ylabel("social welfare, W(s*)")
-    panels[1].set_xlabel("cost of a sample, γ")
-    drawing.mechanism_legend(figure)
 
 
 def _write_loss(panel: Any, curve: Sequence[Point]) -> None:
     """How much M^Shap loses, in the panel's free corner."""
-    shares = [100.0 * _relative(point) for point in curve if point.worth_a_sample]
+    shares = [100.0 * point.relative_loss for point in curve if point.worth_a_sample]
     panel.text(
         0.98,
         0.97,
-        f"loss up to {max(map(_loss, curve)):.2g},\n{min(shares):.0f} to {max(shares):.0f} % of welfare",
+        f"loss up to {max(point.loss for point in curve):.2g},\n{min(shares):.0f} to {max(shares):.0f} % of welfare",
         transform=panel.transAxes,
         ha="right",
         va="top",

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
-NUMBER = re.compile(r"^[−+-]?[\d,.]+([eE][−+-]?\d+)?( ?%)?$|^∞$|^undefined$")
+NUMERIC_CELL = re.compile(r"^[−+-]?[\d,.]+([eE][−+-]?\d+)?( ?%)?$|^∞$|^undefined$")
 LETTER_BEFORE = re.compile(r"(?<!\w)[^\W\d_]$")
 INDEX = re.compile(r"[\^_](−?[^\W_]+)")
 
@@ -39,7 +39,7 @@ def pipe_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _numeric(column: Sequence[str]) -> bool:
     filled = [text for text in column if text]
-    return bool(filled) and all(NUMBER.match(text) for text in filled)
+    return bool(filled) and all(NUMERIC_CELL.match(text) for text in filled)
 
 
 def _cell(text: str) -> str:
