@@ -89,13 +89,13 @@ class DenseCurvature(Curvature):
         return cls(-left[..., :, None] * hessian * right[..., None, :])
 
     def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
-        return _solve(_add_diagonal(self.matrix, diagonal), right)
+        return solve_systems(_add_diagonal(self.matrix, diagonal), right)
 
     def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
         loose = ~(held[..., :, None] | held[..., None, :])
         ridge = NEWTON_RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
         matrix = _add_diagonal(np.where(loose, self.matrix, 0.0), np.where(held, 1.0, ridge))
-        return np.where(held, 0.0, _solve(matrix, np.where(held, 0.0, right)))
+        return np.where(held, 0.0, solve_systems(matrix, np.where(held, 0.0, right)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,8 @@ class SparseCurvature(Curvature):
         return np.asarray(unit * solution)
 
 
-def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def solve_systems(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """The solutions of one or many dense systems, symmetric ones; NaN where they are singular."""
     if matrix.ndim == 2 and matrix.shape[0] >= CHOLESKY_SIZE and np.isfinite(matrix).all():
         from scipy.linalg import LinAlgError, cho_factor, cho_solve  # noqa: PLC0415 - for large systems only
 
@@ -141,7 +142,12 @@ def _solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
             return np.asarray(cho_solve(cho_factor(matrix, check_finite=False), right, check_finite=False))
         except LinAlgError:  # not positive definite by rounding
             pass
-    return np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
+    try:
+        return np.asarray(np.linalg.solve(matrix, right[..., None])[..., 0], dtype=np.float64)
+    except np.linalg.LinAlgError:
+        if matrix.ndim == 2:
+            return np.full_like(right, np.nan)
+        return np.array([solve_systems(one, other) for one, other in zip(matrix, right, strict=True)])
 
 
 def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
@@ -296,6 +302,8 @@ class _Scaled:
         return np.where(self.upper > 0, self.program.start() / box, 0.5)
 
     def gradient(self, x: FloatArray) -> FloatArray:
+        if x.ndim == 1 and not np.isfinite(x).all():  # a step that is no number: rejected like one too far
+            return np.full_like(x, np.nan)
         return -self.factor * self.program.gradient(self.upper * x)
 
     def curvature(self, x: FloatArray) -> Curvature:
@@ -391,14 +399,18 @@ def _gap(gradient: FloatArray, x: FloatArray) -> FloatArray:
     return np.where(np.isfinite(gap), gap, np.inf)
 
 
+def _keep_inside(problem: _Scaled, x: FloatArray, moved: FloatArray) -> FloatArray:
+    """The points moved to, where they are in the domain: what is clipped at a bound may help less than was reckoned."""
+    fits = problem.room(np.zeros_like(x), moved) > 1.0
+    return np.where(fits[..., None], moved, x)
+
+
 def _finish(
     problem: _Scaled, x: FloatArray, *, held_low: NDArray[np.bool_], held_high: NDArray[np.bool_]
 ) -> tuple[FloatArray, int]:
     """Newton steps on the variables away from their bounds, until the projected gradient no longer falls."""
     best, best_gap = x, _gap(problem.gradient(x), x)
-    snapped = np.where(held_low, 0.0, np.where(held_high, 1.0, x))
-    fits = problem.room(np.zeros_like(x), snapped) > 1.0
-    x = np.where(fits[..., None], snapped, x)
+    x = _keep_inside(problem, x, np.where(held_low, 0.0, np.where(held_high, 1.0, x)))
     for step in range(MAX_FINISHING_STEPS):
         gradient = problem.gradient(x)
         gap = _gap(gradient, x)
@@ -410,5 +422,5 @@ def _finish(
         held = ((x <= 0.0) & (gradient >= 0.0)) | ((x >= 1.0) & (gradient <= 0.0))
         dx = problem.curvature(x).solve_free(held, -gradient)
         length = np.minimum(1.0, FRACTION_TO_DOMAIN * problem.room(x, dx))
-        x = np.clip(x + length[..., None] * dx, 0.0, 1.0)
+        x = _keep_inside(problem, x, np.clip(x + length[..., None] * dx, 0.0, 1.0))
     return best, step + 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedpact.programs.solver import DenseCurvature, SparseCurvature
+from fedpact.programs.solver import DenseCurvature, SparseCurvature, solve_systems
 
 N_AGENTS = 60
 SOLVED = 1e-8  # conjugate gradients stop at a residual of 1e-10, and the systems are conditioned to about a hundred
@@ -42,3 +42,8 @@ def test_both_leave_held_coordinates_alone(pair) -> None:
 
 def test_nothing_to_solve_is_zero(pair) -> None:
     np.testing.assert_array_equal(pair[0].solve(np.ones(N_AGENTS), np.zeros(N_AGENTS)), 0.0)
+
+
+def test_a_singular_system_has_no_solution_and_leaves_the_others_theirs() -> None:
+    matrices, right = np.stack([np.eye(2), np.zeros((2, 2)), 2.0 * np.eye(2)]), np.ones((3, 2))
+    np.testing.assert_array_equal(solve_systems(matrices, right), [[1.0, 1.0], [np.nan, np.nan], [0.5, 0.5]])

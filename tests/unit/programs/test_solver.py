@@ -11,7 +11,16 @@ import fedpact as fp
 from cases import W1, homogeneous, table_1
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import DenseCurvature, Status, conclude, linearised_gains, maximise, maximise_batch
+from fedpact.programs.solver import (
+    Curvature,
+    DenseCurvature,
+    Status,
+    conclude,
+    finish_batch,
+    linearised_gains,
+    maximise,
+    maximise_batch,
+)
 from fedpact.shapley.potential import EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations
@@ -123,3 +132,39 @@ def test_solutions_are_read_only():
     solution = fp.social_optimum(table_1(W1)).solution
     for array in (solution.contributions, solution.lower_multipliers, solution.upper_multipliers):
         assert not array.flags.writeable
+
+
+def test_a_step_that_is_no_number_ends_in_a_refusal():
+    """A curvature of NaN, as near the edge of the domain: the maximiser stops where it was, and says so."""
+
+    class Broken(WelfareProgram):
+        def gradient(self, contributions):
+            assert np.isfinite(contributions).all(), "payoffs are asked about numbers only"
+            return super().gradient(contributions)
+
+        def curvature(self, contributions, left, right):
+            return DenseCurvature(np.full((3, 3), np.nan))
+
+    federation = fp.Federation(np.ones((3, 3)), costs=0.01, caps=50.0, payoff=fp.Log())
+    with pytest.raises(fp.NotConverged, match="stopped at a linearised gain"):
+        maximise(Broken(federation))
+
+
+def test_a_step_clipped_at_a_bound_does_not_leave_the_domain():
+    """Both agents leap: along the way more help outweighs more harm, but clipped at the caps it no longer does."""
+
+    class Leap(Curvature):
+        def solve_free(self, held, right):
+            return np.array([10.0, 2.0])
+
+    class Leaping(WelfareProgram):
+        def gradient(self, contributions):
+            assert (self.federation.weights @ contributions > -1.0).all(), "payoffs are asked about their domain only"
+            return super().gradient(contributions)
+
+        def curvature(self, contributions, left, right):
+            return Leap()
+
+    federation = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=1e-6, caps=[1.0, 3.0], payoff=fp.Log())
+    points, _ = finish_batch(Leaping(federation), np.array([0.9, 1.8]))
+    np.testing.assert_allclose(points, [0.9, 1.8])
