@@ -185,7 +185,7 @@ def test_prices_that_were_tampered_with(run, tmp_path: Path) -> None:
     (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
     checked = run("check", "hospitals", "deal.json")
     assert checked.code == 1 and 'prices contradict payments: agent "University" is paid 0.171625' in checked.words
-    assert run("check", "hospitals", "deal.json", "--json").record["failed"] == ["prices"]
+    assert run("check", "hospitals", "deal.json", "--json").record["failed"] == ["prices", "stated"]
     refused = run("settle", "hospitals", "deal.json")
     assert refused.code == 2 and 'this deal does not hold: prices: agent "University" is paid 0.171625' in refused.err
 

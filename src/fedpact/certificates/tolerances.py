@@ -18,6 +18,8 @@ STAKE_TOLERANCE = 1e-8  # of an agent's payoff, cost and payment together
 VALUE_TOLERANCE = 1e-14  # of an agent's value, for those with nothing at stake
 PAYMENT_TOLERANCE = 1e-8  # of what changes hands, in the wrong pockets; where there is money a cent counts instead
 CENT = 0.01  # of the currency
+STATED_TOLERANCE = 1e-9  # of the largest number of its kind, between what a file states and what follows
+STATED_CONTRIBUTION_TOLERANCE = 1e-6  # the same for contributions, which a flat optimum leaves less certain
 BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
 
 

@@ -92,6 +92,8 @@ def _check_deal(
     console.print(f"\nHeld to: {', '.join(found.claims)}")
     _show_verdicts(found)
     _show_payments(found)
+    for text in found.contradictions:
+        console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]", soft_wrap=True)
     return failed
 
@@ -105,6 +107,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
     record = {
         "checked": list(dict.fromkeys(checked)),
         "failed": list(found.failures),
+        "contradictions": found.contradictions,
         "payment_error": payments.error,
         "payment_tolerance": payments.tol,
         "payment_errors": payments.errors,

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.cli.common import MECHANISM_NAMES, choose_mechanism
 from fedpact.deals import Deal, Outcome, is_ledger, load_deal
-from fedpact.deals.deal import TRAINS_ALONE
-from fedpact.deals.deal_file import is_comparison
+from fedpact.deals.deal import TRAINS_ALONE, Source
+from fedpact.deals.deal_file import is_comparison, read_record
+from fedpact.deals.stated import contradictions
 from fedpact.deals.transcript import is_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 
 DEFAULT_MECHANISM = "externality"
-PAYMENTS = "payments"  # how the check of the payments is called among the claims
+# How the check of the payments, and of all else that a file states, are called among the claims.
+PAYMENTS, STATED = "payments", "stated"
 
 DealArgument = Annotated[
     Path | None,
@@ -62,6 +66,8 @@ class CheckedDeal:
         What the record it comes from proves, if it comes from one.
     money
         What payoff is worth, where the scenario says it.
+    contradictions
+        What its file states otherwise than it follows from contributions and payments, in words.
     """
 
     deal: Deal
@@ -70,6 +76,7 @@ class CheckedDeal:
     claims: Sequence[Claim]
     audit: Audit | None = None
     money: Money | None = None
+    contradictions: Sequence[str] = ()
 
     @cached_property
     def payment_check(self) -> PaymentCheck:
@@ -99,6 +106,8 @@ class CheckedDeal:
             found["prices"] = self.deal.price_contradiction
         if self.audit is not None:
             found |= {claim: self.audit.findings[claim].reason for claim in self.audit.failed}
+        if self.contradictions:
+            found[STATED] = self.contradictions[0]
         return found
 
     @property
@@ -131,12 +140,38 @@ def check_deal(
             why = f": {found.findings[found.failed[0]].reason}" if found.failed else ""
             raise InvalidInput(f"{path}: there is no deal in this ledger{why}; `fedpact check {path}` shows what is")
     else:
-        found, deal = None, load_deal(path, mechanism=rules.name if rules is not None and is_comparison(path) else None)
+        which = rules.name if rules is not None and is_comparison(path) else None
+        found, deal = None, load_deal(path, mechanism=which)
     with error_context(str(path)):
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
-    held_to = chosen.claims if claims is None else claims
-    return CheckedDeal(deal=deal, rules=chosen, outcome=outcome, claims=held_to, audit=found, money=money)
+        named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
+        stated: Sequence[str] = ()
+        if found is None and named is not None:
+            stated = _contradictions(read_record(path, mechanism=which), deal, outcome, named)
+    return CheckedDeal(
+        deal=deal,
+        rules=chosen,
+        outcome=outcome,
+        claims=chosen.claims if claims is None else claims,
+        audit=found,
+        money=money,
+        contradictions=stated,
+    )
+
+
+def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism) -> Sequence[str]:
+    """What the file of a deal states otherwise than it follows by the rules it names."""
+    federation, stated = outcome.federation, dict(record)
+    known = rules.outcome_at(federation, outcome.contributions, outcome.payments)
+    if deal.provenance.source is Source.SOLVED:
+        with suppress(*SOLVER_ERRORS):  # where it is no equilibrium the certificates say so
+            known = rules.at_equilibrium(federation, outcome.contributions, outcome.payments)
+    if rules.name not in MECHANISMS:  # how many equilibria there are, and what is paid beside, is for its rules to say
+        for key in ("equilibria", "worst_reciprocity", "side_payments"):
+            stated.pop(key, None)
+    # An equilibrium known may have been moved to the one of smallest norm.
+    return contradictions(stated, replace(known, contributions=outcome.contributions, payments=outcome.payments))
 
 
 def choose_deal(

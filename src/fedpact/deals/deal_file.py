@@ -173,20 +173,26 @@ def _from_transcript(path: Path) -> Deal:
 
 
 def _from_json(path: Path, mechanism: str | None) -> Deal:
-    """One deal, out of those of several mechanisms where a file holds a comparison."""
+    record = read_record(path, mechanism=mechanism)
+    with error_context(str(path)):
+        return deal_from_record(record)
+
+
+def read_record(path: Path, *, mechanism: str | None = None) -> dict[str, Any]:
+    """All that a JSON file states of a deal: of one, where it holds the outcomes of several mechanisms."""
     with error_context(str(path)):
         record = DECODERS[".json"](read_text(path))
         if not isinstance(record, dict):
             raise InvalidInput(f"a deal must be one JSON object, got {short_repr(record)}")
         outcomes = record.get("outcomes")
         if not isinstance(outcomes, list):
-            return deal_from_record(record)
+            return record
         recommended = record.get("recommendation")
         name = mechanism or (recommended.get("mechanism") if isinstance(recommended, dict) else None)
         listed = [each for each in outcomes if isinstance(each, dict)]
         for outcome in listed:
             if outcome.get("mechanism") == name:
-                return deal_from_record(outcome)
+                return outcome
         there = ", ".join(str(each.get("mechanism")) for each in listed)
         raise InvalidInput(f"there is no outcome of {name!r} in it; say which mechanism: {there}")
 

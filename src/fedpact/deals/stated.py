@@ -1,0 +1,127 @@
+"""What a file states of a deal beside contributions and payments, held against what follows from these.
+
+Payoffs, costs, utilities, shares, prices, certificates and all else that `fedpact solve --json` writes follow from the
+federation, the contributions and the payments. Numbers are compared with the largest of their kind, so that rounding
+on another machine does not count; words, names and verdicts must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
+from fedpact.deals.deal_file import OUTCOME_FIELDS, outcome_record
+from fedpact.deals.outcome import PER_AGENT, Outcome
+from fedpact.federation.federation import contribution_bounds
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import short_repr
+
+# What the outcome is made from: compared with the rules by the certificates, or with the scenario when it is read.
+GIVEN = ("mechanism", "agents", "contributions", "payments", "scenario", "source")
+DERIVED = (*OUTCOME_FIELDS, "worst_reciprocity", "certificates", "assumptions", "equilibria", "prices", "excluded")
+CHECKED = tuple(key for key in DERIVED if key not in GIVEN)
+CONTRIBUTIONS = ("contribution", "contributions", "deviation")  # how names of numbers in units of data end
+COUNTS = ("index", "dimension", "equilibria_searched")
+RATIOS = ("reciprocity", "reciprocity_ratios", "value", "worst_ratio")
+PRICES = ("prices", "net_externality")
+
+
+def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    """What a record states otherwise than it follows from the outcome, in words; keys it does not know are left out."""
+    stated = {key: entry for key, entry in record.items() if key in CHECKED}
+    if list(record["agents"]) == list(outcome.agents):
+        return list(_Comparison(outcome).differences(stated))
+    if any(key in stated for key in PER_AGENT if key not in (*GIVEN, "side_payments")):
+        return ["agents must be those in the deal, in the order of the scenario, where a file states what they have"]
+    return []
+
+
+class _Comparison:
+    """What follows from an outcome, and how large numbers of each kind are."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.due = outcome_record(outcome)
+        self.stake = float((np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments)).sum())
+        prices = self.due["prices"]
+        self.price = float(np.abs(prices).max()) if prices else float(np.abs(outcome.net_externality).max())
+        self.ratio = _largest(outcome.reciprocity_ratios)
+        self.contribution = float(outcome.contributions.max())
+
+    def differences(self, stated: Mapping[str, Any]) -> Iterator[str]:
+        for key, entry in stated.items():
+            if key == "certificates" and isinstance(entry, dict):
+                yield from self._certificates(entry)
+            else:
+                yield from self._compare(key, key, entry, self.due[key])
+
+    def _certificates(self, stated: Mapping[str, Any]) -> Iterator[str]:
+        for claim, entry in stated.items():
+            due = self.due["certificates"].get(claim)
+            if isinstance(entry, dict) and due is not None:
+                due = due | {"witness": self._witness(entry.get("witness"), due)}
+            yield from self._compare(f"certificates.{claim}", claim, entry, due)
+
+    def _witness(self, stated: Any, due: Mapping[str, Any]) -> dict[str, Any]:
+        """The witness due, of the agent stated where by rounding any could be the worst."""
+        witness = dict(due["witness"])
+        name = stated.get("agent") if isinstance(stated, dict) else None
+        if due["margin"] is None or abs(due["margin"]) > due["tol"]:
+            return witness
+        if not isinstance(name, str) or name not in self.outcome.agents:
+            return witness
+        place, outcome = list(self.outcome.agents).index(name), self.outcome
+        per_agent: dict[str, FloatArray] = {
+            "contribution": outcome.contributions,
+            "utility": outcome.utilities,
+            "deviation_utility": outcome.utilities,
+            "benefit": outcome.payoffs + outcome.payments,
+            "shapley_value": outcome.shapley_values,
+            "standalone": outcome.standalone,
+            "ir_gap": outcome.ir_gaps,
+        }
+        witness |= {"agent": name, "index": place}
+        witness |= {key: float(numbers[place]) for key, numbers in per_agent.items() if key in witness}
+        if "deviation" in witness:
+            witness["deviation"] = self._deviation(stated.get("deviation"), place)
+        return witness
+
+    def _deviation(self, stated: Any, place: int) -> float:
+        """An agent's best other contribution; where nothing is gained, staying and both ends are as good."""
+        outcome, federation = self.outcome, self.outcome.federation
+        best = outcome.deviations(federation, outcome.contributions).actions
+        ends = (contribution_bounds(federation)[0], federation.caps)
+        as_good = [0.0, *(float(numbers[place]) for numbers in (best, outcome.contributions, *ends))]
+        return float(stated) if _is_number(stated) and stated in as_good else float(best[place])
+
+    def _compare(self, path: str, key: str, stated: Any, due: Any) -> Iterator[str]:
+        if isinstance(stated, dict) and isinstance(due, dict):
+            for name, entry in stated.items():
+                yield from self._compare(f"{path}.{name}", name, entry, due.get(name))
+        elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
+            for place, (one, other) in enumerate(zip(stated, due, strict=True)):
+                yield from self._compare(f"{path}[{place}]", key, one, other)
+        elif _is_number(stated) and _is_number(due):
+            if not abs(stated - due) <= self._tolerance(key, due):
+                yield f"{path} is {due:.6g}, the file says {stated:.6g}"
+        elif type(stated) is not type(due) or stated != due:
+            yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
+
+    def _tolerance(self, key: str, due: float) -> float:
+        if key == "tol" or key in COUNTS:
+            return STATED_TOLERANCE * abs(due)
+        if key.endswith(CONTRIBUTIONS):
+            return STATED_CONTRIBUTION_TOLERANCE * max(self.contribution, abs(due))
+        scale = self.ratio if key in RATIOS else self.price if key in PRICES else self.stake
+        return STATED_TOLERANCE * max(scale, abs(due))
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _largest(numbers: FloatArray) -> float:
+    return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))
