@@ -40,6 +40,7 @@ def falling_roots(slope: Callable[[FloatArray], FloatArray], upper: FloatArray) 
     """The same for many functions at once, each on its own [0, upper]; `slope` maps arrays to arrays.
 
     Brackets are halved, in proportion while they span more than a factor of two, until neighbouring numbers are left.
+    SciPy's root finders for arrays need finite values at both ends of a bracket.
     """
     low, high = np.zeros_like(upper), np.minimum(upper, 1.0)
     idle = (upper <= 0) | (slope(low) <= 0)

@@ -175,7 +175,8 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
     """min |s|^2 over normals.T s = normals.T point, 0 <= s <= caps, by an active set that starts at `point`.
 
     With some coordinates held at a bound, the others' minimiser is a least-norm solution; go there, or as far as the
-    box allows and hold what blocks; at the minimiser release the held coordinate whose multiplier is most wrong.
+    box allows and hold what blocks; at the minimiser release the held coordinate whose multiplier is most wrong. SciPy
+    has no solver for least norms with bounds and equalities that ends exactly.
     """
     point = np.clip(point, 0.0, caps)
     target = normals.T @ point

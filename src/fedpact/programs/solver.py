@@ -11,6 +11,7 @@ sign. All arrays may carry leading batch axes: one call solves many programs of 
 
 Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
 from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
+SciPy's solvers for boxes stop short of these digits, and on functions that end at an edge (docs: the paper's Table 1).
 
 Newton systems: a positive semidefinite curvature plus a diagonal, solved densely or by conjugate gradients.
 
