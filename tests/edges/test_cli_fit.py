@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 import fedpact as fp
 from fedpact.scenario import schema
-from unit.fitting.planted import planted
+from unit.fitting.planted import Lawful, all_coalitions, per_class_law, planted
 
 NAMES = ["North", "South", "East"]
 PNG = b"\x89PNG"
@@ -59,6 +59,25 @@ def test_json_has_the_names_of_the_scenario(run, runs: Path) -> None:
     assert set(record["quality"]) == {"r_squared", "chi_square_per_degree", "rms", "degrees"}
     assert record["suggestions"] == []
     assert record["files"] == []
+
+
+def test_curves_that_do_not_fit_are_a_warning(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    log = Lawful.of(per_class_law(rng, 3), all_coalitions(3, (10.0, 60.0, 400.0), 3), rng, test_size=20_000)
+    path = tmp_path / "other.csv"
+    head = ",".join(f"{kind}.{name}" for kind in ("contributions", "accuracy", "test_size") for name in NAMES)
+    rows = np.hstack([log.contributions, log.accuracies, np.full((len(log.accuracies), 3), 20_000)])
+    np.savetxt(path, rows, delimiter=",", header=head, comments="")
+    result = run("fit", path, "--family", "auto", "-o", "s.toml")
+    assert result.code == 0
+    assert "Warning: the curves do not fit: they miss the accuracies by 0.0" in result.words
+    assert "chosen by its error on unseen runs: " in result.words
+    assert "Warning: the curves do not fit" in fp.load_scenario(tmp_path / "s.toml").description
+    record = run("fit", path, "--family", "auto", "--json").record
+    assert record["warnings"][0].startswith("the curves do not fit")
+    assert record["lack_of_fit"]["evidence"] == "repeats"
+    assert set(record["families"]["errors"]) == {"power-law", "exponential", "michaelis"}
+    assert record["family"] == record["families"]["chosen"]
 
 
 def test_few_runs_say_that_the_prior_decides(run, tmp_path: Path) -> None:

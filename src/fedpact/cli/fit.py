@@ -40,7 +40,12 @@ def fit(
         Path | None,
         typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.", metavar="FILE"),
     ] = None,
-    family: Annotated[str, typer.Option("--family", help=f"The curve: {', '.join(CURVE_FAMILIES)}.")] = "power-law",
+    family: Annotated[
+        str,
+        typer.Option(
+            "--family", help=f"The curve: {', '.join(CURVE_FAMILIES)}; auto for the one that predicts unseen runs best."
+        ),
+    ] = "power-law",
     signs: Annotated[
         str, typer.Option("--signs", help="Signs of the weights: positive, or any if data may harm.")
     ] = "positive",
@@ -200,6 +205,7 @@ def _save(found: Fit, terms: _Terms, path: Path, runs: Path) -> None:
     words = f"Fitted to {seen.n_measured} accuracies of {seen.n_runs} runs ({runs.name})."
     if terms.placeholder:
         words += " The costs are placeholders: they are not in the data."
+    words += "".join(f" Warning: {warning}." for warning in found.warnings)
     scenario = found.scenario(costs=terms.costs, caps=terms.caps, title=runs.stem, description=words, money=terms.money)
     save_scenario(scenario, path)
 
@@ -224,9 +230,20 @@ def _show(found: Fit) -> None:
     quality = found.quality
     console.print(
         f"rms {quality.rms:.4f}, R² {quality.r_squared:.4f}, chi² per degree of freedom "
-        f"{quality.chi_square_per_degree:.2f}, noise of training {found.training_noise:.4f}"
+        f"{quality.chi_square_per_degree:.2f}, noise of training {found.training_noise:.4f}, misfit "
+        f"{found.lack_of_fit.misfit:.4f}"
     )
+    _show_families(found)
     _show_doubts(found)
+
+
+def _show_families(found: Fit) -> None:
+    """How far off each family is on runs it has not seen, if they were compared."""
+    if found.families is None:
+        return
+    errors = sorted(found.families.errors.items(), key=lambda entry: entry[1])
+    listed = ", ".join(f"{family} {error:.4f}" for family, error in errors)
+    console.print(f"Family {found.family}, chosen by its error on unseen runs: {listed}")
 
 
 def _show_curves(found: Fit) -> None:
@@ -245,6 +262,8 @@ def _show_curves(found: Fit) -> None:
 
 
 def _show_doubts(found: Fit) -> None:
+    for warning in found.warnings:
+        console.print(f"[red]Warning[/red]: {escape(warning)}.")
     for note in found.notes:
         console.print(f"Note: {escape(note)}.")
     groups = found.indistinguishable

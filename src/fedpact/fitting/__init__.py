@@ -1,12 +1,26 @@
 """Fitting: weights and accuracy curves estimated from measured accuracies, and what follows.
 
-`estimate` fits, `intervals` says how sure the estimates are, `result` is what comes of it, `suggestions` the runs worth
-training next. May use: utils, federation, scenario, mechanisms, comparison.
+`estimate` fits, `intervals` says how sure the estimates are, `lack_of_fit` whether the curves fit at all,
+`cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training next.
+May use: utils, federation, scenario, mechanisms, comparison.
 """
 
+from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.estimate import fit
+from fedpact.fitting.lack_of_fit import LackOfFit
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest
 
-__all__ = ["Draws", "Fit", "FitQuality", "Observations", "Outlier", "Suggestion", "fit", "suggest"]
+__all__ = [
+    "Draws",
+    "FamilyComparison",
+    "Fit",
+    "FitQuality",
+    "LackOfFit",
+    "Observations",
+    "Outlier",
+    "Suggestion",
+    "fit",
+    "suggest",
+]

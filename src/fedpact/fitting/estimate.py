@@ -1,7 +1,8 @@
 """`fit`: from observations to estimates.
 
-Penalised least squares with the measurements weighted by their noise. The noise depends on the fitted accuracies and on
-a training noise that depends on the residuals, so the two are fitted in turn until the training noise settles.
+Penalised least squares with the measurements weighted by their noise. The noise of the test sets depends on the fitted
+accuracies, and that of training and the misfit on the residuals, so parameters and noise are fitted in turn until the
+noise settles.
 """
 
 from __future__ import annotations
@@ -14,9 +15,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.fitting.accuracy_curves import curve_family
-from fedpact.fitting.gauss_newton import Prediction, WeightedRuns, information, minimise
+from fedpact.fitting.cross_validation import AUTO_FAMILY, compare_families
+from fedpact.fitting.gauss_newton import WeightedRuns, information, minimise
 from fedpact.fitting.intervals import Posterior
-from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances, training_variance, within_run_correlation
+from fedpact.fitting.lack_of_fit import LackOfFit, doubt_factor, lack_of_fit
+from fedpact.fitting.neighbours import smooth_part
+from fedpact.fitting.noise import (
+    ASSUMED_NOISE,
+    MIN_VARIANCE,
+    Cells,
+    NoiseEstimate,
+    estimate_noise,
+    pure_variance,
+    sampling_variances,
+    within_run_correlation,
+)
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, MIN_RANGE, FitRules, Parameters
 from fedpact.fitting.result import Fit
@@ -27,8 +40,7 @@ from fedpact.utils.errors import InvalidInput
 
 Progress = Callable[[str], None]
 MAX_PASSES = 6
-VARIANCE_CHANGE = 0.02  # relative, of the training variance
-MIN_VARIANCE = 1e-4**2
+VARIANCE_CHANGE = 0.02  # relative
 MIN_KEPT_ERRORS = 1.645  # standard errors from zero that keep a weight in a sparse fit
 MAX_PRUNINGS = 10
 
@@ -63,7 +75,8 @@ def fit(
     observations
         Runs: contributions and accuracies.
     family
-        "power-law", "exponential" or "michaelis".
+        "power-law", "exponential" or "michaelis"; "auto" for the one that predicts unseen runs best, by
+        cross-validation.
     signs
         "positive" for weights of at least zero, "any" if data may harm.
     sparse
@@ -100,105 +113,172 @@ def fit(
     >>> bool(low < 0.6 < high)
     True
     """
-    ends = {"floor": floor, "ceiling": ceiling}
-    rules, known = _fit_rules(observations, family=family, signs=signs, shared=shared, ends=ends, prior=prior)
-    task = _Task(observations=observations, known=known, noise=_checked_noise(training_noise), progress=progress)
-    found = _settle(task, rules)
-    errors = found.posterior.weight_errors
-    if sparse:
-        found, errors = _pruned(task, found)
-    return Fit(
-        observations=observations,
-        family=family,
+    task = _Task(
         signs=signs,
-        training_noise=float(np.sqrt(found.variance)),
-        noise_fitted=task.noise is None,
-        degrees=found.degrees,
-        chi_square=found.chi_square,
-        residuals=found.residuals,
-        scaled_residuals=found.scaled,
-        posterior=found.posterior,
-        weight_errors=errors,
-        has_test_sizes=observations.known_test_sizes() is not None,
+        sparse=sparse,
+        shared=shared,
+        ends={"floor": floor, "ceiling": ceiling},
+        prior=prior,
+        noise=_checked_noise(training_noise),
+        progress=progress,
     )
+    if family != AUTO_FAMILY:
+        return task.fit(observations, family)
+    families = compare_families(observations, task.fit, progress=progress)
+    return replace(task.fit(observations, families.chosen), families=families)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Task:
-    """What is fitted: `known` parts of the curves, NaN elsewhere, and the training noise if it is known."""
+    """How observations are fitted."""
 
-    observations: Observations
-    known: FloatArray
+    signs: str
+    sparse: bool
+    shared: Sequence[str]
+    ends: Mapping[str, ArrayLike | None]
+    prior: float
     noise: float | None
     progress: Progress | None
 
+    def fit(self, observations: Observations, family: str, start: Fit | None = None) -> Fit:
+        """The fit of a family, from scratch or from another fit of it."""
+        rules, ends = _fit_rules(
+            observations, family=family, signs=self.signs, shared=self.shared, ends=self.ends, prior=self.prior
+        )
+        data = _Data(observations, ends, None if self.noise is None else self.noise**2, self.progress)
+        found = _estimate(data, rules, None if start is None else start.posterior.point)
+        errors = found.posterior.weight_errors
+        if self.sparse:
+            found, errors = _prune(data, found)
+        return Fit(
+            observations=observations,
+            family=family,
+            signs=self.signs,
+            training_noise=float(np.sqrt(found.noise.training)),
+            noise_fitted=self.noise is None,
+            degrees=found.degrees,
+            chi_square=found.chi_square,
+            residuals=found.residuals,
+            scaled_residuals=found.scaled_residuals,
+            lack_of_fit=found.lack_of_fit,
+            posterior=found.posterior,
+            weight_errors=errors,
+            has_test_sizes=data.test_sizes is not None,
+        )
+
+
+class _Data:
+    """Observations in the form in which they are fitted.
+
+    `known_ends` are the known parts of the curves, NaN elsewhere; `known_variance` that of training, if it is known.
+    """
+
+    def __init__(
+        self, seen: Observations, known_ends: FloatArray, known_variance: float | None, progress: Progress | None
+    ) -> None:
+        self.known_ends, self.known_variance, self.progress = known_ends, known_variance, progress
+        self.measured, self.test_sizes, self.repeats = seen.measured, seen.known_test_sizes(), seen.repeats
+        self.seen = np.array(seen.accuracies)
+        self.contributions = np.array(seen.contributions)  # writable like its samples: compiled code knows one kind
+        self.accuracies = np.where(self.measured, self.seen, 0.0)
+
+    def first_noise(self) -> NoiseEstimate:
+        """Before there are residuals."""
+        if self.known_variance is not None:
+            return NoiseEstimate(training=self.known_variance)
+        return NoiseEstimate(training=ASSUMED_NOISE**2 if self.test_sizes is None else 0.0)
+
+    def weighted(self, sampling: FloatArray, noise: NoiseEstimate, doubt: float = 1.0) -> WeightedRuns:
+        """With precisions: what repeats have in common, the misfit, does not become surer by repeating."""
+        variances = sampling + max(noise.training, MIN_VARIANCE)
+        cells = Cells.of(self.seen, variances, self.repeats)
+        common = np.where(self.measured, 1.0 + noise.misfit * cells.precisions[cells.place], 1.0)
+        return WeightedRuns(
+            contributions=self.contributions,
+            accuracies=self.accuracies,
+            precisions=np.where(self.measured, 1.0 / (variances * common * doubt), 0.0),
+        )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Settled:
+class _Estimate:
     posterior: Posterior
-    variance: float
+    noise: NoiseEstimate
+    lack_of_fit: LackOfFit
     degrees: float
     chi_square: float
     residuals: FloatArray
-    scaled: FloatArray
+    scaled_residuals: FloatArray
 
 
-def _settle(task: _Task, rules: FitRules, start: Parameters | None = None) -> _Settled:
-    """Estimates and noise in turn, until the training noise changes no more."""
-    observations = task.observations
-    measured, sizes = observations.measured, observations.known_test_sizes()
-    contributions = np.array(observations.contributions)  # writable like its samples: compiled code knows one kind
-    accuracies = np.where(measured, observations.accuracies, 0.0)
-    variance = task.noise**2 if task.noise is not None else ASSUMED_NOISE**2 if sizes is None else 0.0
-    variances = sampling_variances(accuracies, sizes) + max(variance, MIN_VARIANCE)
+def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> _Estimate:
+    """Parameters and noise in turn, until the noise changes no more."""
+    noise, sampling = data.first_noise(), sampling_variances(data.accuracies, data.test_sizes)
     point = start
     for turn in range(MAX_PASSES):
-        data = WeightedRuns(
-            contributions=contributions,
-            accuracies=accuracies,
-            precisions=np.where(measured, 1.0 / variances, 0.0),
-        )
+        runs = data.weighted(sampling, noise)
         if point is None:
-            point = first_point(data, rules, task.known)
-        found = minimise(data, rules, point, progress=_steps(task.progress, turn))
-        point, posterior = found.point, Posterior(point=found.point, rules=rules, gathered=information(data, found))
-        degrees = _degrees(posterior, observations.n_measured)
-        sampling = sampling_variances(found.predicted, sizes)
-        before, variance = variance, _next_variance(task, found, sampling, degrees)
-        variances = sampling + max(variance, MIN_VARIANCE)
-        if abs(variance - before) <= VARIANCE_CHANGE * max(variance, before) + MIN_VARIANCE:
+            point = first_point(runs, rules, data.known_ends)
+        found = minimise(runs, rules, point, progress=_step_counter(data.progress, turn))
+        point, posterior = found.point, Posterior(point=found.point, rules=rules, gathered=information(runs, found))
+        n_parameters = _parameters_paid(posterior)
+        sampling = sampling_variances(found.predicted, data.test_sizes)
+        residuals = data.seen - found.predicted
+        pure = pure_variance(data.seen, sampling, data.repeats)
+        smooth = smooth_part(
+            residuals / np.sqrt(sampling + noise.training + noise.misfit + MIN_VARIANCE), data.contributions
+        )
+        before = noise
+        noise = estimate_noise(
+            residuals,
+            sampling,
+            data.repeats,
+            n_parameters=n_parameters,
+            pure=pure,
+            smooth_share=smooth.share,
+            known=data.known_variance,
+        )
+        if _has_settled(before, noise):
             break
-    residuals = np.where(measured, observations.accuracies - found.predicted, np.nan)
-    scaled = residuals / np.sqrt(variances)
-    design = 1.0 + max(measured.sum(axis=1).mean() - 1.0, 0.0) * within_run_correlation(scaled)
-    return _Settled(
+    judged = lack_of_fit(
+        residuals,
+        sampling,
+        data.repeats,
+        n_parameters=n_parameters,
+        pure=pure,
+        smooth=smooth,
+        known=data.known_variance,
+        noise=noise,
+    )
+    if judged.misfit > 0.0:
+        doubt = doubt_factor(posterior.prediction_errors(data.contributions)[data.measured], judged)
+        posterior = replace(posterior, gathered=information(data.weighted(sampling, noise, doubt), found))
+    variances = sampling + max(noise.training, MIN_VARIANCE)
+    scaled = residuals / np.sqrt(variances + noise.misfit)
+    design = 1.0 + max(data.measured.sum(axis=1).mean() - 1.0, 0.0) * within_run_correlation(scaled)
+    return _Estimate(
         posterior=replace(posterior, design=design),
-        variance=variance,
-        degrees=degrees,
-        chi_square=float(np.nansum(scaled**2)),
+        noise=noise,
+        lack_of_fit=judged,
+        degrees=int(data.measured.sum()) - n_parameters,
+        chi_square=float(np.nansum(residuals**2 / variances)),
         residuals=residuals,
-        scaled=scaled,
+        scaled_residuals=scaled,
     )
 
 
-def _next_variance(task: _Task, found: Prediction, sampling: FloatArray, degrees: float) -> float:
-    """The training noise that the residuals call for; where nothing is left to judge it by, a guess."""
-    if task.noise is not None:
-        return task.noise**2
-    measured = task.observations.measured
-    if degrees < 1:
-        return ASSUMED_NOISE**2 if task.observations.known_test_sizes() is None else 0.0
-    residuals = (task.observations.accuracies - found.predicted)[measured]
-    return training_variance(residuals, sampling[measured], degrees)
+def _has_settled(before: NoiseEstimate, now: NoiseEstimate) -> bool:
+    pairs = ((before.training, now.training), (before.misfit, now.misfit))
+    return all(abs(old - new) <= VARIANCE_CHANGE * max(old, new) + MIN_VARIANCE for old, new in pairs)
 
 
-def _degrees(posterior: Posterior, n_measured: int) -> float:
-    """Measurements minus the parameters they paid for; the prior paid for the others."""
+def _parameters_paid(posterior: Posterior) -> float:
+    """How many parameters the measurements paid for; the prior paid for the others."""
     free = int(posterior.rules.free_local.sum() + posterior.rules.free_shared.sum())
-    return n_measured - (free - posterior.prior_traces())
+    return free - posterior.prior_traces()
 
 
-def _pruned(task: _Task, found: _Settled) -> tuple[_Settled, FloatArray]:
+def _prune(data: _Data, found: _Estimate) -> tuple[_Estimate, FloatArray]:
     """Fits with fewer and fewer weights, and the standard errors of those dropped from when they were dropped."""
     errors = found.posterior.weight_errors
     for _ in range(MAX_PRUNINGS):
@@ -210,11 +290,11 @@ def _pruned(task: _Task, found: _Settled) -> tuple[_Settled, FloatArray]:
             break
         rules = replace(posterior.rules, free_ratios=free & ~weak)
         start = replace(posterior.point, ratios=np.where(weak, 0.0, posterior.point.ratios))
-        found = _settle(task, rules, start)
+        found = _estimate(data, rules, start)
     return found, errors
 
 
-def _steps(progress: Progress | None, turn: int) -> Any:
+def _step_counter(progress: Progress | None, turn: int) -> Any:
     """A call per step of the solver, said in words."""
     if progress is None:
         return None

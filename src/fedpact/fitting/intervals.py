@@ -95,17 +95,22 @@ class Posterior:
         np.fill_diagonal(variance, scale[:, 0])
         return np.sqrt(np.maximum(variance, 0.0))
 
-    def curve_bands(self, agent: int, data: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """An agent's accuracies when it reaches `data`, of its own alone, and their standard errors to first order."""
-        log_shape, floor, ceiling = self.point.curves[agent]
-        value, slope, by_shape = self.rules.curve.evaluate(data, np.full_like(data, log_shape))
-        spans = ceiling - floor
-        curve = np.stack([spans * by_shape, 1.0 - value, value], axis=-1)
-        columns = np.zeros((data.size, self.joint.shape[1]))
-        columns[:, 0] = spans * slope * data
-        columns[:, -6:-3] = columns[:, -3:] = curve
-        variances = np.einsum("kp,pq,kq->k", columns, self.joint[agent], columns)
-        return floor + spans * value, np.sqrt(np.maximum(variances, 0.0))
+    def prediction_errors(self, contributions: FloatArray) -> FloatArray:
+        """(runs, n): standard errors, to first order, of the accuracies the curves have at contributions (runs, n)."""
+        point, n_agents = self.point, self.rules.n_agents
+        reached = contributions @ point.weights.T
+        value, slope, by_shape = self.rules.curve.evaluate(reached, point.curves[:, 0])
+        spans = point.curves[:, 2] - point.curves[:, 1]
+        errors = np.empty(reached.shape)
+        for agent in range(n_agents):
+            steep = spans[agent] * slope[:, agent]
+            row = np.zeros((len(contributions), self.joint.shape[1]))
+            row[:, 0] = steep * reached[:, agent]
+            row[:, 1 : 1 + n_agents] = (steep * np.exp(point.scales[agent]))[:, None] * contributions
+            curve = [spans[agent] * by_shape[:, agent], 1.0 - value[:, agent], value[:, agent]]
+            row[:, -6:-3] = row[:, -3:] = np.stack(curve, axis=-1)
+            errors[:, agent] = np.sqrt(np.maximum(((row @ self.joint[agent]) * row).sum(axis=1), 0.0))
+        return errors
 
     def prior_traces(self) -> float:
         """tr(H^-1 P): how many parameters the prior paid for."""

@@ -1,21 +1,82 @@
-"""How far measured accuracies stray: the finite test set, and what is left, the noise of training.
+"""How far measured accuracies stray from the curves, and why: the test sets, training, or curves that do not fit.
 
 An accuracy measured on m samples has variance a (1 - a) / m. Training the same data twice gives two models, which adds
-a variance of its own, the same for all measurements; it is estimated so that the sum of squared residuals over their
-variances equals its expectation, the number of measurements minus the number of parameters they paid for. Where no test
-size is known, all noise is estimated that way.
+a variance of its own, the same for all measurements. What is left is misfit: the true accuracy is not on the curve.
+
+The misfit is the same for all runs with the same contributions, and much the same for those with similar ones. So
+repeats tell it from noise: they stray from their mean by noise alone, and their means stray from the curve by the
+misfit on top of it. Without repeats, the part of the residuals that neighbouring runs have in common is misfit
+(`fedpact.fitting.neighbours`); that counts as much as `NEIGHBOUR_DEGREES` repeats. Every variance is estimated so that
+the sum of squares over the variances equals its expectation, the degrees of freedom.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 
 ASSUMED_NOISE = 0.02  # standard deviation, where nothing else is known
+NEIGHBOUR_DEGREES = 4.0
+MIN_VARIANCE = 1e-4**2
 MAX_VARIANCE = 1.0
 MIN_PAIRS = 30
 MIN_CORRELATION_ERRORS = 2.0  # standard errors from which a correlation within runs counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseEstimate:
+    """Variances beyond those of the test sets: between trainings on the same data, and of the misfit."""
+
+    training: float
+    misfit: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cells:
+    """Measurements of one agent under the same contributions, taken together; arrays run over the cells.
+
+    Attributes
+    ----------
+    place
+        (runs, n): the cell of each measurement, -1 where nothing was measured.
+    counts, means, precisions
+        How many measurements there are, their weighted mean, and its precision as far as noise is concerned.
+    """
+
+    place: NDArray[np.intp]
+    counts: FloatArray
+    means: FloatArray
+    precisions: FloatArray
+
+    @classmethod
+    def of(cls, numbers: FloatArray, variances: FloatArray, groups: NDArray[np.intp]) -> Cells:
+        """Of numbers (runs, n), NaN where nothing was measured, with their variances; `groups` says which repeat."""
+        n_agents, measured = numbers.shape[1], ~np.isnan(numbers)
+        _, place = np.unique((groups[:, None] * n_agents + np.arange(n_agents))[measured], return_inverse=True)
+        precisions = 1.0 / np.maximum(variances[measured], MIN_VARIANCE)
+        total = np.asarray(np.bincount(place, precisions), dtype=np.float64)
+        every = np.full(numbers.shape, -1, dtype=np.intp)
+        every[measured] = place
+        return cls(
+            place=every,
+            counts=np.bincount(place).astype(np.float64),
+            means=np.bincount(place, precisions * numbers[measured]) / total,
+            precisions=total,
+        )
+
+    @property
+    def pure_degrees(self) -> int:
+        """Degrees of freedom of the noise between repeats."""
+        return int((self.counts - 1.0).sum())
+
+    def deviations(self, numbers: FloatArray) -> FloatArray:
+        """(runs, n): how far the numbers are from the mean of their cell; NaN where there is none or it is alone."""
+        alone = (self.place < 0) | (self.counts[self.place] < 2)
+        return np.where(alone, np.nan, numbers - self.means[self.place])
 
 
 def sampling_variances(accuracies: FloatArray, test_sizes: FloatArray | None) -> FloatArray:
@@ -26,19 +87,19 @@ def sampling_variances(accuracies: FloatArray, test_sizes: FloatArray | None) ->
     return np.asarray(moved * (1.0 - moved) / test_sizes)
 
 
-def training_variance(residuals: FloatArray, sampling: FloatArray, degrees: float) -> float:
+def excess_variance(residuals: FloatArray, variances: FloatArray, degrees: float) -> float:
     """The variance to add so that the residuals are as large as they should be; zero if they are not too large.
 
     Parameters
     ----------
-    residuals, sampling
-        Of the measurements, flat.
+    residuals, variances
+        Flat.
     degrees
-        Measurements minus parameters.
+        Of freedom.
     """
 
     def excess(variance: float) -> float:
-        return float((residuals**2 / (sampling + variance)).sum()) - degrees
+        return float((residuals**2 / (variances + variance)).sum()) - degrees
 
     least = 1e-12
     if not (residuals != 0).any() or excess(least) <= 0:
@@ -46,6 +107,58 @@ def training_variance(residuals: FloatArray, sampling: FloatArray, degrees: floa
     from scipy.optimize import brentq  # noqa: PLC0415 - takes a while to import
 
     return float(brentq(excess, least, MAX_VARIANCE * residuals.size, xtol=1e-12, rtol=1e-6))
+
+
+def pure_variance(accuracies: FloatArray, sampling: FloatArray, groups: NDArray[np.intp]) -> tuple[float, int]:
+    """The variance between trainings on the same data that repeats show, and its degrees of freedom."""
+    cells = Cells.of(accuracies, sampling, groups)
+    apart = cells.deviations(accuracies)
+    repeated = ~np.isnan(apart)
+    if not cells.pure_degrees:
+        return 0.0, 0
+    return excess_variance(apart[repeated], sampling[repeated], cells.pure_degrees), cells.pure_degrees
+
+
+def estimate_noise(
+    residuals: FloatArray,
+    sampling: FloatArray,
+    groups: NDArray[np.intp],
+    *,
+    n_parameters: float,
+    pure: tuple[float, int],
+    smooth_share: float,
+    known: float | None,
+) -> NoiseEstimate:
+    """Training noise and misfit behind residuals (runs, n), NaN where nothing was measured.
+
+    Parameters
+    ----------
+    sampling, groups
+        Variances of the test sets, and which runs are repeats of each other.
+    n_parameters
+        That the measurements paid for.
+    pure
+        What repeats show, as `pure_variance` says it.
+    smooth_share
+        The part of the residuals' variance that neighbouring runs have in common.
+    known
+        The variance of training if it is known.
+    """
+    measured = ~np.isnan(residuals)
+    degrees = measured.sum() - n_parameters
+    training = known
+    if training is None:
+        if degrees < 1:
+            return NoiseEstimate(training=ASSUMED_NOISE**2 if not sampling.any() else 0.0)
+        everything = excess_variance(residuals[measured], sampling[measured], degrees)
+        smooth = smooth_share * (float(sampling[measured].mean()) + everything)
+        shown, count = pure
+        rough = max(everything - smooth, 0.0)
+        training = min(everything, (count * shown + NEIGHBOUR_DEGREES * rough) / (count + NEIGHBOUR_DEGREES))
+    cells = Cells.of(residuals, sampling + training, groups)
+    degrees = cells.means.size - n_parameters
+    misfit = excess_variance(cells.means, 1.0 / cells.precisions, degrees) if degrees >= 1 else 0.0
+    return NoiseEstimate(training=training, misfit=misfit)
 
 
 def within_run_correlation(scaled: FloatArray) -> float:

@@ -146,6 +146,12 @@ class Observations:
         return ~np.isnan(self.accuracies)
 
     @property
+    def repeats(self) -> NDArray[np.intp]:
+        """(runs,): the same number for runs with the same contributions."""
+        _, groups = np.unique(self.contributions, axis=0, return_inverse=True)
+        return np.asarray(groups.ravel(), dtype=np.intp)
+
+    @property
     def n_measured(self) -> int:
         """How many accuracies were measured."""
         return int(self.measured.sum())

@@ -13,8 +13,10 @@ from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.identifiability import indistinguishable
 from fedpact.fitting.intervals import Posterior
+from fedpact.fitting.lack_of_fit import LackOfFit
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import MAX_CURVE, MIN_CURVE, MIN_RANGE
 from fedpact.fitting.scenario_uncertainty import scenario_uncertainty
@@ -36,8 +38,8 @@ class FitQuality:
     r_squared
         The part of the variance between measurements that the fit explains; NaN if they are all alike.
     chi_square_per_degree
-        Mean squared residual over its variance: near 1 if the noise is as large as it should be. Where the training
-        noise is fitted it makes up for what is missing, so this stays near 1.
+        Mean squared residual over the variance of the noise: near 1 if the curves fit. Without repeats, and where no
+        training noise is given, the noise is estimated from the same residuals, and this is 1 whatever the curves.
     rms
         Root mean square of the residuals, in accuracy.
     degrees
@@ -99,6 +101,10 @@ class Fit:
         The Gaussian around the estimates.
     weight_errors
         (n, n): standard errors in the coordinates of `fedpact.fitting.intervals`.
+    lack_of_fit
+        Whether the curves fit, as far as the log can tell.
+    families
+        How the families were compared, if the family was "auto".
     """
 
     observations: Observations
@@ -112,7 +118,9 @@ class Fit:
     scaled_residuals: FloatArray
     posterior: Posterior
     weight_errors: FloatArray
+    lack_of_fit: LackOfFit
     has_test_sizes: bool
+    families: FamilyComparison | None = None
 
     @property
     def names(self) -> Sequence[str]:
@@ -220,6 +228,22 @@ class Fit:
             for run, agent in places[order]
         )
 
+    @property
+    def unexplained(self) -> float:
+        """Standard deviation of accuracies around the curves beyond the test sets': noise of training, and misfit."""
+        return float(np.hypot(self.training_noise, self.lack_of_fit.misfit))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What forbids to take the numbers at their word: that the curves do not fit, and what to try."""
+        text = self.lack_of_fit.text
+        if text is None or not self.lack_of_fit.is_clear:
+            return ()
+        ways = [] if self.families is not None else ["another family (auto chooses one)"]
+        ways += ["curves that agents do not share (shared none)"] if self.posterior.rules.shared.any() else []
+        advice = f". {' or '.join(ways).capitalize()} may fit better" if ways else ""
+        return (text + advice,)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before trusting the numbers, in words."""
@@ -234,7 +258,18 @@ class Fit:
             rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
             notes.append(f"runs left out since a contribution is missing (write 0 for none): {rows}")
         if not self.has_test_sizes:
-            notes.append("no test sizes given: all noise is estimated from the residuals")
+            untold = ", and without repeats nobody can tell it from curves that do not fit"
+            notes.append(
+                f"no test sizes given: all noise is estimated from the residuals"
+                f"{untold if self.lack_of_fit.is_unknown else ''}"
+            )
+        if not self.lack_of_fit.is_clear and (text := self.lack_of_fit.text):
+            notes.append(text)
+        if self.families is not None and self.families.as_good:
+            notes.append(
+                f"the log cannot tell {self.family} from {' and '.join(self.families.as_good)}, which predict unseen "
+                f"runs as well: see what the deal is under these too"
+            )
         if self.degrees < 1 and self.noise_fitted:
             notes.append(
                 "too few accuracies to judge the noise of training; only that of the test sets is counted"
@@ -249,6 +284,11 @@ class Fit:
         curve, _, _ = CURVE_FAMILIES[self.family].evaluate(given @ self.weights.T, self.posterior.point.curves[:, 0])
         return np.asarray(self.floors + self.values * curve)
 
+    def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
+        """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), with doubt about the model."""
+        given = np.asarray(contributions, dtype=np.float64)
+        return self.posterior.prediction_errors(np.atleast_2d(given)).reshape(given.shape)
+
     def draws(self, count: int = 400, rng: Any = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
         generator, point, rules = np.random.default_rng(rng), self.posterior.point, self.posterior.rules
@@ -258,7 +298,7 @@ class Fit:
             degrees = max(self.degrees, MIN_DEGREES)
             noise *= np.sqrt(degrees / generator.chisquare(degrees, (count, 1)))
         local, shared = self.posterior.steps(noise)
-        ratios = point.ratios + local[:, :, 1 : 1 + n_agents]
+        ratios = np.sinh(np.arcsinh(point.ratios) + local[:, :, 1 : 1 + n_agents] / np.hypot(1.0, point.ratios))
         ratios = ratios if rules.signed else np.maximum(ratios, 0.0)
         curves = point.curves + local[:, :, -3:] + shared[:, None, :]
         curves = np.where(rules.known, point.curves, np.clip(curves, MIN_CURVE, MAX_CURVE))

@@ -210,10 +210,10 @@ def _predictions(fit: Fit, drawn: Draws, tried: FloatArray, n_draws: int) -> Flo
 
 
 def _noise(fit: Fit, predicted: FloatArray) -> FloatArray:
-    """(candidates, n): the variance with which the accuracies would be measured."""
+    """(candidates, n): the variance with which accuracies would be measured, misfit included: it teaches nothing."""
     sizes = fit.observations.known_test_sizes()
     typical = None if sizes is None else np.median(sizes, axis=0)
-    variance = sampling_variances(predicted.mean(axis=-1), typical) + fit.training_noise**2
+    variance = sampling_variances(predicted.mean(axis=-1), typical) + fit.unexplained**2
     return np.asarray(np.maximum(variance, (0.05 * ASSUMED_NOISE) ** 2))
 
 

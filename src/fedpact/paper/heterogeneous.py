@@ -243,15 +243,15 @@ def _no_harm(found: Study) -> PaperFinding:
 
 
 def _noise(found: Study) -> PaperFinding:
-    noise = found.surface.training_noise
+    left, misfit = found.surface.unexplained, found.surface.lack_of_fit.misfit
     sampling = float(np.sqrt((found.accuracies * (1.0 - found.accuracies) / found.test_sizes).mean()))
     return PaperFinding(
         BEYOND,
         "A power law of one weight per pair of agents explains measured accuracies up to the noise of the test sets.",
-        judge(noise <= 0.3 * sampling, partly=found.surface.quality.r_squared >= 0.85),
-        f"It explains {100 * found.surface.quality.r_squared:.0f} % of the variance. What is left is as if each "
-        f"training had noise of {number(noise)} of its own, besides {number(sampling)} of the test set: part "
-        f"of that is the curve.",
+        judge(left <= 0.3 * sampling, partly=found.surface.quality.r_squared >= 0.85),
+        f"It explains {100 * found.surface.quality.r_squared:.0f} % of the variance. What is left has a standard "
+        f"deviation of {number(left)}, besides {number(sampling)} of the test set: noise of training, and "
+        f"{number(misfit)} that runs with similar contributions have in common, which is the curve's.",
         expected=Judgement.CONDITIONAL,
     )
 

@@ -98,9 +98,9 @@ class Study:
         return np.asarray(self.accuracies - self.surface.predict(self.profiles.astype(np.float64)))
 
     def noise(self, accuracies: FloatArray) -> FloatArray:
-        """Standard deviation of a measured accuracy, from the fit's training noise and the test set's size."""
+        """Standard deviation of a measured accuracy around the fit: test set, noise of training and misfit."""
         sampling = accuracies * (1.0 - accuracies) / self.test_sizes
-        return np.asarray(np.sqrt(sampling + self.surface.training_noise**2))
+        return np.asarray(np.sqrt(sampling + self.surface.unexplained**2))
 
 
 def study(*, folder: Path | None = None, progress: Progress | None = None) -> Study:

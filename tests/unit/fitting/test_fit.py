@@ -169,7 +169,10 @@ def test_few_observations_work_and_say_so() -> None:
 def test_without_test_sizes_the_noise_is_estimated() -> None:
     log = planted(0, training_noise=0.02, say_size=False)
     found = fp.fit(log.observations)
-    assert found.notes == ("no test sizes given: all noise is estimated from the residuals",)
+    assert found.notes == (
+        "no test sizes given: all noise is estimated from the residuals, and without repeats nobody can tell it from "
+        "curves that do not fit",
+    )
     assert 0.018 < found.training_noise < 0.03  # the test sets' noise is part of it here
     assert found.quantile(0.95) > 1.645
 

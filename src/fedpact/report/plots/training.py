@@ -92,8 +92,10 @@ def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     own = float(fit.weights[agent, agent])
     reached = seen.contributions[used] @ fit.weights[agent] / own
     places = np.linspace(0.0, max(float(reached.max()), 1.0), CURVE_POINTS)
-    middle, errors = fit.posterior.curve_bands(agent, places * own)
-    reach = fit.quantile(0.5 + BAND_LEVEL / 2.0) * errors
+    given = np.zeros((CURVE_POINTS, len(fit.names)))
+    given[:, agent] = places
+    middle = fit.predict(given)[:, agent]
+    reach = fit.quantile(0.5 + BAND_LEVEL / 2.0) * fit.prediction_errors(given)[:, agent]
     low, high = np.clip(middle - reach, 0.0, 1.0), np.clip(middle + reach, 0.0, 1.0)
     ax.fill_between(places, low, high, color=GOOD, alpha=0.25, linewidth=0)
     ax.plot(places, middle, color=GOOD, linewidth=1.2)
