@@ -13,6 +13,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import at_odds, crowd, piped
+from fedpact.scenario.examples import example
 
 
 @pytest.fixture
@@ -151,6 +152,17 @@ def test_what_the_machine_cannot_do_is_exit_code_2(run, monkeypatch: pytest.Monk
 def test_help_lists_the_exit_codes(run) -> None:
     words = " ".join(run("--help").words.replace("│", " ").split())
     assert "0 done, 1 a claim fails, 2 bad input, 3 not converged, 4 an error in fedpact itself" in words
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e300])
+def test_values_of_any_size_end_in_an_answer_or_a_refusal(run, tmp_path: Path, value: float) -> None:
+    base = example("hospitals").federation
+    fp.save_scenario(fp.Scenario(federation=base.replace(values=value)), tmp_path / "extreme.json")
+    for command in ("solve", "solve -m voluntary", "settle"):
+        result = run(*command.split(), "extreme.json")
+        assert result.code in (0, 3), (command, result.err)
+        assert "Warning" not in result.err
+        assert result.code == 0 or len(result.err.splitlines()) == 1
 
 
 def test_version_and_help(run) -> None:

@@ -80,13 +80,13 @@ def _answer_route(answer: Callable[[Any], Any]) -> Callable[[Request], Any]:
             return question
         try:
             found = await run_in_threadpool(answer, question)
+            if isinstance(found, Content):
+                return Response(found.data, media_type=found.kind, headers=HEADERS)
+            return JSONResponse(found, headers=HEADERS)
         except FedpactError as error:
             return _refusal(str(error), 422)
         except Exception as error:
             return _refusal(_bug_message(error), 500)
-        if isinstance(found, Content):
-            return Response(found.data, media_type=found.kind, headers=HEADERS)
-        return JSONResponse(found, headers=HEADERS)
 
     return route
 
@@ -149,9 +149,10 @@ async def _question(request: Request) -> Any:
             return _refusal(f"a question has up to {MAX_BYTES:,} bytes", 413)
     try:
         question = json.loads(body)
+        json.dumps(question, ensure_ascii=False).encode()  # no half characters, which no answer could repeat
     except (ValueError, RecursionError):
         question = None
-    return question if isinstance(question, dict) else _refusal("a question must be a JSON object", 400)
+    return question if isinstance(question, dict) else _refusal("a question must be a JSON object in UTF-8", 400)
 
 
 def _bug_message(error: Exception) -> str:

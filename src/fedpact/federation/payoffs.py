@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
+from fedpact.utils.errors import OutsideDomain
 
 # e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
 DECAY_LENGTHS = 36.0
@@ -96,6 +97,10 @@ class Payoff:
         its error falls like exp(-pi^2 / step). The nodes of agent i serve every y between `lowest[i]` and `highest[i]`.
         """
         decay = np.asarray(lowest) - np.broadcast_to(self.floor, np.shape(lowest))
+        outside = ~((decay > 0) & np.isfinite(highest))
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise OutsideDomain(f"reach {lowest[row]:g} to {highest[row]:g} is outside the domain of the payoff")
         lengths = DECAY_LENGTHS + 3.0 * np.asarray(self.concentration)
         upper = np.log(lengths / np.minimum(decay, -np.asarray(self.floor)))
         step = step / self.refinement

@@ -66,7 +66,8 @@ def best_own(federation: Federation, background: FloatArray) -> FloatArray:
     own = federation.own_weights
     cost = federation.costs
     if not cost.quadratic.any():
-        wanted = federation.payoff.inverse_slope(cost.linear / (federation.values * own))
+        with np.errstate(over="ignore", divide="ignore"):  # a gain that costs infinitely much is not wanted
+            wanted = federation.payoff.inverse_slope(cost.linear / (federation.values * own))
         return np.clip((wanted - background) / own, 0.0, federation.caps)
 
     def slope(x: FloatArray) -> FloatArray:

@@ -103,11 +103,21 @@ class _Complementarity:
     def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t_i(s_i) and its derivative, which is not positive."""
         federation = self.federation
-        marginal = federation.costs.slope(contributions) / (federation.values * self.own)
-        wanted = federation.payoff.inverse_slope(marginal)
-        bend = federation.costs.curvature(contributions) / (federation.values * self.own)
-        falls = np.zeros_like(bend)  # with linear costs, however flat the payoff is there
-        return wanted, np.divide(bend, federation.payoff.curvature(wanted), out=falls, where=bend > 0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # looked at below
+            marginal = federation.costs.slope(contributions) / (federation.values * self.own)
+            wanted = federation.payoff.inverse_slope(marginal)
+            bend = federation.costs.curvature(contributions) / (federation.values * self.own)
+            falls = np.zeros_like(bend)  # with linear costs, however flat the payoff is there
+            np.divide(bend, federation.payoff.curvature(wanted), out=falls, where=bend > 0)
+        beyond = ~(np.isfinite(wanted) & np.isfinite(falls))
+        if beyond.any():
+            agent = int(np.flatnonzero(beyond)[0])
+            raise NotConverged(
+                f"no free-riding equilibrium was reached: the value {federation.values[agent]:g} that "
+                f'"{federation.names[agent]}" puts on payoff is too far from its costs for double precision',
+                result=contributions,
+            )
+        return wanted, falls
 
     def solve(self, contributions: FloatArray, stiffness: float) -> FloatArray:
         """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""

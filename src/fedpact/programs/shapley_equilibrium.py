@@ -13,6 +13,7 @@ from fedpact.federation.federation import contribution_bounds
 from fedpact.programs.solver import Curvature, DenseCurvature, Solution, interior_point, maximise, room
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import OutsideDomain
 
 
 class ShapleyProgram:
@@ -27,7 +28,10 @@ class ShapleyProgram:
         self._harm = np.minimum(federation.dense_weights(), 0.0)
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
-        return self.potential.gradient(contributions) - self.federation.costs.slope(contributions)
+        try:
+            return self.potential.gradient(contributions) - self.federation.costs.slope(contributions)
+        except OutsideDomain:  # by rounding: the search for a step takes a shorter one
+            return np.full_like(contributions, np.nan)
 
     def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
         hessian = self.potential.hessian(contributions) - np.diag(self.federation.costs.curvature(contributions))

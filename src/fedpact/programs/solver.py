@@ -415,6 +415,10 @@ def _finish(
     for step in range(MAX_FINISHING_STEPS):
         gradient = problem.gradient(x)
         gap = _gap(gradient, x)
+        lost = ~np.isfinite(gap)
+        if lost.any():  # rounding took the step over the edge of the domain
+            x = np.where(lost[..., None], best, x)
+            gradient = problem.gradient(x)
         better = gap < 0.5 * best_gap
         best = np.where((gap < best_gap)[..., None], x, best)
         best_gap = np.minimum(gap, best_gap)

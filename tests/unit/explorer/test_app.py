@@ -68,7 +68,7 @@ def test_refusals_are_messages(call):
     assert "built-in" in response.json()["error"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 100_000, rb'{"name": "\ud800"}'])
 def test_what_is_no_question_is_refused(call, body):
     assert call("POST", "/ask/deal", content=body).status_code == 400
 
@@ -188,3 +188,9 @@ def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
     message = asyncio.run(run()).json()["error"]
     assert message.startswith("ZeroDivisionError: by zero. This is an error in fedpact itself")
     assert caplog.records
+
+
+@pytest.mark.parametrize("path", ["/ask/form", "/ask/deal", "/ask/range", "/ask/file"])
+def test_half_characters_in_a_draft_are_refused(call, ask, path):
+    question = json.dumps(ask({"names[0]": "City\ud800"}, file="scenario.toml")).encode()
+    assert call("POST", path, content=question).status_code == 400

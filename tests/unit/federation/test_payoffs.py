@@ -11,7 +11,7 @@ from scipy.integrate import quad
 import fedpact as fp
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.shapley.quadrature import STEP, TAIL
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 PAYOFFS = [
     fp.PowerLaw(0.02),
@@ -173,3 +173,9 @@ def test_parameters_are_read_only_copies():
 def test_families_are_listed_by_name():
     assert set(FAMILIES) == {"power-law", "exponential", "log", "michaelis"}
     assert all(family.family == name for name, family in FAMILIES.items())
+
+
+@pytest.mark.parametrize(("lowest", "highest"), [(-1.0, 2.0), (-1.0 - 2.3e-16, 2.0), (np.nan, 2.0), (-0.5, np.inf)])
+def test_there_are_no_nodes_outside_the_domain(lowest, highest):
+    with pytest.raises(OutsideDomain, match="outside the domain"):
+        fp.PowerLaw(0.5).rule(np.array([-0.5, lowest]), np.array([1.0, highest]), 0.3, 1e-12)

@@ -12,6 +12,7 @@ import fedpact as fp
 from cases import CASES, answers
 from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
+from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import NotConverged
 from random_cases import cases
 from strategies import federations, random_federations
@@ -115,3 +116,11 @@ def test_endless_growth_is_reported():
     fed = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.1, payoff=fp.Log())
     with pytest.raises(NotConverged, match="no free-riding equilibrium was reached"):
         free_riding_equilibrium(fed)
+
+
+def test_values_beyond_double_precision_are_named():
+    base = hospitals().federation
+    with pytest.raises(
+        fp.NotConverged, match=r"the value 4\.94066e-324 that .* puts on payoff is too far from its costs"
+    ):
+        fp.Voluntary().solve(base.replace(values=5e-324))

@@ -21,7 +21,7 @@ from fedpact.programs.solver import (
     maximise,
     maximise_batch,
 )
-from fedpact.shapley.potential import EnumeratedPotential
+from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations
 
@@ -168,3 +168,11 @@ def test_a_step_clipped_at_a_bound_does_not_leave_the_domain():
     federation = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=1e-6, caps=[1.0, 3.0], payoff=fp.Log())
     points, _ = finish_batch(Leaping(federation), np.array([0.9, 1.8]))
     np.testing.assert_allclose(points, [0.9, 1.8])
+
+
+def test_a_point_beyond_the_domain_by_rounding_has_no_gradient():
+    """The search for a step rejects it; it must not raise."""
+    federation = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=0.1, caps=2.0, payoff=fp.PowerLaw(0.5))
+    program = ShapleyProgram(federation, CompiledPotential(federation))
+    assert np.isfinite(program.gradient(np.array([0.1, 0.9]))).all()
+    assert np.isnan(program.gradient(np.array([0.1, 1.0 + 2.3e-16]))).all()
