@@ -105,12 +105,13 @@ def _stream_route(answer: Callable[[Any, Callable[[int, int], None]], Any]) -> C
 
 async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], question: Any) -> AsyncIterator[str]:
     loop, stop = asyncio.get_running_loop(), threading.Event()
-    told: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    told: asyncio.Queue[str | None] = asyncio.Queue()
 
     def tell(line: dict[str, Any] | None) -> None:
+        text = None if line is None else json.dumps(line, allow_nan=False) + "\n"
         if not stop.is_set():
             with suppress(RuntimeError):  # the explorer has ended in this very moment
-                loop.call_soon_threadsafe(told.put_nowait, line)
+                loop.call_soon_threadsafe(told.put_nowait, text)
 
     def progress(done: int, total: int) -> None:
         if stop.is_set():
@@ -132,7 +133,7 @@ async def _lines(answer: Callable[[Any, Callable[[int, int], None]], Any], quest
     threading.Thread(target=work, daemon=True).start()
     try:
         while (line := await told.get()) is not None:
-            yield json.dumps(line, allow_nan=False) + "\n"
+            yield line
     finally:
         stop.set()
 
