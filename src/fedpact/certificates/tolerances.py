@@ -53,14 +53,13 @@ def balance_tolerance(payments: FloatArray, payoffs: FloatArray) -> FloatArray:
     return np.asarray(BALANCE_TOLERANCE * turnover)
 
 
-def payment_tolerance(turnover: float, per_payoff: float | None) -> float:
+def payment_tolerance(turnover: float, payoffs: FloatArray, per_payoff: float | None) -> float:
     """How much may be in the wrong pocket, in units of payoff: a cent where there is money, or a share of turnover.
 
-    Sums of money so large that floats cannot tell cents apart are held to what floats can.
+    Sums too large for floats to tell cents apart are held to what floats can; among equals all turnover is rounding.
     """
-    if per_payoff is None:
-        return PAYMENT_TOLERANCE * turnover
-    return max(CENT / per_payoff, BALANCE_TOLERANCE * turnover)
+    rounding = BALANCE_TOLERANCE * max(turnover, float(np.abs(payoffs).sum()))
+    return max(rounding, PAYMENT_TOLERANCE * turnover if per_payoff is None else CENT / per_payoff)
 
 
 def would_leave(ir_gaps: FloatArray, tolerances: FloatArray) -> NDArray[np.bool_]:

@@ -127,7 +127,8 @@ def _show_payments(found: CheckedDeal) -> None:
     elif np.isnan(payments.error):
         text = "Whether the payments are right cannot be said"
     else:
-        text = f"Payments are right to {found.amount(max(payments.error, payments.tol if found.money else 0.0))}"
+        verb = "are right" if payments.is_certified else "agree"
+        text = f"Payments {verb} to {found.amount(max(payments.error, payments.tol if found.money else 0.0))}"
     console.print(f"{text} ({payments.method}).", soft_wrap=True)
 
 

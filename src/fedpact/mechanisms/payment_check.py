@@ -69,7 +69,7 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
         How much money a unit of payoff is worth; None where there is no money.
     """
     federation, stated = outcome.federation, outcome.payments
-    tol = payment_tolerance(outcome.deal.turnover, per_payoff)
+    tol = payment_tolerance(outcome.deal.turnover, outcome.payoffs, per_payoff)
     here = mechanism.payment_bounds(federation, outcome.contributions)
     errors, is_certified = np.abs(stated - here.payments) + here.errors, True
     method = AT_PROFILE if mechanism.has_payments else NO_PAYMENTS

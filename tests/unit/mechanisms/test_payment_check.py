@@ -85,6 +85,13 @@ def test_any_of_many_optima_is_as_good_but_nothing_is_certified() -> None:
     assert wrong.exceeds
 
 
+@pytest.mark.parametrize("mechanism", WITH_PAYMENTS, ids=by_name)
+def test_among_equals_all_payments_are_rounding(mechanism: fp.Mechanism) -> None:
+    solved = mechanism.solve(EQUAL)
+    noise = solved.payments + np.array([1e-16, -1e-16, 0.0])
+    assert not check_payments(mechanism, mechanism.outcome_at(EQUAL, solved.contributions, noise)).exceeds
+
+
 def test_of_other_rules_a_second_solve_is_all_there_is() -> None:
     class Taxed(fp.ExternalityMechanism):
         name = "taxed"
