@@ -24,14 +24,12 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import printable
 
-__all__ = ["fit"]
-
-MOST_LINES = 6
-MOST_SHOWN = 12  # agents up to which the matrix is printed
-LEVEL = 0.9
+MAX_LINES = 6
+MAX_AGENTS_SHOWN = 12  # agents up to which the matrix is printed
+INTERVAL_LEVEL = 0.9
 # Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
 PLACEHOLDER_COST = 0.1
-STEPS_SHOWN = 40
+PROGRESS_STEPS = 40
 
 
 def fit(
@@ -98,7 +96,7 @@ def fit(
         check_output(output, force=force, suffixes=(".toml", ".json"))
     observations = Observations.from_csv(runs)
     terms = _terms(observations, cost, cap, like)
-    with progress(STEPS_SHOWN) as begin:
+    with progress(PROGRESS_STEPS) as begin:
         found = fit_observations(
             observations,
             family=family,
@@ -121,7 +119,7 @@ def fit(
         _save(found, terms, output, runs)
     files = [str(path) for path in (output, plot) if path is not None]
     if as_json:
-        print_json(fit_record(found, wanted, level=LEVEL) | {"files": files})
+        print_json(fit_record(found, wanted, level=INTERVAL_LEVEL) | {"files": files})
         return
     _show(found)
     if wanted:
@@ -211,14 +209,14 @@ def _save(found: Fit, terms: _Terms, path: Path, runs: Path) -> None:
 
 
 def _show(found: Fit) -> None:
-    seen, intervals = found.observations, found.intervals(LEVEL)
+    seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)
     console.print(
         f"[bold]Fit[/bold]: {seen.n_agents} agents, {seen.n_measured} accuracies of {seen.n_runs} runs; "
-        f"intervals hold {100 * LEVEL:.0f} %\n"
+        f"intervals hold {100 * INTERVAL_LEVEL:.0f} %\n"
     )
     _show_curves(found)
     console.print()
-    if seen.n_agents <= MOST_SHOWN:
+    if seen.n_agents <= MAX_AGENTS_SHOWN:
         made = table("Weights: how useful the column's data is to the row", "", *map(escape, seen.names))
         for agent, name in enumerate(seen.names):
             cells = zip(found.weights[agent], intervals["weights"][agent], strict=True)
@@ -247,12 +245,12 @@ def _show_families(found: Fit) -> None:
 
 
 def _show_curves(found: Fit) -> None:
-    intervals = found.intervals(LEVEL)
+    intervals = found.intervals(INTERVAL_LEVEL)
     curves = [("beta", np.atleast_1d(found.beta), np.atleast_2d(intervals["beta"]))] if found.beta is not None else []
     curves += [("floor", found.floors, intervals["floors"]), ("ceiling", found.ceilings, intervals["ceilings"])]
     alike = all(len(set(numbers.tolist())) == 1 for _, numbers, _ in curves)
     made = table("Accuracy = floor + (ceiling - floor) g(weighted data)", "agent", *(label for label, _, _ in curves))
-    for agent, name in list(enumerate(["all"] if alike else found.names))[: 2 * MOST_SHOWN]:
+    for agent, name in list(enumerate(["all"] if alike else found.names))[: 2 * MAX_AGENTS_SHOWN]:
         cells = []
         for _, numbers, ends in curves:
             place = min(agent, len(numbers) - 1)
@@ -269,17 +267,17 @@ def _show_doubts(found: Fit) -> None:
     groups = found.indistinguishable
     if groups:
         console.print("The data cannot tell apart, or says nothing of (the prior decides):")
-        for group in groups[:MOST_LINES]:
+        for group in groups[:MAX_LINES]:
             console.print(f"  {escape(group)}")
-        if len(groups) > MOST_LINES:
-            console.print(f"  ... and {len(groups) - MOST_LINES} more; --json prints all")
-    for stray in found.outliers[:MOST_LINES]:
+        if len(groups) > MAX_LINES:
+            console.print(f"  ... and {len(groups) - MAX_LINES} more; --json prints all")
+    for stray in found.outliers[:MAX_LINES]:
         console.print(
             f"Row {stray.row}: the accuracy of {escape(stray.agent)}, {stray.accuracy:.3f}, is far from the expected "
             f"{stray.expected:.3f}"
         )
-    if len(found.outliers) > MOST_LINES:
-        console.print(f"... and {len(found.outliers) - MOST_LINES} more accuracies far from what is expected")
+    if len(found.outliers) > MAX_LINES:
+        console.print(f"... and {len(found.outliers) - MAX_LINES} more accuracies far from what is expected")
 
 
 def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 AUTO_FAMILY = "auto"
 FOLDS = 5
-SEED = 0
+FOLD_SEED = 0
 
 FitFamily = Callable[[Observations, str, "Fit | None"], "Fit"]
 
@@ -91,7 +91,7 @@ def _folds(groups: NDArray[np.intp]) -> NDArray[np.intp]:
         raise InvalidInput(
             "family auto needs runs with different contributions to compare families by; name a family instead"
         )
-    order = np.random.default_rng(SEED).permutation(n_groups)
+    order = np.random.default_rng(FOLD_SEED).permutation(n_groups)
     return np.asarray(order[groups] % min(FOLDS, n_groups), dtype=np.intp)
 
 

@@ -19,14 +19,13 @@ from fedpact.fitting.cross_validation import AUTO_FAMILY, compare_families
 from fedpact.fitting.gauss_newton import WeightedRuns, information, minimise
 from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.lack_of_fit import LackOfFit, doubt_factor, lack_of_fit
-from fedpact.fitting.neighbours import smooth_part
 from fedpact.fitting.noise import (
     ASSUMED_NOISE,
     MIN_VARIANCE,
     Cells,
     NoiseEstimate,
+    Residuals,
     estimate_noise,
-    pure_variance,
     sampling_variances,
     within_run_correlation,
 )
@@ -221,48 +220,32 @@ def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> 
             point = first_point(runs, rules, data.known_ends)
         found = minimise(runs, rules, point, progress=_step_counter(data.progress, turn))
         point, posterior = found.point, Posterior(point=found.point, rules=rules, gathered=information(runs, found))
-        n_parameters = _parameters_paid(posterior)
         sampling = sampling_variances(found.predicted, data.test_sizes)
-        residuals = data.seen - found.predicted
-        pure = pure_variance(data.seen, sampling, data.repeats)
-        smooth = smooth_part(
-            residuals / np.sqrt(sampling + noise.training + noise.misfit + MIN_VARIANCE), data.contributions
-        )
-        before = noise
-        noise = estimate_noise(
-            residuals,
-            sampling,
-            data.repeats,
-            n_parameters=n_parameters,
-            pure=pure,
-            smooth_share=smooth.share,
+        left = Residuals(
+            values=data.seen - found.predicted,
+            sampling=sampling,
+            contributions=data.contributions,
+            repeats=data.repeats,
+            n_parameters=_parameters_paid(posterior),
             known=data.known_variance,
         )
+        before, noise = noise, estimate_noise(left)
         if _has_settled(before, noise):
             break
-    judged = lack_of_fit(
-        residuals,
-        sampling,
-        data.repeats,
-        n_parameters=n_parameters,
-        pure=pure,
-        smooth=smooth,
-        known=data.known_variance,
-        noise=noise,
-    )
+    judged = lack_of_fit(left, noise)
     if judged.misfit > 0.0:
         doubt = doubt_factor(posterior.prediction_errors(data.contributions)[data.measured], judged)
         posterior = replace(posterior, gathered=information(data.weighted(sampling, noise, doubt), found))
     variances = sampling + max(noise.training, MIN_VARIANCE)
-    scaled = residuals / np.sqrt(variances + noise.misfit)
+    scaled = left.values / np.sqrt(variances + noise.misfit)
     design = 1.0 + max(data.measured.sum(axis=1).mean() - 1.0, 0.0) * within_run_correlation(scaled)
     return _Estimate(
         posterior=replace(posterior, design=design),
         noise=noise,
         lack_of_fit=judged,
-        degrees=int(data.measured.sum()) - n_parameters,
-        chi_square=float(np.nansum(residuals**2 / variances)),
-        residuals=residuals,
+        degrees=left.degrees,
+        chi_square=float(np.nansum(left.values**2 / variances)),
+        residuals=left.values,
         scaled_residuals=scaled,
     )
 

@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, fdtrc
 
-from fedpact.fitting.neighbours import SmoothPart
-from fedpact.fitting.noise import Cells, NoiseEstimate, within_run_correlation
+from fedpact.fitting.noise import MIN_VARIANCE, NoiseEstimate, Residuals, within_run_correlation
 from fedpact.utils.arrays import FloatArray
 
 CLEAR_P_VALUE = 0.01
@@ -106,38 +104,27 @@ class LackOfFit:
         )
 
 
-def lack_of_fit(
-    residuals: FloatArray,
-    sampling: FloatArray,
-    groups: NDArray[np.intp],
-    *,
-    n_parameters: float,
-    pure: tuple[float, int],
-    smooth: SmoothPart,
-    known: float | None,
-    noise: NoiseEstimate,
-) -> LackOfFit:
-    """Judge residuals (runs, n), NaN where nothing was measured; the rest as in `estimate_noise`."""
-    measured = ~np.isnan(residuals)
-    shown, pure_degrees = pure
-    has_sizes = bool(sampling.any())
-    squares = _Squares.of(residuals, sampling, groups, n_parameters)
+def lack_of_fit(left: Residuals, noise: NoiseEstimate) -> LackOfFit:
+    """Judge what the curves miss."""
+    shown, pure_degrees = left.pure
+    has_sizes = bool(left.sampling.any())
+    by_sampling = _Squares.of(left, 0.0)
     p_values: dict[Evidence, float] = {}
-    if known is not None:
-        p_values[Evidence.KNOWN_NOISE] = _Squares.of(residuals, sampling + known, groups, n_parameters).chi_square_p()
+    if left.known is not None:
+        p_values[Evidence.KNOWN_NOISE] = _Squares.of(left, left.known).chi_square_p()
     elif pure_degrees:
-        p_values[Evidence.REPEATS] = _Squares.of(residuals, sampling + shown, groups, n_parameters).f_p(pure_degrees)
-    p_values[Evidence.NEIGHBOURS] = smooth.p_value(squares.crowding)
+        p_values[Evidence.REPEATS] = _Squares.of(left, shown).f_p(pure_degrees)
+    p_values[Evidence.NEIGHBOURS] = left.smooth.p_value(by_sampling.crowding)
     p_values = {evidence: min(1.0, len(p_values) * p_value) for evidence, p_value in p_values.items()}
     clear = [evidence for evidence, p_value in p_values.items() if p_value < CLEAR_P_VALUE]
     evidence = clear[0] if clear else min(p_values, key=p_values.__getitem__)
-    rms = float(np.sqrt((residuals[measured] ** 2).mean()))
+    rms = float(np.sqrt((left.values[left.measured] ** 2).mean()))
     return LackOfFit(
         misfit=float(np.sqrt(noise.misfit)),
         p_value=p_values[evidence],
         evidence=evidence,
-        times_sampling=rms / float(np.sqrt(sampling[measured].mean())) if has_sizes else np.nan,
-        sampling_p_value=squares.chi_square_p() if has_sizes else np.nan,
+        times_sampling=rms / float(np.sqrt(left.sampling[left.measured].mean())) if has_sizes else np.nan,
+        sampling_p_value=by_sampling.chi_square_p() if has_sizes else np.nan,
         pure_degrees=pure_degrees,
     )
 
@@ -151,16 +138,15 @@ class _Squares:
     crowding: float
 
     @classmethod
-    def of(
-        cls, residuals: FloatArray, variances: FloatArray, groups: NDArray[np.intp], n_parameters: float
-    ) -> _Squares:
-        cells = Cells.of(residuals, variances, groups)
-        noise = cells.deviations(residuals) if cells.pure_degrees else residuals
-        scaled = noise / np.sqrt(np.maximum(variances, np.finfo(float).tiny))
-        together = max(float((~np.isnan(residuals)).sum(axis=1).mean()) - 1.0, 0.0)
+    def of(cls, left: Residuals, variance: float) -> _Squares:
+        """With a variance beyond the test sets'."""
+        cells = left.cells(variance)
+        noise = cells.deviations(left.values) if cells.pure_degrees else left.values
+        scaled = noise / np.sqrt(np.maximum(left.sampling + variance, MIN_VARIANCE))
+        together = max(float(left.measured.sum(axis=1).mean()) - 1.0, 0.0)
         return cls(
             total=float((cells.means**2 * cells.precisions).sum()),
-            degrees=cells.means.size - n_parameters,
+            degrees=cells.means.size - left.n_parameters,
             crowding=1.0 + together * within_run_correlation(scaled) ** 2,
         )
 

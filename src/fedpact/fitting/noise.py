@@ -13,10 +13,12 @@ the sum of squares over the variances equals its expectation, the degrees of fre
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.fitting.neighbours import SmoothPart, smooth_part
 from fedpact.utils.arrays import FloatArray
 
 ASSUMED_NOISE = 0.02  # standard deviation, where nothing else is known
@@ -109,54 +111,81 @@ def excess_variance(residuals: FloatArray, variances: FloatArray, degrees: float
     return float(brentq(excess, least, MAX_VARIANCE * residuals.size, xtol=1e-12, rtol=1e-6))
 
 
-def pure_variance(accuracies: FloatArray, sampling: FloatArray, groups: NDArray[np.intp]) -> tuple[float, int]:
-    """The variance between trainings on the same data that repeats show, and its degrees of freedom."""
-    cells = Cells.of(accuracies, sampling, groups)
-    apart = cells.deviations(accuracies)
-    repeated = ~np.isnan(apart)
-    if not cells.pure_degrees:
-        return 0.0, 0
-    return excess_variance(apart[repeated], sampling[repeated], cells.pure_degrees), cells.pure_degrees
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residuals:
+    """What the curves miss, and what is known about noise.
 
-
-def estimate_noise(
-    residuals: FloatArray,
-    sampling: FloatArray,
-    groups: NDArray[np.intp],
-    *,
-    n_parameters: float,
-    pure: tuple[float, int],
-    smooth_share: float,
-    known: float | None,
-) -> NoiseEstimate:
-    """Training noise and misfit behind residuals (runs, n), NaN where nothing was measured.
-
-    Parameters
+    Attributes
     ----------
-    sampling, groups
-        Variances of the test sets, and which runs are repeats of each other.
+    values
+        (runs, n): measured less fitted, NaN where nothing was measured.
+    sampling
+        (runs, n): variances of the test sets; zero where their sizes are unknown.
+    contributions, repeats
+        (runs, n) and (runs,): of the runs, and the same number for those that are alike.
     n_parameters
         That the measurements paid for.
-    pure
-        What repeats show, as `pure_variance` says it.
-    smooth_share
-        The part of the residuals' variance that neighbouring runs have in common.
     known
         The variance of training if it is known.
     """
-    measured = ~np.isnan(residuals)
-    degrees = measured.sum() - n_parameters
-    training = known
+
+    values: FloatArray
+    sampling: FloatArray
+    contributions: FloatArray
+    repeats: NDArray[np.intp]
+    n_parameters: float
+    known: float | None
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """(runs, n): where there is one."""
+        return ~np.isnan(self.values)
+
+    @property
+    def degrees(self) -> float:
+        """Measurements minus parameters."""
+        return float(self.measured.sum()) - self.n_parameters
+
+    @cached_property
+    def excess(self) -> float:
+        """The variance beyond the test sets', whatever its reason; zero where nothing is left to judge it by."""
+        if self.degrees < 1:
+            return 0.0
+        return excess_variance(self.values[self.measured], self.sampling[self.measured], self.degrees)
+
+    @cached_property
+    def pure(self) -> tuple[float, int]:
+        """The variance between trainings on the same data that repeats show, and its degrees of freedom."""
+        cells = self.cells(0.0)
+        apart = cells.deviations(self.values)
+        repeated = ~np.isnan(apart)
+        if not cells.pure_degrees:
+            return 0.0, 0
+        return excess_variance(apart[repeated], self.sampling[repeated], cells.pure_degrees), cells.pure_degrees
+
+    @cached_property
+    def smooth(self) -> SmoothPart:
+        """The part that neighbouring runs have in common."""
+        variances = self.sampling + self.excess
+        return smooth_part(self.values / np.sqrt(np.maximum(variances, MIN_VARIANCE)), self.contributions)
+
+    def cells(self, variance: float) -> Cells:
+        """Repeats taken together, with a variance beyond the test sets'."""
+        return Cells.of(self.values, self.sampling + variance, self.repeats)
+
+
+def estimate_noise(left: Residuals) -> NoiseEstimate:
+    """Training noise and misfit behind residuals."""
+    training = left.known
     if training is None:
-        if degrees < 1:
-            return NoiseEstimate(training=ASSUMED_NOISE**2 if not sampling.any() else 0.0)
-        everything = excess_variance(residuals[measured], sampling[measured], degrees)
-        smooth = smooth_share * (float(sampling[measured].mean()) + everything)
-        shown, count = pure
-        rough = max(everything - smooth, 0.0)
-        training = min(everything, (count * shown + NEIGHBOUR_DEGREES * rough) / (count + NEIGHBOUR_DEGREES))
-    cells = Cells.of(residuals, sampling + training, groups)
-    degrees = cells.means.size - n_parameters
+        if left.degrees < 1:
+            return NoiseEstimate(training=0.0 if left.sampling.any() else ASSUMED_NOISE**2)
+        smooth = left.smooth.share * (float(left.sampling[left.measured].mean()) + left.excess)
+        shown, count = left.pure
+        rough = max(left.excess - smooth, 0.0)
+        training = min(left.excess, (count * shown + NEIGHBOUR_DEGREES * rough) / (count + NEIGHBOUR_DEGREES))
+    cells = left.cells(training)
+    degrees = cells.means.size - left.n_parameters
     misfit = excess_variance(cells.means, 1.0 / cells.precisions, degrees) if degrees >= 1 else 0.0
     return NoiseEstimate(training=training, misfit=misfit)
 

@@ -10,7 +10,7 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_INLINE = 64  # numbers whose correlations stand in the file itself
 FACTOR_DRAWS = 400  # that stand for the correlations of more
-SEED = 0
+FACTOR_SEED = 0
 CORRELATION_DIGITS = 6
 ERROR_DIGITS = 4
 
@@ -38,7 +38,7 @@ def scenario_uncertainty(posterior: Posterior, rates: FloatArray, *, signs: str,
     )
     n_numbers = (1 if one_shape else n_agents) + (1 if one_value else n_agents) + n_agents**2
     inline = n_numbers <= MAX_INLINE
-    noise = np.eye(n_noise) if inline else np.random.default_rng(SEED).standard_normal((FACTOR_DRAWS, n_noise))
+    noise = np.eye(n_noise) if inline else np.random.default_rng(FACTOR_SEED).standard_normal((FACTOR_DRAWS, n_noise))
     strayed = _coordinates(posterior, noise, one_shape=one_shape, one_value=one_value)
     strayed = strayed if inline else strayed / np.sqrt(FACTOR_DRAWS)
     errors = np.linalg.norm(strayed, axis=0)
