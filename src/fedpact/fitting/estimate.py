@@ -277,7 +277,7 @@ def _prune(data: _Data, found: _Estimate) -> tuple[_Estimate, FloatArray]:
     return found, errors
 
 
-def _step_counter(progress: Progress | None, turn: int) -> Any:
+def _step_counter(progress: Progress | None, turn: int) -> Callable[[], None] | None:
     """A call per step of the solver, said in words."""
     if progress is None:
         return None

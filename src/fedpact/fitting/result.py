@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
+from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.identifiability import indistinguishable
@@ -289,7 +290,7 @@ class Fit:
         given = np.asarray(contributions, dtype=np.float64)
         return self.posterior.prediction_errors(np.atleast_2d(given)).reshape(given.shape)
 
-    def draws(self, count: int = 400, rng: Any = None) -> Draws:
+    def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
         generator, point, rules = np.random.default_rng(rng), self.posterior.point, self.posterior.rules
         n_agents = rules.n_agents
@@ -310,7 +311,7 @@ class Fit:
             ceilings=curves[:, :, 2],
         )
 
-    def federation(self, *, costs: Any, caps: Any = np.inf, worth: Any = 1.0) -> Federation:
+    def federation(self, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Federation:
         """The federation of the estimates.
 
         Parameters
@@ -332,7 +333,7 @@ class Fit:
             values=rates * self.values,
         )
 
-    def uncertainty(self, *, worth: Any = 1.0) -> Uncertainty:
+    def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:
         """The uncertainty of that federation, as a scenario carries it."""
         rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
         degrees = max(self.degrees, MIN_DEGREES)
@@ -342,9 +343,9 @@ class Fit:
     def scenario(
         self,
         *,
-        costs: Any,
-        caps: Any = np.inf,
-        worth: Any = 1.0,
+        costs: Costs,
+        caps: ArrayLike = np.inf,
+        worth: ArrayLike = 1.0,
         title: str = "",
         description: str = "",
         money: Money | None = None,

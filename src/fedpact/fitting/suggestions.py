@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
 from fedpact.comparison.outlook import batch_of, outlook_of
+from fedpact.federation import Federation
+from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
 from fedpact.fitting.result import Draws, Fit
@@ -81,11 +83,11 @@ def suggest(
     fit: Fit,
     count: int,
     *,
-    costs: Any,
-    caps: Any = None,
-    worth: Any = 1.0,
+    costs: Costs,
+    caps: ArrayLike | None = None,
+    worth: ArrayLike = 1.0,
     mechanisms: Sequence[Mechanism | str] | None = None,
-    rng: Any = 0,
+    rng: np.random.Generator | int | None = 0,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Suggestion, ...]:
     """The `count` runs to train next, in order of use.
@@ -148,7 +150,7 @@ def _coalitions(n_agents: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _outlooks(
-    federation: Any,
+    federation: Federation,
     drawn: Draws,
     rates: FloatArray,
     mechanisms: Sequence[Mechanism | str] | None,
