@@ -6,6 +6,7 @@ import csv
 import re
 import socket
 import tomllib
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -253,6 +254,32 @@ def test_federations_are_loaded_and_refused_files_change_nothing(page, tmp_path)
     fp.save_scenario(example("paper-w3"), mine)
     page.set_input_files("#x-file", mine)
     page.wait_for_function("() => document.querySelector('[data-field=\"weights[1,0]\"]').value === '-0.2'")
+
+
+@pytest.mark.browser
+def test_a_deal_is_opened_and_held_against_the_federation_on_the_page(page, tmp_path):
+    mine, forged, talk = (tmp_path / name for name in ("mine.json", "forged.json", "talk.jsonl"))
+    deal = fp.ExternalityMechanism().solve(FEDERATION).deal
+    deal.save(mine)
+    replace(deal, payments=deal.payments + np.array([0.05, -0.05, 0.0, 0.0, 0.0])).save(forged)
+    talk.write_text("{", encoding="utf-8")
+    page.set_input_files("#x-file", mine)
+    page.wait_for_selector("#x-opened-heading")
+    assert "mine.json: this deal holds" in shown(page, "#x-opened")
+    assert f"{1e6 * deal.payments[0]:+,.0f}" in shown(page, "#x-opened")
+    page.set_input_files("#x-file", forged)
+    page.wait_for_selector("#x-opened .fails")
+    assert "Up to EUR 50,000.00 is in the wrong pocket" in shown(page, "#x-opened")
+    field(page, "weights[0,1]").fill("0.9")
+    page.wait_for_selector("#x-opened .refused")
+    assert "forged.json: the deal was made for another scenario" in shown(page, "#x-opened")
+    page.click("#x-undo")
+    page.wait_for_selector("#x-opened .fails")
+    page.set_input_files("#x-file", talk)
+    page.wait_for_selector("#x-opened .refused")
+    assert "talk.jsonl: " in shown(page, "#x-opened") and shown(page, "#x-notes") == ""
+    page.click("#x-opened-close")
+    assert page.is_hidden("#x-opened") and field(page, "weights[0,1]").input_value() == "0.54"
 
 
 @pytest.mark.browser

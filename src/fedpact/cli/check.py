@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from fedpact.certificates import Claim, Verdict
@@ -20,11 +19,12 @@ from fedpact.cli.common import (
     print_json,
     read_scenario,
 )
-from fedpact.cli.deals import DEFAULT_MECHANISM, PAYMENTS, CheckedDeal, DealArgument, check_deal, violation_text
+from fedpact.cli.deals import DEFAULT_MECHANISM, DealArgument
 from fedpact.cli.solve import show_certificates
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
+from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, violation_text
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
@@ -91,7 +91,8 @@ def _check_deal(
     show_certificates(found.outcome)
     console.print(f"\nHeld to: {', '.join(found.claims)}")
     _show_verdicts(found)
-    _show_payments(found)
+    wrong = found.holds_payments and found.payment_check.exceeds
+    console.print(escape(found.payment_text), style="red" if wrong else None, soft_wrap=True)
     for text in found.contradictions:
         console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]", soft_wrap=True)
@@ -117,21 +118,6 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
     return plain
 
 
-def _show_payments(found: CheckedDeal) -> None:
-    """How far the payments can be from those of the exact equilibrium, and what says so."""
-    payments = found.payment_check
-    if payments.exceeds:
-        colour = "red" if found.holds_payments else "default"
-        text = f"[{colour}]Up to {found.amount(payments.error)} is in the wrong pocket[/{colour}]"
-        text += f": the payment of {escape(payments.agent)} is furthest off"
-    elif np.isnan(payments.error):
-        text = "Whether the payments are right cannot be said"
-    else:
-        verb = "are right" if payments.is_certified else "agree"
-        text = f"Payments {verb} to {found.amount(max(payments.error, payments.tol if found.money else 0.0))}"
-    console.print(f"{text} ({payments.method}).", soft_wrap=True)
-
-
 def _show_verdicts(found: CheckedDeal) -> None:
     """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
     certificates = found.outcome.certificates
@@ -147,7 +133,7 @@ def _show_verdicts(found: CheckedDeal) -> None:
         console.print(f"[red]{claim} is violated[/red] {escape(violation_text(certificates[claim]))}")
     if found.deal.price_contradiction:
         console.print(f"[red]prices contradict payments[/red]: {escape(found.deal.price_contradiction)}")
-    if all(certificates[claim].holds for claim in found.claims) and not found.failures:
+    if found.is_proved:
         console.print("Every claim it is held to is proved.")
 
 

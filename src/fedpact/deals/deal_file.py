@@ -139,6 +139,11 @@ def stated_deal(transcript: Transcript) -> Deal:
         return deal_from_record({"source": Source.NEGOTIATED.value, "scenario": transcript.header.scenario, **record})
 
 
+def is_deal_record(record: Any) -> bool:
+    """Whether plain data looks like a deal, or like the outcomes of several mechanisms."""
+    return isinstance(record, dict) and ("outcomes" in record or {"contributions", "payments"} <= record.keys())
+
+
 def is_comparison(path: Path) -> bool:
     """Whether a file holds the outcomes of several mechanisms."""
     if is_ledger(path) or is_transcript(path):

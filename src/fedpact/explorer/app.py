@@ -54,7 +54,19 @@ def make_app(scenario: Scenario, *, source: str, questions: Questions | None = N
         return HTMLResponse(shell, headers=HEADERS)
 
     routes = [Route("/", home), Route("/static/{name}", _static)]
-    for name in ("example", "upload", "form", "deal", "range", "whatif", "leaving", "talks", "file", "map_file"):
+    for name in (
+        "example",
+        "upload",
+        "check",
+        "form",
+        "deal",
+        "range",
+        "whatif",
+        "leaving",
+        "talks",
+        "file",
+        "map_file",
+    ):
         routes.append(Route(f"/ask/{name}", _answer_route(getattr(questions, name)), methods=["POST"]))
     for name in ("map", "curves"):
         routes.append(Route(f"/ask/{name}", _stream_route(getattr(questions, name)), methods=["POST"]))
@@ -147,7 +159,7 @@ async def _question(request: Request) -> Any:
     async for part in request.stream():
         body += part
         if len(body) > MAX_BYTES:
-            return _refusal(f"a question has up to {MAX_BYTES:,} bytes", 413)
+            return _refusal(f"a question, with the file in it, has up to {MAX_BYTES:,} bytes", 413)
     try:
         question = json.loads(body)
         json.dumps(question, ensure_ascii=False).encode()  # no half characters, which no answer could repeat

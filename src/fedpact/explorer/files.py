@@ -1,23 +1,29 @@
-"""Files to take home: the report, the scenario, the data, the pictures."""
+"""Files that are opened, scenarios and deals, and files to take home: the report, the data, the pictures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedpact.comparison import Comparison, Sweep
-from fedpact.deals.deal_file import deal_record
+from fedpact.deals import is_ledger
+from fedpact.deals.deal_file import deal_record, is_deal_record
 from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
+from fedpact.negotiation.deal_check import CheckedDeal, check_deal
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import DECODERS, choose_format
 from fedpact.utils.tables import csv_text
+
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,41 @@ def read_upload(name: str, text: str) -> Scenario:
     with error_context(name):
         if not text.strip():
             raise InvalidInput("the file is empty")
-        document = choose_format(Path(name), DECODERS)(text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
+        document = choose_format(Path(name), DECODERS)(text.removeprefix(BYTE_ORDER_MARK))
         if isinstance(document, Mapping) and isinstance(document.get("weights"), str):
             raise InvalidInput(
                 f"the weights are in another file, {document['weights']!r}, which a browser does not hand over; "
                 f"start with `fedpact explore {name}` instead"
             )
     return parse_scenario(document, where=name, folder=Path())
+
+
+def is_deal_file(name: str, text: str) -> bool:
+    """Whether a file somebody opened holds a deal, rather than a scenario or nothing of ours."""
+    with _file_of(name, text) as path:
+        if is_ledger(path) or is_transcript(path):
+            return True
+    with suppress(InvalidInput):
+        return is_deal_record(DECODERS[".json"](text.removeprefix(BYTE_ORDER_MARK)))
+    return False
+
+
+def check_deal_file(name: str, text: str, scenario: Scenario) -> CheckedDeal:
+    """The deal of a file somebody opened, held against the federation on the page as `fedpact check` does."""
+    with _file_of(name, text) as path:
+        return check_deal(path, scenario.federation, money=scenario.money)
+
+
+@contextmanager
+def _file_of(name: str, text: str) -> Iterator[Path]:
+    """A text as a file, for what reads files; errors call it by the name that it has for the one who opened it."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / ("opened" + (TRANSCRIPT_SUFFIX if name.lower().endswith(TRANSCRIPT_SUFFIX) else ".json"))
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))  # what is no UTF-8 is for the reader to refuse
+        try:
+            yield path
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace(str(path), name)) from error
 
 
 def table_file(found: Sweep) -> Content:
@@ -121,7 +155,9 @@ DOWNLOADS: Mapping[str, Download] = {
     "scenario.toml": Download("The scenario", "TOML, for fedpact and for people", _scenario("toml")),
     "scenario.json": Download("The scenario as JSON", "for other programs", _scenario("json")),
     "deal.csv": Download("All numbers", "a row per mechanism and member", _numbers),
-    "deal.json": Download("The deal", "the recommended one, for `fedpact check`, `settle` and `train`", _deal),
+    "deal.json": Download(
+        "The deal", "the recommended one, for `fedpact check`, `settle` and `train`, and to open here", _deal
+    ),
     "comparison.json": Download(
         "Everything", "numbers, certificates, departures, as `fedpact compare --json` prints it", _everything
     ),

@@ -15,13 +15,22 @@ import numpy as np
 from fedpact.comparison import Sweep
 from fedpact.comparison.axes import check_axes
 from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
-from fedpact.explorer.files import DOWNLOADS, Content, picture_file, read_upload, table_file
+from fedpact.explorer.files import (
+    DOWNLOADS,
+    Content,
+    check_deal_file,
+    is_deal_file,
+    picture_file,
+    read_upload,
+    table_file,
+)
 from fedpact.explorer.form import error_entries, form_view
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP, Service
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
     MAPPED,
+    check_view,
     deal_view,
     departure_steps,
     gain_charts,
@@ -72,8 +81,17 @@ class Questions:
         return _start_answer(example(str(question.get("name"))))
 
     def upload(self, question: Question) -> Answer:
-        """A file to edit."""
-        return _start_answer(read_upload(str(question.get("name")), str(question.get("text", ""))))
+        """A scenario to edit, or the word that the file holds a deal, which is for `check`."""
+        name, text = _opened_file(question)
+        return {"is_deal": True} if is_deal_file(name, text) else _start_answer(read_upload(name, text))
+
+    def check(self, question: Question) -> Answer:
+        """The deal of a file, held against the federation on the page."""
+        _, scenario = _read_question(question)
+        name, text = _opened_file(question)
+        with self.service.exclusive():
+            found = check_deal_file(name, text, scenario)
+            return {"holds": not found.failures, "check": check_view(name, scenario, found)}
 
     def form(self, question: Question) -> Answer:
         """The form for a draft, changed as asked: a member more or less."""
@@ -220,6 +238,10 @@ class Questions:
 def _start_answer(scenario: Scenario) -> Answer:
     draft, notes = initial_draft(scenario)
     return {"draft": draft.record(), "form": form_view(draft), "notes": notes}
+
+
+def _opened_file(question: Question) -> tuple[str, str]:
+    return str(question.get("name")), str(question.get("text", ""))
 
 
 def _slider(question: Question, federation: Federation) -> tuple[Parameter, FloatArray]:

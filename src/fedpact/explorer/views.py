@@ -16,11 +16,15 @@ from fedpact.deals.deal import Event
 from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells, tick_marks
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
+from fedpact.negotiation.audit import TranscriptAudit
+from fedpact.negotiation.deal_check import CheckedDeal
+from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
 from fedpact.report.view import View
+from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation
 from fedpact.utils.arrays import FloatArray
@@ -85,6 +89,35 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curve_chart(across, lines, title="The payoff curve", below=below)
+
+
+# A deal from a file
+
+
+def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
+    """Whether the deal of a file holds and what does not; who gives, is paid and gains what; its certificates."""
+    outcome = found.outcome
+    unit = Unit.of(scenario.money, outcome.payoffs)
+    columns = (
+        number_texts(outcome.contributions),
+        unit.column(outcome.payments, signed=True),
+        unit.column(outcome.ir_gaps, signed=True),
+    )
+    return render(
+        "check.html",
+        package=PACKAGE,
+        name=name,
+        found=found,
+        unit=unit,
+        rows=list(zip(outcome.agents, *columns, strict=True)),
+        absent={
+            who: found.deal.excluded.get(who, "") for who in scenario.federation.names if who not in outcome.agents
+        },
+        is_recomputed=isinstance(found.audit, TranscriptAudit),
+        findings={} if found.audit is None else found.audit.findings,
+        claims=checked_claims(outcome, found.claims, unit),
+        not_certified=NOT_CERTIFIED,
+    )
 
 
 # What if

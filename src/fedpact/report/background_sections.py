@@ -21,6 +21,7 @@ from fedpact.report.numbers import (
     MINUS,
     SPACE,
     UNDEFINED,
+    Unit,
     given_text,
     lowest_share_text,
     number_text,
@@ -171,15 +172,22 @@ class CheckedClaim:
 def certificates(view: View) -> dict[str, Any]:
     """Claims by mechanisms, and the evidence behind each verdict."""
     by_outcome = {
-        view.title_of(outcome): [_checked_claim(view, outcome, found) for found in outcome.certificates.values()]
+        view.title_of(outcome): checked_claims(outcome, view.comparison.mechanism(outcome.mechanism).claims, view.unit)
         for outcome in view.comparison
     }
     by_claim = list(zip(*by_outcome.values(), strict=True))
     return {"by_outcome": by_outcome, "by_claim": by_claim, "not_certified": NOT_CERTIFIED}
 
 
-def _checked_claim(view: View, outcome: Outcome, found: Certificate) -> CheckedClaim:
-    promised = found.claim in view.comparison.mechanism(outcome.mechanism).claims
+def checked_claims(outcome: Outcome, promised: Sequence[Claim], unit: Unit) -> list[CheckedClaim]:
+    """The certificates of an outcome, whose mechanism promises some of the claims."""
+    return [
+        _checked_claim(outcome, found, promised=found.claim in promised, unit=unit)
+        for found in outcome.certificates.values()
+    ]
+
+
+def _checked_claim(outcome: Outcome, found: Certificate, *, promised: bool, unit: Unit) -> CheckedClaim:
     css, word = _promise(found.verdict, promised=promised)
     facts = [
         ("verdict", f"{found.verdict}; {'promised by design' if promised else 'not promised'}"),
@@ -197,7 +205,7 @@ def _checked_claim(view: View, outcome: Outcome, found: Certificate) -> CheckedC
         sign=VERDICT_SIGNS[found.verdict],
         css=css,
         word=word,
-        margin=_margin_text(view, found),
+        margin=_margin_text(unit, found),
         facts=facts,
     )
 
@@ -211,10 +219,10 @@ def _promise(verdict: Verdict, *, promised: bool) -> tuple[str, str]:
     return ("kept", "promised by design") if promised else ("bonus", "not promised, holds here")
 
 
-def _margin_text(view: View, found: Certificate) -> str:
+def _margin_text(unit: Unit, found: Certificate) -> str:
     if abs(found.margin) <= found.tol:
         return "0"
-    return view.unit.column([found.margin], signed=True)[0]
+    return unit.column([found.margin], signed=True)[0]
 
 
 def _evidence(given: object) -> str:

@@ -45,7 +45,7 @@ def test_nothing_on_the_page_comes_from_elsewhere(call):
     assert "connect-src 'self'" in response.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("name", ["main.js", "ask.js", "explorer.css", "report.css", "icon.svg"])
+@pytest.mark.parametrize("name", ["main.js", "ask.js", "opened.js", "explorer.css", "report.css", "icon.svg"])
 def test_files_of_the_page_are_served(call, name):
     response = call("GET", f"/static/{name}")
     assert response.status_code == 200 and response.content
@@ -201,3 +201,10 @@ def test_an_error_nobody_foresaw_asks_for_a_report(path, caplog):
 def test_half_characters_in_a_draft_are_refused(call, ask, path):
     question = json.dumps(ask({"names[0]": "City\ud800"}, file="scenario.toml")).encode()
     assert call("POST", path, content=question).status_code == 400
+
+
+def test_a_deal_that_is_refused_is_no_failure_of_the_server(call, ask):
+    for name, text in (("talk.jsonl", "{"), ("deal.json", '{"contributions": [], "payments": []}')):
+        assert call("POST", "/ask/upload", json={"name": name, "text": text}).json() == {"is_deal": True}
+        response = call("POST", "/ask/check", json=ask(name=name, text=text))
+        assert response.status_code == 422 and response.json()["error"].startswith(f"{name}: ")

@@ -3,6 +3,7 @@
 import { Refused, ask, byId, render, save, setNote } from "./ask.js";
 import { dealNow, dealSoon, onDeal } from "./deal.js";
 import { setDraft, typed, watchForm } from "./form.js";
+import { checkOpened, openDeal, startOpened } from "./opened.js";
 import { showMap, startMap } from "./map.js";
 import { showLeaving, showTalks, startSteps } from "./steps.js";
 import { showWhatIf, startWhatIf } from "./whatif.js";
@@ -54,6 +55,11 @@ async function tried(work) {
 const load = (name, question) =>
   tried(async () => {
     const answer = await ask(name, question);
+    if (answer.is_deal) {
+      choose("deal");
+      await openDeal(question);
+      return;
+    }
     remember();
     await loaded(answer);
     if (answer.notes?.length) setNote(answer.notes.join(" "));
@@ -180,6 +186,7 @@ startTabs();
 startLoading();
 startEditing();
 startFiles();
+startOpened();
 startMap();
 startSteps();
 startWhatIf(start.steps, async (answer) => {
@@ -189,7 +196,7 @@ startWhatIf(start.steps, async (answer) => {
 onDeal((answer) => {
   dealt = answer;
   upToDate.clear();
-  return refresh(document.body.dataset.tab);
+  return Promise.all([checkOpened(), refresh(document.body.dataset.tab)]);
 });
 if (start.notes.length) setNote(start.notes.join(" "));
 startDraft();

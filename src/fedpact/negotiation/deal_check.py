@@ -1,0 +1,177 @@
+"""A deal from a file, held against a federation: is it a deal of this one, and does it keep what it promises?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.deals import Deal, Outcome, is_ledger, load_deal
+from fedpact.deals.deal import Source
+from fedpact.deals.deal_file import is_comparison, read_record
+from fedpact.deals.stated import contradictions
+from fedpact.deals.transcript import is_transcript
+from fedpact.federation import Federation
+from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
+from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
+from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
+from fedpact.scenario import Money
+from fedpact.utils.errors import InvalidInput, error_context
+
+# How the check of the payments, and of all else that a file states, are called among the claims.
+PAYMENTS, STATED = "payments", "stated"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedDeal:
+    """A deal held to what it promises.
+
+    Attributes
+    ----------
+    deal, rules, outcome
+        The deal as it stands in the file, its mechanism, and the deal with the federation of those who are in it.
+    claims
+        What its certificates are held to.
+    audit
+        What the record it comes from proves, if it comes from one.
+    money
+        What payoff is worth, where the scenario says it.
+    contradictions
+        What its file states otherwise than it follows from contributions and payments, in words.
+    """
+
+    deal: Deal
+    rules: Mechanism
+    outcome: Outcome
+    claims: Sequence[Claim]
+    audit: Audit | None = None
+    money: Money | None = None
+    contradictions: Sequence[str] = ()
+
+    @cached_property
+    def payment_check(self) -> PaymentCheck:
+        """How much of its money can be in the wrong pocket."""
+        return check_payments(self.rules, self.outcome, per_payoff=self.money.per_payoff if self.money else None)
+
+    @property
+    def holds_payments(self) -> bool:
+        """Whether its payments are held to be those of an equilibrium: wherever it is held to be one."""
+        return Claim.NASH in self.claims
+
+    def amount(self, payoff: float) -> str:
+        """An amount in money where there is money, in units of payoff otherwise."""
+        if self.money is None:
+            return f"{payoff:.3g} of payoff"
+        return f"{self.money.currency} {payoff * self.money.per_payoff:,.2f}"
+
+    @property
+    def payment_text(self) -> str:
+        """How far the payments can be from those of the exact equilibrium, and what says so."""
+        payments = self.payment_check
+        if payments.exceeds:
+            text = f"Up to {self.amount(payments.error)} is in the wrong pocket"
+            text += f": the payment of {payments.agent} is furthest off"
+        elif np.isnan(payments.error):
+            text = "Whether the payments are right cannot be said"
+        else:
+            verb = "are right" if payments.is_certified else "agree"
+            text = f"Payments {verb} to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
+        return f"{text} ({payments.method})."
+
+    @cached_property
+    def failures(self) -> dict[str, str]:
+        """What does not hold, by claim, in words."""
+        certificates = [self.outcome.certificates[claim] for claim in self.claims]
+        violated = [proof for proof in certificates if proof.verdict is Verdict.VIOLATED]
+        found = {proof.claim.value: f"violated {violation_text(proof)}" for proof in violated}
+        if self.holds_payments and self.payment_check.exceeds:
+            found[PAYMENTS] = f"up to {self.amount(self.payment_check.error)} is in the wrong pocket"
+        if self.deal.price_contradiction:
+            found["prices"] = self.deal.price_contradiction
+        if self.audit is not None:
+            found |= {claim: self.audit.findings[claim].reason for claim in self.audit.failed}
+        if self.contradictions:
+            found[STATED] = self.contradictions[0]
+        return found
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether every claim it is held to is proved, rather than only not refuted."""
+        return not self.failures and all(self.outcome.certificates[claim].holds for claim in self.claims)
+
+    @property
+    def difference(self) -> str:
+        """What is wrong first of all: the record it comes from, a payment, or a claim."""
+        if self.audit is not None and self.audit.failed:
+            claim = self.audit.failed[0]
+            return f"{claim}: {self.failures[claim]}"
+        due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
+        for name in self.outcome.deal.differences(due.deal):
+            agent = self.outcome.agents.index(name)
+            paid, rule = self.outcome.payments[agent], due.payments[agent]
+            return f'agent "{name}" is paid {paid:.6g}, by the rules of {self.rules.name} {rule:.6g} (units of payoff)'
+        return next((f"{claim}: {reason}" for claim, reason in self.failures.items()), "")
+
+
+def check_deal(
+    path: Path,
+    federation: Federation,
+    *,
+    rules: Mechanism | None = None,
+    claims: Sequence[Claim] | None = None,
+    money: Money | None = None,
+) -> CheckedDeal:
+    """The deal of a file, held to claims: by default to those of its mechanism, by whose rules it is judged."""
+    if is_ledger(path) or is_transcript(path):
+        found = audit(path)
+        deal = found.recomputed if isinstance(found, TranscriptAudit) else found.deal
+        if deal is None:
+            why = f": {found.findings[found.failed[0]].reason}" if found.failed else ""
+            raise InvalidInput(f"{path}: there is no deal in this ledger{why}; `fedpact check {path}` shows what is")
+    else:
+        which = rules.name if rules is not None and is_comparison(path) else None
+        found, deal = None, load_deal(path, mechanism=which)
+    with error_context(str(path)):
+        chosen = mechanism_named(deal.mechanism) if rules is None else rules
+        outcome = chosen.outcome_of(deal, federation)
+        named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
+        stated: Sequence[str] = ()
+        if found is None and named is not None:
+            stated = _contradictions(read_record(path, mechanism=which), deal, outcome, named)
+    return CheckedDeal(
+        deal=deal,
+        rules=chosen,
+        outcome=outcome,
+        claims=chosen.claims if claims is None else claims,
+        audit=found,
+        money=money,
+        contradictions=stated,
+    )
+
+
+def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism) -> Sequence[str]:
+    """What the file of a deal states otherwise than it follows by the rules it names."""
+    federation, stated = outcome.federation, dict(record)
+    known = rules.outcome_at(federation, outcome.contributions, outcome.payments)
+    if deal.provenance.source is Source.SOLVED:
+        with suppress(*SOLVER_ERRORS):  # where it is no equilibrium the certificates say so
+            known = rules.at_equilibrium(federation, outcome.contributions, outcome.payments)
+    if rules.name not in MECHANISMS:  # how many equilibria there are, and what is paid beside, is for its rules to say
+        for key in ("equilibria", "worst_reciprocity", "side_payments"):
+            stated.pop(key, None)
+    # An equilibrium known may have been moved to the one of smallest norm.
+    return contradictions(stated, replace(known, contributions=outcome.contributions, payments=outcome.payments))
+
+
+def violation_text(certificate: Certificate) -> str:
+    """By how much a claim is violated, and what shows it."""
+    simple = [(name, part) for name, part in certificate.witness.items() if isinstance(part, str | float | int)]
+    shown = ", ".join(f"{name} {part:.6g}" if isinstance(part, float) else f"{name} {part}" for name, part in simple)
+    return f"by {-certificate.margin:.3g}: {shown}"
