@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fedpact.cli.deals import STATED, check_deal
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.stated import CHECKED, GIVEN, contradictions
 from fedpact.mechanisms import MECHANISMS
+from fedpact.negotiation.deal_check import STATED, check_deal
 from fedpact.scenario.examples import example
 from fedpact.utils.errors import InvalidInput
 
