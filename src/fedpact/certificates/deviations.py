@@ -50,7 +50,7 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     costs = federation.costs.value(contributions)
     slopes = shares.slopes - federation.costs.slope(contributions)
     upper = _own_limits(federation, contributions)
-    gains, actions = tangent_gains(contributions, slopes, upper), np.where(slopes > 0, upper, 0.0)
+    gains, actions = tangent_gains(contributions, slopes, upper), contributions.copy()
     payoffs = federation.payoffs(contributions)
     tols = utility_tolerances(payoffs, costs, shares.values - payoffs, federation.values)
     suspects = np.flatnonzero(~(gains <= tols))

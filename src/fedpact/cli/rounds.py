@@ -95,7 +95,7 @@ class Rounds:
             case "own messages":
                 return f"{agent} sends final messages of its own"
             case "no game":
-                return f"The message game does not apply: {reason}"
+                return f"Settled at personal prices: {reason}."
         return None
 
 

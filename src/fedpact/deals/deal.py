@@ -7,8 +7,9 @@ Everything after the mathematics takes a `Deal` and nothing else: training, real
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -129,9 +130,11 @@ class Deal:
         size = len(names)
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise InvalidInput(f"mechanism must be the name of a mechanism, got {short_repr(self.mechanism)}")
-        unknown = [name for name in self.excluded if name not in names]
-        if unknown:
-            raise InvalidInput(f"excluded must name agents of the deal, got {short_repr(unknown[0])}")
+        excluded = _checked_reasons(self.excluded, names)
+        if not isinstance(self.scenario, str | None):
+            raise InvalidInput(f"scenario must be a fingerprint or None, got {short_repr(self.scenario)}")
+        if not isinstance(self.provenance, Provenance):
+            raise InvalidInput(f"provenance must be a Provenance, got {short_repr(self.provenance)}")
         side = np.zeros(size) if self.side_payments is None else self.side_payments
         parts: dict[str, Any] = {
             "agents": names,
@@ -139,10 +142,20 @@ class Deal:
             "payments": _per_agent("payments", self.payments, names, np.isfinite, "finite"),
             "side_payments": _per_agent("side_payments", side, names, np.isfinite, "finite"),
             "prices": None if self.prices is None else _checked_prices(self.prices, size),
-            "excluded": dict(self.excluded),
+            "excluded": excluded,
         }
         for name, value in parts.items():
             object.__setattr__(self, name, value)
+        for place, name in enumerate(names):
+            if name in excluded and (self.payments[place] or parts["side_payments"][place]):
+                raise InvalidInput(
+                    f'payments[{place}] must be 0, got {self.payments[place]:g}: agent "{name}" is not in the deal'
+                )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are made anew, and so read-only."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _made_anew, (parts | {"excluded": dict(self.excluded)},)
 
     @property
     def members(self) -> NDArray[np.intp]:
@@ -190,6 +203,8 @@ class Deal:
 
     def samples(self, per_unit: float = 1.0) -> dict[str, int]:
         """Whole samples by name for those in the deal, with so many samples in a unit of contribution."""
+        if not 0.0 < per_unit < np.inf:
+            raise InvalidInput(f"per_unit must be positive, got {per_unit!r:.80}")
         counts = whole_samples(self.contributions, per_unit)
         return {self.agents[place]: int(counts[place]) for place in self.members}
 
@@ -198,6 +213,10 @@ class Deal:
         lost = [name for name in self.agents if name not in names and name not in self.excluded]
         if lost:
             raise InvalidInput(f'agent "{lost[0]}" is in the deal and cannot be left out of it')
+        unknown = [name for name in names if name not in self.agents]
+        if unknown:
+            there = ", ".join(self.agents)
+            raise InvalidInput(f"the deal has no agent {short_repr(unknown[0])}; it is between {there}")
         places = [self.agents.index(name) for name in names]
         assert self.side_payments is not None
         return replace(
@@ -301,8 +320,26 @@ def _per_agent(label: str, given: Any, names: Sequence[str], accepts: Any, rule:
     return read_only_copy(np.broadcast_to(numbers, len(names)))
 
 
+def _made_anew(parts: Mapping[str, Any]) -> Deal:
+    return Deal(**parts)
+
+
+def _checked_reasons(given: Any, names: Sequence[str]) -> Mapping[str, str]:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"excluded must be reasons by name, got {short_repr(given)}")
+    for name, reason in given.items():
+        if name not in names:
+            raise InvalidInput(f"excluded must name agents of the deal, got {short_repr(name)}")
+        if not isinstance(reason, str):
+            raise InvalidInput(f"excluded[{name!r}] must be a reason in words, got {short_repr(reason)}")
+    return MappingProxyType(dict(given))
+
+
 def _checked_prices(given: Any, size: int) -> FloatArray:
-    prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    try:
+        prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"prices must be a table of {size} x {size} numbers, got {short_repr(given)}") from error
     if prices.shape != (size, size) or not np.isfinite(prices).all():
         raise InvalidInput(f"prices must be a table of {size} x {size} finite numbers, got shape {prices.shape}")
     return read_only_copy(prices)

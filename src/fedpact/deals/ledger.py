@@ -111,6 +111,8 @@ def read_ledger(path: Path) -> Chain:
 
 def is_ledger(path: Path) -> bool:
     """Whether a file begins like a ledger."""
+    if path.is_fifo():
+        return False
     try:
         with path.open("rb") as file:
             first = decode_line(file.readline(MAX_FIRST_LINE))

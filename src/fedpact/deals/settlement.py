@@ -130,6 +130,8 @@ def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | 
     agreed = deal.deal if isinstance(deal, Outcome) else deal
     if not isinstance(agreed, Deal):
         raise InvalidInput(f"settle takes a deal or an outcome, got {agreed!r:.80}; settle_payments takes numbers")
+    if not isinstance(money, Money | None):
+        raise InvalidInput(f'money must be Money("EUR", 1000.0) or the like, or None, got {money!r:.80}')
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
     return settle_payments(
         agreed.payments,

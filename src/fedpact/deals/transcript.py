@@ -121,6 +121,8 @@ def is_transcript(path: Path) -> bool:
     """Whether a file begins like a transcript, or is named like one."""
     if path.suffix.lower() == TRANSCRIPT_SUFFIX:
         return True
+    if path.is_fifo():
+        return False
     try:
         with path.open("rb") as file:
             return "transcript" in decode_line(file.readline(MAX_FIRST_LINE))

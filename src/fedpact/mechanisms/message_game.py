@@ -94,8 +94,7 @@ class GameForm:
             agent = int(np.argmax(self.users < MIN_USERS))
             raise InvalidInput(
                 f"the message game needs three agents who draw on everybody's data, but the data of agent "
-                f'"{names[agent]}" matters to {self.users[agent]} only; ExternalityMechanism().solve and '
-                f"negotiate(..., game=False) make the same deal without the game"
+                f'"{names[agent]}" matters to {self.users[agent]} only; personal prices make the same deal without it'
             )
         self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
         for giver in range(matters.shape[0]):

@@ -109,6 +109,6 @@ def _import_mechanism(path: str) -> Mechanism:
         except TypeError as error:
             raise InvalidInput(f"mechanism {path!r:.80} cannot be made without arguments: {error}") from error
     if not isinstance(found, Mechanism):
-        what = "there is no such name in it" if found is None else f"it is {found!r:.80}"
+        what = f"there is no {attribute!r:.80} in {module_name!r:.80}" if found is None else f"it is {found!r:.80}"
         raise InvalidInput(f"mechanism {path!r:.80} must be a fedpact.Mechanism: {what}")
     return _check_named(found)

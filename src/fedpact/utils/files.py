@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,10 @@ def choose_format(path: Path, formats: Mapping[str, T]) -> T:
 def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     """All of a file, which has a limit: devices never end."""
     try:
-        length = os.stat(path).st_size
+        found = os.stat(path)
+        if stat.S_ISFIFO(found.st_mode):
+            raise InvalidInput("this is a pipe, not a file; write what comes through it to a file first")
+        length = found.st_size
         with path.open("rb") as file:
             parts = iter(lambda: file.read(PART_BYTES), b"")
             content = b"".join(islice(parts, max_bytes // PART_BYTES + 1)) if length <= max_bytes else b""

@@ -57,7 +57,7 @@ def map_parallel(
     with _pool:
         if _configured_jobs() is None:
             with joblib.parallel_config(backend="loky", n_jobs=thread_count(), inner_max_num_threads=1):
-                parallel = joblib.Parallel(**options, initializer=_prepare_worker)
+                parallel = joblib.Parallel(**options, initializer=_prepare_worker, initargs=(os.getpid(),))
         else:
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
@@ -95,10 +95,10 @@ def _configured_jobs() -> int | None:
     return int(joblib.effective_n_jobs(n_jobs)) if told else None
 
 
-def _prepare_worker() -> None:
+def _prepare_worker(caller: int) -> None:
     """In a worker, before it works: interrupts are the caller's business alone, and nobody works for a dead caller."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
 
 
 def _end_with(caller: int) -> None:

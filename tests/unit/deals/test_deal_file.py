@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,40 @@ def test_a_comparison_holds_several_deals(tmp_path: Path) -> None:
     assert fp.load_deal(path, mechanism="shapley").mechanism == "shapley"
     with pytest.raises(fp.InvalidInput, match="say which mechanism: externality, shapley"):
         fp.load_deal(path, mechanism="none")
+
+
+def plain_deal(**changes: Any) -> Deal:
+    parts: dict[str, Any] = {"contributions": [1.0, 2.0], "payments": [0.0, 0.0]} | changes
+    return Deal(mechanism="externality", agents=NAMES, **parts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"payments": [1.0, -1.0], "excluded": {"South": "left"}}, r'payments\[1\] must be 0, got -1: agent "South"'),
+        ({"excluded": {"East": "left"}}, "excluded must name agents of the deal"),
+        ({"excluded": ["South"]}, "excluded must be reasons by name"),
+        ({"excluded": {"South": 5}}, "must be a reason in words"),
+        ({"prices": "x"}, "prices must be a table of 2 x 2 numbers"),
+        ({"scenario": 5}, "scenario must be a fingerprint"),
+        ({"provenance": "x"}, "provenance must be a Provenance"),
+    ],
+)
+def test_what_is_no_deal_cannot_be_made(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=message):
+        plain_deal(**changes)
+
+
+@pytest.mark.parametrize("copied", [lambda deal: deal, copy.deepcopy, lambda deal: pickle.loads(pickle.dumps(deal))])
+def test_a_deal_and_its_copies_cannot_be_changed(copied: Any) -> None:
+    deal = copied(plain_deal(excluded={"South": "left"}))
+    with pytest.raises(ValueError, match="read-only"):
+        deal.payments[0] = 9.0
+    with pytest.raises(TypeError):
+        deal.excluded["North"] = "gone"
+    assert deal.members.tolist() == [0]
+
+
+def test_settling_takes_money_and_nothing_like_it() -> None:
+    with pytest.raises(fp.InvalidInput, match="money must be Money"):
+        fp.settle(plain_deal(), money="EUR")  # type: ignore[arg-type]
