@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 import joblib
@@ -58,10 +59,13 @@ def test_closures_and_classes_of_a_script_travel() -> None:
     assert [name for _, name in map_parallel(lambda payoff: type(payoff).__name__, [Local(0.5)])] == ["Local"]
 
 
-def test_what_workers_cannot_import_is_told() -> None:
-    """Functions of this module are found by its name, which workers do not know."""
+def test_what_workers_cannot_import_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of a module are found by its name; workers do not know one that was made here."""
+    made = types.ModuleType("made_here")
+    exec("def double(number):\n    return 2 * number", made.__dict__)
+    monkeypatch.setitem(sys.modules, "made_here", made)
     with pytest.raises(fp.FedpactError, match="cannot import what they need: ModuleNotFoundError: No module"):
-        list(map_parallel(wait_until, [None]))
+        list(map_parallel(made.double, [1]))
 
 
 def test_whoever_stops_early_leaves_no_warning() -> None:
