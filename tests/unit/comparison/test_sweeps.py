@@ -274,18 +274,18 @@ base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.
 told = []
 def end(done, total):
     told.append(done)
-    if done == 40 and "kill" in sys.argv:
+    if done == 30 and "kill" in sys.argv:
         os.kill(next(iter(reusable_executor._executor._processes)), signal.SIGKILL)
-found = fp.sweep(base, "costs=0.01:0.02:400", mechanisms=["voluntary"], progress=end, checkpoint="kept")
+found = fp.sweep(base, "costs=0.01:0.02:200", mechanisms=["voluntary"], progress=end, checkpoint="kept")
 print(told[1], len(told), found.solved["voluntary"].all())
 """
     broken = run_script(tmp_path / "script.py", script, "kill")
     assert "FedpactError: a worker process ended, perhaps for lack of memory" in broken.stderr
     kept = len(list((tmp_path / "kept").glob("*.npz")))
-    assert kept >= 4
+    assert kept >= 3
     again = run_script(tmp_path / "script.py", script)
-    assert again.stdout.split() == ["10", "41", "True"], again.stderr
-    assert len(list((tmp_path / "kept").glob("*.npz"))) == 40
+    assert again.stdout.split() == ["10", "21", "True"], again.stderr
+    assert len(list((tmp_path / "kept").glob("*.npz"))) == 20
 
 
 def run_script(path: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
