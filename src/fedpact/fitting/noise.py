@@ -187,7 +187,7 @@ def estimate_noise(left: Residuals) -> NoiseEstimate:
     cells = left.cells(training)
     degrees = cells.means.size - left.n_parameters
     misfit = excess_variance(cells.means, 1.0 / cells.precisions, degrees) if degrees >= 1 else 0.0
-    return NoiseEstimate(training=training, misfit=misfit)
+    return NoiseEstimate(training=training, misfit=misfit if misfit > MIN_VARIANCE else 0.0)
 
 
 def within_run_correlation(scaled: FloatArray) -> float:
