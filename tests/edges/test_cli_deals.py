@@ -125,7 +125,7 @@ def test_a_deal_that_was_tampered_with_is_refused(run, plans: list[Plan], file: 
     spoil(file)
     checked = run("check", "hospitals", file, *which(file))
     if is_ledger(file):  # an entry that was changed is none
-        assert checked.code == 2 and "there is no deal in this ledger: line 2 " in checked.err
+        assert checked.code == 2 and "the ledger was changed: line 2 " in checked.err
     else:
         assert checked.code == 1
     for command in ("settle", "train"):
@@ -279,3 +279,42 @@ def test_the_former_name_of_the_output_still_works(run, tmp_path: Path) -> None:
     assert run("settle", "--ledger", "transfers.csv").code == 0
     assert (tmp_path / "transfers.csv").read_text(encoding="utf-8").startswith("payer,payee,amount,currency")
     assert "--ledger" not in run("settle", "--help").out
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"excluded": {"Clinic": "left"}, "payments": None},
+        {"mechanism": "shapley"},
+        {"side_payments": [9.0, -9.0, 0.0, 0.0, 0.0]},
+        {"prices": None},
+    ],
+    ids=["membership", "mechanism", "side payments", "prices"],
+)
+def test_what_a_transcript_states_otherwise_than_its_exchanges_is_found(
+    run, tmp_path: Path, forged: dict[str, Any]
+) -> None:
+    path = tmp_path / "deal.jsonl"
+    transcribed(run, path)
+    *lines, last = path.read_text(encoding="utf-8").splitlines()
+    deal = json.loads(last)["deal"]
+    if "prices" in forged:
+        deal["prices"][1][2] += 0.1
+    else:
+        deal |= {key: value for key, value in forged.items() if value is not None}
+    if "payments" in forged:
+        deal["payments"][3] += deal["payments"][4]
+        deal["payments"][4] = 0.0
+    path.write_text("\n".join([*lines, json.dumps({"deal": deal})]) + "\n", encoding="utf-8")
+    assert run("check", "hospitals", path).code == 1
+    assert run("settle", "hospitals", path).code == 2
+
+
+def test_whoever_is_out_of_a_deal_is_paid_nothing(run, tmp_path: Path) -> None:
+    path = tmp_path / "deal.json"
+    solved(run, path)
+    deal = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(deal | {"excluded": {"Clinic": "left"}}), encoding="utf-8")
+    refused = run("settle", "hospitals", path)
+    assert refused.code == 2
+    assert 'agent "Clinic" is not in the deal' in " ".join(refused.err.split())

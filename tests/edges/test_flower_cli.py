@@ -205,7 +205,7 @@ def test_check_a_ledger_without_a_deal(run: Run, tmp_path: Path) -> None:
     assert result.code == 0 and "The ledger of [bold]x[/bold]" in result.out
     assert (
         run("check", "hospitals", "l.jsonl").err
-        == "error: l.jsonl: there is no deal in this ledger; `fedpact check l.jsonl` shows what is\n"
+        == "error: l.jsonl: there is no deal in this ledger yet; `fedpact check l.jsonl` shows what it holds\n"
     )
     assert run("check", "l.jsonl", "--claim", "nash").code == 2
 

@@ -68,9 +68,8 @@ def choose_deal(
     rules = None if name is None else choose_mechanism(name)
     if path is None:
         return (rules or choose_mechanism(DEFAULT_MECHANISM)).solve(federation).deal
-    deal = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
-        deal = replace(deal, scenario=None)
+        deal = replace(load_deal(path, mechanism=None if rules is None else rules.name), scenario=None)
     else:
         found = check_deal(path, federation, rules=rules, money=money)
         if found.failures:
@@ -78,6 +77,7 @@ def choose_deal(
                 f"{path}: this deal does not hold: {found.difference}; `fedpact check` shows everything, --unchecked "
                 f"takes the deal as it is"
             )
+        deal = found.deal
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.
     if deal.mechanism in MECHANISMS and not MECHANISMS[deal.mechanism].federated and deal.is_federated:
         deal = replace(deal, excluded=dict.fromkeys(deal.agents, TRAINS_ALONE))

@@ -230,16 +230,28 @@ class Deal:
         )
 
     def differences(self, other: Deal, *, tol: float = DEAL_ROUNDING) -> list[str]:
-        """Whose contribution or payment differs by more than a share of the largest contribution and the turnover.
+        """Whose part in two deals is not the same: contribution, payments, prices, or being in it at all.
 
         Parameters
         ----------
         other
             A deal between the same agents, in the same order.
+        tol
+            What counts as rounding, of the largest contribution and price, and of the turnover.
         """
-        moved = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
-        paid = np.abs(self.payments - other.payments) > tol * other.turnover
-        return [name for name, differs in zip(self.agents, moved | paid, strict=True) if differs]
+        if self.agents != other.agents:
+            raise InvalidInput("only deals between the same agents, in the same order, can be compared")
+        if self.mechanism != other.mechanism:
+            return list(self.agents)
+        differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
+        for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
+            assert one is not None and two is not None
+            differs |= np.abs(one - two) > tol * other.turnover
+        if self.prices is not None and other.prices is not None:
+            highest = float(np.abs(other.prices).max(initial=0.0))
+            differs |= (np.abs(self.prices - other.prices) > tol * highest).any(axis=1)
+        differs |= np.array([(name in self.excluded) != (name in other.excluded) for name in self.agents])
+        return [name for name, wrong in zip(self.agents, differs, strict=True) if wrong]
 
     def belonging_to(self, federation: Federation) -> tuple[Deal, Federation]:
         """The deal between those who are in it, in the federation's order, and the federation of these alone.

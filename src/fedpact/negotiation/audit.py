@@ -245,7 +245,7 @@ def _check_signatures(record: _Record) -> str:
     missing = [name for name in members if name not in content["signatures"]]
     if missing:
         raise _Wrong(f"not signed by {', '.join(missing)}")
-    return f"signed by {', '.join(members)}"
+    return f"recorded as signed by {', '.join(members)}; what they sent is a digest, which proves nothing by itself"
 
 
 def _check_contributions(record: _Record) -> str:

@@ -133,8 +133,9 @@ def check_deal(
         found = audit(path)
         deal = found.recomputed if isinstance(found, TranscriptAudit) else found.deal
         if deal is None:
-            why = f": {found.findings[found.failed[0]].reason}" if found.failed else ""
-            raise InvalidInput(f"{path}: there is no deal in this ledger{why}; `fedpact check {path}` shows what is")
+            broken = [found.findings[claim].reason for claim in found.failed]
+            why = f"the ledger was changed: {broken[0]}" if broken else "there is no deal in this ledger yet"
+            raise InvalidInput(f"{path}: {why}; `fedpact check {path}` shows what it holds")
     else:
         which = rules.name if rules is not None and is_comparison(path) else None
         found, deal = None, load_deal(path, mechanism=which)

@@ -127,7 +127,7 @@ def test_a_transcript_that_was_tampered_with(open_file, transcript):
 
 def test_a_ledger_that_was_tampered_with(open_file, tmp_path):
     text = ledger_text(tmp_path / "ledger.jsonl", deal_record(SOLVED.deal))
-    with pytest.raises(fp.InvalidInput, match=r"^mine\.jsonl: there is no deal in this ledger: line 2 "):
+    with pytest.raises(fp.InvalidInput, match=r"^mine\.jsonl: the ledger was changed: line 2 "):
         open_file("mine.jsonl", text.replace('"University"', '"University "'))
 
 
