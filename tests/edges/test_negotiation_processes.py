@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -51,9 +52,10 @@ class Punctual(Processes):
     """A channel whose time is up as soon as all have answered but those known to be late: no test waits for it."""
 
     def __init__(self, commands: list[list[str]], *, late: set[int]) -> None:
-        self._late = late
+        self._late: set[int] = set()  # everybody says hello
         self._passed = 0.0
         super().__init__(commands, timeout=600.0, patience=600.0)
+        self._late = late
 
     def clock(self) -> float:
         return time.monotonic() + self._passed
@@ -78,7 +80,7 @@ def punctual(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Punctual]:
     return start
 
 
-def assert_is_the_deal_of(deal: fp.Deal, members: list[int]) -> None:
+def assert_is_the_deal_of(deal: Any, members: list[int]) -> None:
     """The deal is M^E's among those at the table, and balances."""
     expected = fp.ExternalityMechanism().solve(federation().take(members))
     size = float(np.abs(expected.payments).max() + np.abs(expected.payoffs).max())
@@ -99,33 +101,34 @@ def test_an_agent_s_file_holds_its_own_row_only(files: list[Path]) -> None:
         assert not any(f"{number!r}" in text for row in others for number in row.tolist() if number != 1.0)
 
 
-def test_agents_in_processes_agree_and_none_is_left_behind(files: list[Path]) -> None:
-    with Processes.of_files(files) as channel:
-        assert list(channel.names) == ["A", "B", "C", "D"]
-        deal = coordinate(channel)
-        started = list(channel.process_ids)
-    assert deal.excluded == {}
-    assert deal.rounds <= 15
-    assert_is_the_deal_of(deal, [0, 1, 2, 3])
-    assert not any(Path(f"/proc/{process}").exists() for process in started)
+COORDINATOR = """
+import json, sys
+from pathlib import Path
+from fedpact.negotiation import coordinate
+from fedpact.negotiation.processes import Processes
+def refuse(event, given):
+    assert event != "open" or str(given[0]) not in sys.argv[1:], "the coordinator opens no agent's file"
+sys.addaudithook(refuse)
+with Processes.of_files([Path(name) for name in sys.argv[1:]]) as channel:
+    deal = coordinate(channel)
+    said = {"names": list(channel.names), "started": list(channel.process_ids)}
+said |= {name: getattr(deal, name).tolist() for name in ("contributions", "payments")}
+print(json.dumps(said | {"excluded": dict(deal.excluded), "rounds": deal.rounds}))
+"""
 
 
-def test_the_coordinator_s_process_never_holds_the_weights(files: list[Path]) -> None:
-    """A coordinator that is told nothing but the files' names, and may not open them."""
-    script = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from fedpact.negotiation import coordinate\n"
-        "from fedpact.negotiation.processes import Processes\n"
-        "def refuse(event, given):\n"
-        "    assert event != 'open' or str(given[0]) not in sys.argv[1:], 'the coordinator opens no agent\\'s file'\n"
-        "sys.addaudithook(refuse)\n"
-        "with Processes.of_files([Path(name) for name in sys.argv[1:]]) as channel:\n"
-        "    print(','.join(repr(float(s)) for s in coordinate(channel).contributions))\n"
+def test_agents_agree_and_the_coordinator_s_process_never_holds_the_weights(files: list[Path]) -> None:
+    """A coordinator that is told nothing but the files' names, and may not open them; it leaves no process behind."""
+    ran = subprocess.run(
+        [sys.executable, "-c", COORDINATOR, *map(str, files)], check=True, capture_output=True, text=True
     )
-    ran = subprocess.run([sys.executable, "-c", script, *map(str, files)], check=True, capture_output=True, text=True)
-    found = [float(number) for number in ran.stdout.split(",")]
-    np.testing.assert_allclose(found, fp.ExternalityMechanism().solve(federation()).contributions, rtol=1e-5, atol=1e-7)
+    said = json.loads(ran.stdout)
+    assert said["names"] == ["A", "B", "C", "D"]
+    assert said["excluded"] == {}
+    assert said["rounds"] <= 15
+    found = {name: np.array(said[name]) for name in ("contributions", "payments")}
+    assert_is_the_deal_of(SimpleNamespace(**found), [0, 1, 2, 3])
+    assert not any(Path(f"/proc/{process}").exists() for process in said["started"])
 
 
 @pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
@@ -212,9 +215,10 @@ def test_processes_that_misbehave_are_out_and_keep_nobody_waiting(tmp_path: Path
     np.testing.assert_allclose(deal.payments[honest], expected.payments, atol=1e-6)
 
 
-def test_an_agent_that_does_not_listen_to_a_long_question_keeps_nobody_waiting(files: list[Path], punctual) -> None:
+def test_an_agent_that_does_not_listen_to_a_long_question_keeps_nobody_waiting(punctual) -> None:
     """The question does not fit into the pipe."""
-    commands = [[*OURS, str(files[0])], [sys.executable, "-c", HELLO + "time.sleep(600)"]]
+    attentive = "for line in sys.stdin: print(line, end='', flush=True)"
+    commands = [[sys.executable, "-c", HELLO + manners] for manners in (attentive, "time.sleep(600)")]
     question = {"number": 1, "kind": "prices", "contributions": [1.0] * N_AGENTS}
     long = question | {"padding": "x" * 10_000_000}
     with punctual(commands, late={1}) as channel:
@@ -233,15 +237,16 @@ def test_a_command_that_cannot_be_started_is_refused_and_the_others_end(files: l
     assert not mark.exists()
 
 
-def test_an_agent_in_another_s_place_is_refused(files: list[Path]) -> None:
+def greeting(entry: str) -> list[str]:
+    return [sys.executable, "-c", f"print({entry!r}, flush=True); import sys; sys.stdin.read()"]
+
+
+def test_an_agent_in_another_s_place_is_refused() -> None:
     with pytest.raises(fp.InvalidInput, match="agent 0 says that its place is 1; start agents in order"):
-        Processes.of_files([files[1], files[0]])
+        Processes([greeting(f'{{"name": "A", "index": {place}}}') for place in (1, 0)], patience=60.0)
 
 
 def test_agents_who_give_one_name_are_told_apart() -> None:
-    def greeting(entry: str) -> list[str]:
-        return [sys.executable, "-c", f"print({entry!r}, flush=True); import sys; sys.stdin.read()"]
-
     said = ['{"name": "A"}', '{"name": "A"}', '{"name": "agent 1"}', '{"name": 7}', "[]", '{"name": " "}']
     with Processes([greeting(entry) for entry in said], patience=60.0) as channel:
         assert channel.names[0] == "A"

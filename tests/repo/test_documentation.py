@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -111,17 +112,30 @@ def listening():
 
 
 LISTENING = listening()
+HELP = """
+import contextlib, io, json, sys
+from importlib.metadata import entry_points
+told = {}
+for program in json.loads(sys.argv[1]):
+    (script,) = entry_points(group="console_scripts", name=program[0])
+    sys.argv, out = [*program, "--help"], io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        script.load()()
+    told[" ".join(program)] = out.getvalue()
+print(json.dumps(told))
+"""
 
 
-@pytest.mark.parametrize(("program", "shown"), LISTENING.items(), ids=[" ".join(program) for program in LISTENING])
-def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(program, shown, tmp_path, monkeypatch):
+def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(tmp_path):
     """They are run by the tests of the explorer, the simulation and the deployment, with ports of their own."""
-    if program[0] == "fedpact":
-        monkeypatch.setenv("COLUMNS", "200")
-        told = fedpact([*program[1:], "--help"])
-    else:
-        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}
-        asked = shell(shlex.join([*program, "--help"]), tmp_path, quiet)
-        assert asked.returncode == 0, asked.stderr
-        told = asked.stdout
-    assert [(page, option) for page, option in sorted(shown) if option not in told] == []
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "COLUMNS": "200"}
+    asked = shell(shlex.join([sys.executable, "-c", HELP, json.dumps(list(LISTENING))]), tmp_path, quiet)
+    assert asked.returncode == 0, asked.stderr
+    told = json.loads(asked.stdout)
+    missing = [
+        (page, *program, option)
+        for program, shown in LISTENING.items()
+        for page, option in shown
+        if option not in told[" ".join(program)]
+    ]
+    assert missing == []
