@@ -64,11 +64,14 @@ def _show_ledger(found: LedgerAudit) -> None:
     entries = found.chain.entries
     title = str(entries[0].content.get("title") or "") if entries else ""
     console.print(f"[bold]The ledger of {escape(title) if title else 'a run'}[/bold]\n")
-    if found.deal is not None and "budget-balance" not in found.failed:
-        _show_deal(found, found.deal)
-    if entries and entries[-1].kind == FAILED:
-        content = entries[-1].content
-        console.print(f"The run failed ({escape(str(content.get('phase')))}): {escape(_reason(content))}.\n")
+    try:
+        if found.deal is not None and "budget-balance" not in found.failed:
+            _show_deal(found, found.deal)
+        if entries and entries[-1].kind == FAILED:
+            content = entries[-1].content
+            console.print(f"The run failed ({escape(str(content.get('phase')))}): {escape(_reason(content))}.\n")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a sound chain of unsound entries
+        console.print(f"An entry does not hold what it must: {escape(repr(error)[:120])}.\n")
 
 
 def _show_deal(found: LedgerAudit, deal: Deal) -> None:
