@@ -119,7 +119,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
     scenario = pair(tmp_path / "pair.toml")
     result = run("negotiate", scenario, "-o", "said.jsonl")
     assert result.code == 0
-    assert "The message game does not apply: the message game needs three agents" in result.words
+    assert "Settled at personal prices: the message game needs three agents" in result.words
     assert "settled at the personal prices" in result.words
     assert run("check", scenario, "said.jsonl").code == 0
     assert run("check", "said.jsonl").code == 0

@@ -92,10 +92,10 @@ def _check_deal(
     console.print(f"\nHeld to: {', '.join(found.claims)}")
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
-    console.print(escape(found.payment_text), style="red" if wrong else None, soft_wrap=True)
+    console.print(escape(found.payment_text), style="red" if wrong else None)
     for text in found.contradictions:
         console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
-    console.print(f"[dim]{NOT_CERTIFIED}[/dim]", soft_wrap=True)
+    console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
     return failed
 
 

@@ -68,8 +68,9 @@ def choose_deal(
     rules = None if name is None else choose_mechanism(name)
     if path is None:
         return (rules or choose_mechanism(DEFAULT_MECHANISM)).solve(federation).deal
+    deal = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
-        deal = replace(load_deal(path, mechanism=None if rules is None else rules.name), scenario=None)
+        deal = replace(deal, scenario=None)
     else:
         found = check_deal(path, federation, rules=rules, money=money)
         if found.failures:

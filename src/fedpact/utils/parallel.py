@@ -10,9 +10,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from fedpact.utils.errors import FedpactError
@@ -62,7 +62,8 @@ def map_parallel(
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
         tasks = (joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
-        results = parallel(tasks)
+        with _holding_interrupts():
+            results = parallel(tasks)
         if isinstance(results, list):  # of a backend that cannot do better
             results = (found for found in results)
         try:
@@ -93,6 +94,22 @@ def _configured_jobs() -> int | None:
     backend, n_jobs = joblib.parallel.get_active_backend()
     told = n_jobs not in {None, 1} and not getattr(backend, "supports_sharedmem", False)
     return int(joblib.effective_n_jobs(n_jobs)) if told else None
+
+
+@contextmanager
+def _holding_interrupts() -> Iterator[None]:
+    """Start workers that an interrupt of the terminal does not reach, not even while they start: they inherit this.
+
+    It concerns the calling thread alone; an interrupt that comes meanwhile is heard right after.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare_worker(caller: int) -> None:

@@ -104,7 +104,7 @@ def test_receivers_in_blocks_change_nothing():
     federation, contributions = federation_of(30, fp.PowerLaw(np.linspace(0.1, 0.9, 30)), np.random.default_rng(6))
     rows = receiver_rows(federation)
     whole = integrate(rows, contributions, EXACT).values
-    parts = sum(integrate(block, contributions, EXACT).values for block in rows.blocks(7))
+    parts = sum(integrate(block, contributions, EXACT).values for _, block in rows.blocks(7))
     np.testing.assert_allclose(parts, whole, rtol=1e-13)
 
 
