@@ -41,6 +41,7 @@ ON_REQUEST = {"report"}
 HEAVY = (
     "jax",
     "flwr",
+    "numba",
     "scipy.stats",
     "scipy.optimize",
     "matplotlib",

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
-from numba.core import event
 
 from fedpact.cli import (
     check,
@@ -96,7 +95,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
     if not os.environ.get(TRACEBACK):  # what NumPy notes on the way is no news: results carry their certificates
         warnings.filterwarnings("ignore", category=RuntimeWarning)
-    event.register("numba:compile", _CompilationNotice())  # type: ignore[no-untyped-call]
+    if sys.stderr.isatty():
+        _announce_compilation()
     with _ending_quietly_with_the_reader():
         _run()
 
@@ -174,15 +174,19 @@ def _fail(error: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-class _CompilationNotice(event.Listener):  # type: ignore[misc]
-    """Says so on a terminal when kernels are compiled, which happens once per installation and takes a while."""
+def _announce_compilation() -> None:
+    """Say so when kernels are compiled, which happens once per installation and takes a while."""
+    from numba.core import event  # noqa: PLC0415 - heavy
 
-    is_given = False
+    class Notice(event.Listener):  # type: ignore[misc]
+        is_given = False
 
-    def on_start(self, event: Any) -> None:
-        if not self.is_given and sys.stderr.isatty():
-            sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")
-        self.is_given = True
+        def on_start(self, event: Any) -> None:
+            if not self.is_given:
+                sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")
+            self.is_given = True
 
-    def on_end(self, event: Any) -> None:
-        pass
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Notice())  # type: ignore[no-untyped-call]

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.fitting.kernels import gather, gather_in_parallel
 from fedpact.fitting.parameters import FitRules, Parameters
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -174,6 +173,8 @@ def _gathered(
     data: WeightedRuns, found: Prediction, changes: FloatArray, *, with_blocks: bool
 ) -> tuple[FloatArray, FloatArray]:
     """J' Q J, if asked, and J' Q x for changes x of the predictions: (n, p, p) and (n, p)."""
+    from fedpact.fitting.kernels import gather, gather_in_parallel  # noqa: PLC0415 - compiles, or loads what was compiled
+
     value, slope, by_shape = found.curve
     spans = found.point.curves[:, 2] - found.point.curves[:, 1]
     n_agents = found.point.scales.size

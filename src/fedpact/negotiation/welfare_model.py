@@ -12,13 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import MarginalAnswer
-from fedpact.programs.kernels import climb_all
 from fedpact.programs.solver import Curvature, DenseCurvature, linearised_gains, maximise_batch, room
 from fedpact.utils.arrays import FloatArray
 
@@ -143,6 +141,8 @@ class WelfareModel:
 
     def _climb(self, box: FloatArray) -> tuple[FloatArray, float]:
         """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""
+        from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
+
         curves, wide = self.curves, np.isinf(self.curves.width)
         finite = np.where(wide, 1.0, curves.width)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -176,6 +176,8 @@ def _cost_curvature(history: Sequence[MarginalAnswer], place: int) -> float:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One program is work for one thread; waking others costs more than all of it."""
+    import numba  # noqa: PLC0415 - heavy
+
     before = numba.get_num_threads()
     numba.set_num_threads(1)
     try:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.programs.kernels import climb_all
 from fedpact.utils.arrays import FloatArray
 
 MAX_COALITIONS_AT_A_TIME = 100_000  # of all programs together: compiled code is deaf to interrupts while it runs
@@ -38,6 +37,8 @@ def maximise_blocks(
     `upper` and `scale` are the box and the size of each program (`block_bounds`); `members`
     (coalitions, n) and `shares` the coalitions that count and their weights; `start` is where to begin.
     """
+    from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
+
     blocks = scale.size
     n_agents = federation.n_agents // blocks
     shape = federation.payoff.hyperbola()
