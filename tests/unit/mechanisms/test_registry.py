@@ -59,7 +59,10 @@ def test_objects_names_and_paths() -> None:
         ("nowhere:Rules", "mechanism 'nowhere:Rules': 'nowhere' cannot be imported: No module named 'nowhere'"),
         (":Rules", "mechanism ':Rules': '' cannot be imported"),
         (".:Rules", "cannot be imported"),
-        ("consortium:Barter", "mechanism 'consortium:Barter' must be a fedpact.Mechanism: there is no such name in it"),
+        (
+            "consortium:Barter",
+            "mechanism 'consortium:Barter' must be a fedpact.Mechanism: there is no 'Barter' in 'consortium'",
+        ),
         ("consortium:not_a_mechanism", "must be a fedpact.Mechanism: it is <function cheaper"),
         ("consortium:Membership", "mechanism 'consortium:Membership' cannot be made without arguments"),
         ("fedpact:Mechanism", "mechanism 'fedpact:Mechanism' cannot be made without arguments: Can't instantiate"),
@@ -113,7 +116,7 @@ def test_a_registered_mechanism_goes_by_its_name(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("consortium:Barter", "must be a fedpact.Mechanism: there is no such name in it"),
+        ("consortium:Barter", "must be a fedpact.Mechanism: there is no 'Barter' in 'consortium'"),
         ("nowhere:Rules", "'nowhere' cannot be imported"),
     ],
 )

@@ -62,7 +62,7 @@ def agreed(*contributions: float, members: tuple[bool, ...] = (True, True, True)
         mechanism="by hand",
         agents=tuple(NAMES),
         contributions=np.array(contributions),
-        payments=np.array([0.1, -0.1, 0.0]),
+        payments=np.where(members, [0.1, -0.1, 0.0], 0.0),
         excluded={name: "it left" for name, inside in zip(NAMES, members, strict=True) if not inside},
     )
 

@@ -51,7 +51,9 @@ def test_those_who_left_train_alone_on_what_they_would_contribute_alone(order: l
 
 
 def test_whom_a_negotiation_went_on_without_trains_alone() -> None:
-    deal = replace(fp.negotiate(FEDERATION), excluded={"South": "it did not answer"})
+    negotiated = fp.negotiate(FEDERATION)
+    paid = negotiated.payments * [1.0, 0.0, 1.0]
+    deal = replace(negotiated, payments=paid, excluded={"South": "it did not answer"})
     made = deal_for_everybody(deal, FEDERATION)
     np.testing.assert_array_equal(made.members, [0, 2])
     assert made.excluded == {"South": "it did not answer"}

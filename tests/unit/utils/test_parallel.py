@@ -12,11 +12,10 @@ import time
 import types
 from pathlib import Path
 
-import joblib
 import pytest
 
 import fedpact as fp
-from fedpact.utils.parallel import map_parallel, worker_count
+from fedpact.utils.parallel import map_parallel
 
 pytestmark = pytest.mark.skipif(fp.thread_count() < 2, reason="one thread")
 THREADS = {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
@@ -75,15 +74,29 @@ def test_whoever_stops_early_leaves_no_warning() -> None:
     assert len(list(map_parallel(math.factorial, range(5)))) == 5
 
 
+BACKENDS = """
+import os, sys
+import joblib
+import fedpact as fp
+from fedpact.utils.parallel import map_parallel, worker_count
+
+backend = sys.argv[1]
+with joblib.parallel_config(backend=backend, n_jobs=3):
+    assert worker_count() == (fp.thread_count() if backend == "threading" else 3)
+    for _, process in map_parallel(os.path.realpath, ["/proc/self"] * 2):
+        assert process != f"/proc/{os.getpid()}"
+assert worker_count() == fp.thread_count()
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a look into processes")
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
 def test_where_joblib_is_told_to_work(backend: str) -> None:
-    """In the processes of another backend; never in threads."""
-    with joblib.parallel_config(backend=backend, n_jobs=3):
-        assert worker_count() == (fp.thread_count() if backend == "threading" else 3)
-        for _, process in map_parallel(os.path.realpath, ["/proc/self"] * 2):
-            assert process != f"/proc/{os.getpid()}"
-    assert worker_count() == fp.thread_count()
+    """In the processes of another backend; never in threads. In a process of its own: one backend forks."""
+    ran = subprocess.run(
+        [sys.executable, "-c", BACKENDS, backend], capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 PLAIN_SCRIPT = """
