@@ -13,7 +13,7 @@ import fedpact as fp
 from cases import CASES, Case
 from fedpact.federation import Payoff
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
-from random_cases import cases
+from random_cases import ALL_CASES, cases
 from strategies import FAMILIES, federations, random_federation, random_federations
 
 MONEY = 1e-6  # of payoffs and costs together
@@ -124,7 +124,7 @@ def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200
     return fp.Federation(sp.csr_array(kept), **options)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES if ALL_CASES else FAMILIES[:2])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("harm", [False, True], ids=["help", "harm"])
 def test_two_hundred_agents_agree_within_fifteen_rounds(family: type[Payoff], sparse: bool, harm: bool) -> None:

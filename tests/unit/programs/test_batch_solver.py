@@ -45,13 +45,13 @@ def test_numbers_that_are_none_end_the_climb() -> None:
 
 
 def test_a_large_batch_is_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, right = [], batch_solver.climb_all
+    sizes, right = [], kernels.climb_all
 
     def counted(*given: Any) -> None:
         sizes.append(len(given[-1]))
         right(*given)
 
-    monkeypatch.setattr(batch_solver, "climb_all", counted)
+    monkeypatch.setattr(kernels, "climb_all", counted)
     monkeypatch.setattr(batch_solver, "MAX_COALITIONS_AT_A_TIME", 30)
     rng = np.random.default_rng(1)
     federations = [

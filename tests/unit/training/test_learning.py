@@ -7,8 +7,9 @@ import pytest
 
 from blobs import blobs
 from fedpact.training import Dirichlet, Experiment, Images, LabelNoise, Noise, PixelNoise, PrivateUpdates, Training
+from random_cases import cases
 
-SEEDS = 5
+SEEDS = cases(5, few=2)
 BRISK = Training(rounds=12, batch_size=8, hidden=(16, 8))
 
 
