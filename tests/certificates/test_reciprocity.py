@@ -12,7 +12,7 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.certify import certify_reciprocity
+from fedpact.certificates.certificates import certify_reciprocity
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.certificates.shapley_check import check_shares
 

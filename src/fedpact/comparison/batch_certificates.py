@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.certificate import Claim, Verdict
+from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism

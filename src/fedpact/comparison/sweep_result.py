@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import Mechanism

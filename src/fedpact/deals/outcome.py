@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
-from fedpact.certificates.certificate import Certificate
-from fedpact.certificates.certify import certify
+from fedpact.certificates.certificates import Certificate, certify
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave

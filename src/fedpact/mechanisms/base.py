@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.optimality import better_profile
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds

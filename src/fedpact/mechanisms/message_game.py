@@ -22,7 +22,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.certificate import Certificate, Claim
+from fedpact.certificates.certificates import Certificate
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
 from fedpact.deals import Equilibria, Outcome

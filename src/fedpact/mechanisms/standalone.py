@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, isolation
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation

@@ -6,7 +6,7 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
-from fedpact.certificates.certificate import Claim
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation

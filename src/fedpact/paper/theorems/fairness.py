@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedpact.certificates.certify import certify_optimality
+from fedpact.certificates.certificates import certify_optimality
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments

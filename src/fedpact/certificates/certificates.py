@@ -1,18 +1,20 @@
-"""Certificates for the five claims, from the federation and the outcome alone.
+"""Certificates: a claim, a verdict and a witness from which the margin can be recomputed by hand.
 
-Nothing here reads what a solver reported: equilibrium, optimum, balance, shares and what agents have alone are worked
-out anew by other routes (bisection, the dual bound, coalitions or another integral, sums).
+They are made from the federation and the outcome alone, one for each of the five claims. Nothing here reads what a
+solver reported: equilibrium, optimum, balance, shares and what agents have alone are worked out anew by other routes
+(bisection, the dual bound, coalitions or another integral, sums).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedpact.certificates.certificate import Certificate, Claim
+from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.deviations import Deviations, isolation
 from fedpact.certificates.optimality import better_profile, welfare_bound
 from fedpact.certificates.reciprocity import WorstReciprocity
@@ -20,6 +22,63 @@ from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """What was claimed, whether it holds, by how much, and why one should believe it.
+
+    Attributes
+    ----------
+    margin
+        The worst slack in units of payoff, worst in proportion to what is at stake for the agent; below zero it is a
+        violation. NaN where the claim is undefined.
+    tol
+        Violations up to this size count as rounding.
+    scope
+        What the verdict speaks of, such as "all deviations of one agent in [0, cap]".
+    witness
+        The numbers from which `margin` follows.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    margin: float
+    tol: float
+    scope: str
+    witness: Mapping[str, Any]
+
+    @classmethod
+    def judge(
+        cls,
+        claim: Claim,
+        margin: float,
+        tol: float,
+        scope: str,
+        witness: Mapping[str, Any],
+        *,
+        proven: bool = True,
+        refuted: bool = True,
+    ) -> Certificate:
+        """The certificate whose verdict follows from its margin; what is not a number counts as a violation.
+
+        `proven` is whether a margin within the tolerance proves the claim, `refuted` whether one below it refutes it.
+        """
+        if np.isfinite(margin) and margin >= -tol:
+            verdict = Verdict.HOLDS if proven else Verdict.NOT_REFUTED
+        else:
+            verdict = Verdict.VIOLATED if refuted or np.isnan(margin) else Verdict.NOT_REFUTED
+        return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
+
+    @classmethod
+    def undefined(cls, claim: Claim, tol: float, scope: str) -> Certificate:
+        """The certificate of a claim about numbers that do not exist; `scope` says why."""
+        return cls(claim=claim, verdict=Verdict.UNDEFINED, margin=float("nan"), tol=tol, scope=scope, witness={})
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is proved."""
+        return self.verdict is Verdict.HOLDS
 
 
 class CertifiedOutcome(Protocol):
