@@ -1,7 +1,8 @@
 """Fitting: weights and accuracy curves estimated from measured accuracies, and what follows.
 
-`estimate` fits, `intervals` says how sure the estimates are, `lack_of_fit` whether the curves fit at all,
-`cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training next.
+`estimate` fits, `posterior` and `intervals` say how sure the estimates are, `lack_of_fit` whether the curves fit at
+all, `cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training
+next.
 May use: utils, federation, scenario, mechanisms, comparison.
 """
 

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.fitting.accuracy_curves import curve_family
 from fedpact.fitting.cross_validation import AUTO_FAMILY, compare_families
 from fedpact.fitting.gauss_newton import WeightedRuns, information, minimise
-from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.lack_of_fit import LackOfFit, doubt_factor, lack_of_fit
 from fedpact.fitting.noise import (
     ASSUMED_NOISE,
@@ -31,6 +30,7 @@ from fedpact.fitting.noise import (
 )
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import CURVE_PARTS, MIN_RANGE, FitRules, Parameters
+from fedpact.fitting.posterior import Posterior
 from fedpact.fitting.result import Fit
 from fedpact.fitting.starting_points import first_point, typical_scale
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedpact.fitting.gauss_newton import solve_scaled
-from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.parameters import CURVE_PARTS
+from fedpact.fitting.posterior import Posterior
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import join_names
 

@@ -16,10 +16,11 @@ from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.cross_validation import FamilyComparison
 from fedpact.fitting.identifiability import indistinguishable
-from fedpact.fitting.intervals import Posterior
+from fedpact.fitting.intervals import intervals, standard_errors
 from fedpact.fitting.lack_of_fit import LackOfFit
 from fedpact.fitting.observations import Observations
 from fedpact.fitting.parameters import MAX_CURVE, MIN_CURVE, MIN_RANGE
+from fedpact.fitting.posterior import Posterior
 from fedpact.fitting.scenario_uncertainty import scenario_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
@@ -101,7 +102,7 @@ class Fit:
     posterior
         The Gaussian around the estimates.
     weight_errors
-        (n, n): standard errors in the coordinates of `fedpact.fitting.intervals`.
+        (n, n): standard errors in the coordinates of `fedpact.fitting.posterior`.
     lack_of_fit
         Whether the curves fit, as far as the log can tell.
     families
@@ -139,7 +140,7 @@ class Fit:
         if not CURVE_FAMILIES[self.family].has_shape:
             return None
         numbers = np.exp(self.posterior.point.curves[:, 0])
-        return float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
+        return float(numbers[0]) if self.posterior.rules.shared[0] else read_only_copy(numbers)
 
     @cached_property
     def floors(self) -> FloatArray:
@@ -159,34 +160,13 @@ class Fit:
     @cached_property
     def standard_errors(self) -> Mapping[str, Any]:
         """By name, in the shape of the estimate."""
-        curves = self.posterior.curve_errors
-        own = self.posterior.point.weights.diagonal()[:, None]
-        sizes = np.hypot(self.weights, own)
-        np.fill_diagonal(sizes, own)
-        errors: dict[str, Any] = {"weights": read_only_copy(self.weight_errors * sizes)}
-        if self.beta is not None:
-            numbers = curves[:, 0] * self.beta
-            errors["beta"] = float(numbers[0]) if self._is_shared(0) else read_only_copy(numbers)
-        errors |= {"floors": read_only_copy(curves[:, 1]), "ceilings": read_only_copy(curves[:, 2])}
-        errors["values"] = read_only_copy(self.posterior.log_range_errors * self.values)
-        return errors
+        return standard_errors(self.posterior, self.weight_errors)
 
     def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
         """Intervals that hold the truth with probability `level`, by name; the last axis is (lower, upper)."""
         if not 0 < level < 1:
             raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
-        width = self.quantile(0.5 + level / 2.0)
-        point, curves = self.posterior.point, self.posterior.curve_errors
-        found: dict[str, FloatArray] = {}
-        if self.beta is not None:
-            ends = np.exp(_ends(point.curves[:, 0], width * curves[:, 0]))
-            found["beta"] = read_only_copy(ends[0] if self._is_shared(0) else ends)
-        found["weights"] = read_only_copy(self._weight_intervals(width))
-        for place, label in ((1, "floors"), (2, "ceilings")):
-            found[label] = read_only_copy(np.clip(_ends(point.curves[:, place], width * curves[:, place]), 0.0, 1.0))
-        ranges = np.exp(_ends(np.log(self.values), width * self.posterior.log_range_errors))
-        found["values"] = read_only_copy(np.minimum(ranges, 1.0))
-        return found
+        return intervals(self.posterior, self.weight_errors, self.quantile(0.5 + level / 2.0))
 
     def quantile(self, probability: float) -> float:
         """Of the standardised error: Student's t where the noise was estimated from the residuals, else normal."""
@@ -369,17 +349,6 @@ class Fit:
     def _noise_estimated(self) -> bool:
         return self.noise_fitted and self.training_noise > 0
 
-    def _is_shared(self, part: int) -> bool:
-        return bool(self.posterior.rules.shared[part])
-
-    def _weight_intervals(self, width: float) -> FloatArray:
-        own = self.weights.diagonal()[:, None]
-        every = np.arange(len(self.names))
-        with np.errstate(over="ignore"):  # what the data says nothing of, without a prior, may be anything
-            ends = own[:, :, None] * np.sinh(_ends(np.arcsinh(self.weights / own), width * self.weight_errors))
-            ends[every, every] = own * np.exp(_ends(np.zeros(len(self.names)), width * self.weight_errors.diagonal()))
-        return ends if self.signs == "any" else np.maximum(ends, 0.0)
-
     def __repr__(self) -> str:
         seen = self.observations
         return (
@@ -387,7 +356,3 @@ class Fit:
             f"{count_text(seen.n_runs, 'run')}, "
             f"rms {self.quality.rms:.3g})"
         )
-
-
-def _ends(middle: FloatArray, reach: FloatArray) -> FloatArray:
-    return np.stack([middle - reach, middle + reach], axis=-1)

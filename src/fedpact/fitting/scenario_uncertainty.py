@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.fitting.intervals import Posterior
+from fedpact.fitting.posterior import Posterior
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray
 

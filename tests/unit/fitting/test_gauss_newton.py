@@ -9,8 +9,8 @@ import pytest
 
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.gauss_newton import WeightedRuns, evaluate, information, minimise, solve_scaled
-from fedpact.fitting.intervals import Posterior
 from fedpact.fitting.parameters import FitRules, Parameters
+from fedpact.fitting.posterior import Posterior
 from fedpact.utils.errors import NotConverged
 from unit.fitting.planted import planted
 
