@@ -24,7 +24,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import printable
 
-MAX_LINES = 6
+MAX_GROUPS_LISTED = 6
 MAX_AGENTS_SHOWN = 12  # agents up to which the matrix is printed
 INTERVAL_LEVEL = 0.9
 # Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
@@ -267,17 +267,17 @@ def _show_doubts(found: Fit) -> None:
     groups = found.indistinguishable
     if groups:
         console.print("The data cannot tell apart, or says nothing of (the prior decides):")
-        for group in groups[:MAX_LINES]:
+        for group in groups[:MAX_GROUPS_LISTED]:
             console.print(f"  {escape(group)}")
-        if len(groups) > MAX_LINES:
-            console.print(f"  ... and {len(groups) - MAX_LINES} more; --json prints all")
-    for stray in found.outliers[:MAX_LINES]:
+        if len(groups) > MAX_GROUPS_LISTED:
+            console.print(f"  ... and {len(groups) - MAX_GROUPS_LISTED} more; --json prints all")
+    for stray in found.outliers[:MAX_GROUPS_LISTED]:
         console.print(
             f"Row {stray.row}: the accuracy of {escape(stray.agent)}, {stray.accuracy:.3f}, is far from the expected "
             f"{stray.expected:.3f}"
         )
-    if len(found.outliers) > MAX_LINES:
-        console.print(f"... and {len(found.outliers) - MAX_LINES} more accuracies far from what is expected")
+    if len(found.outliers) > MAX_GROUPS_LISTED:
+        console.print(f"... and {len(found.outliers) - MAX_GROUPS_LISTED} more accuracies far from what is expected")
 
 
 def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:

@@ -28,7 +28,7 @@ from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import map_parallel, worker_count
 
-MAX_AGENTS = 500
+MAX_SWEPT_AGENTS = 500
 MAX_AXES = 2
 MAX_POINTS = 1_000_000
 MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
@@ -182,9 +182,9 @@ def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mecha
 def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
     if not 1 <= len(written) <= MAX_AXES:
         raise InvalidInput(f"a sweep varies one or two parameters, got {len(written)}")
-    if federation.n_agents > MAX_AGENTS:
+    if federation.n_agents > MAX_SWEPT_AGENTS:
         raise InvalidInput(
-            f"sweeps take up to {MAX_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
+            f"sweeps take up to {MAX_SWEPT_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
         )
     for name in metrics:
         if name not in METRICS:

@@ -28,10 +28,11 @@ from fedpact.utils.files import replace_text
 from fedpact.utils.tables import csv_rows
 
 SUM_TOLERANCE = Fraction(1, 10**9)
-NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
 """How far the payments may be from summing to zero, as a share of the sum of their absolute values."""
 
-MAX_AGENTS = GRAINS
+NEGLIGIBLE_CENTS = Fraction(1, 1_000_000)  # a sum below this part of a cent is rounding whatever the payments are
+
+MAX_SETTLED_AGENTS = GRAINS
 """Rounding to grains moves the sum by less than a cent only up to this many agents."""
 
 MAX_DECIMALS = 18
@@ -211,8 +212,10 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(f"names must be a list of strings, one per agent, got {given!r:.80}")
     names = tuple(given)
-    if len(names) > MAX_AGENTS:
-        raise InvalidInput(f"names must number at most {MAX_AGENTS}, got {len(names)}: settle parts of the federation")
+    if len(names) > MAX_SETTLED_AGENTS:
+        rule = f"must number at most {MAX_SETTLED_AGENTS}"
+        given = f", got {len(names)}: settle parts of the federation"
+        raise InvalidInput(field="names", rule=rule, value=len(names), given=given)
     seen: set[str] = set()
     for agent, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():

@@ -42,7 +42,7 @@ SECTIONS = {
 }
 CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
-MAX_LINES = 6  # of a picture
+MAX_CURVES_DRAWN = 6  # of a picture
 LINE_ROOM = 1.5  # of the deals as they are now, on the lines of bars
 MAX_LEAVERS_NAMED = 3
 MAX_STEPS = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
@@ -85,7 +85,7 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     ]
     worth = federation.values[:, None] * np.array(curves)
     alike = bool((worth == worth[0]).all())
-    shown = [0] if alike else range(min(federation.n_agents, MAX_LINES))
+    shown = [0] if alike else range(min(federation.n_agents, MAX_CURVES_DRAWN))
     lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curve_chart(across, lines, title="The payoff curve", below=below)
@@ -195,7 +195,7 @@ def _most_moved(gaps: FloatArray) -> list[int]:
         np.where(known, gaps, -np.inf).max(axis=0),
     )
     there = np.flatnonzero(known.any(axis=0))
-    ranked = there[np.argsort(-(highest - lowest)[there], kind="stable")][:MAX_LINES]
+    ranked = there[np.argsort(-(highest - lowest)[there], kind="stable")][:MAX_CURVES_DRAWN]
     return sorted(ranked.tolist())
 
 

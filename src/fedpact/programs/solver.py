@@ -1,27 +1,26 @@
 """The concave maximiser: a primal-dual interior point, then an active set that finishes to the last digits.
 
-Maximise f(s) over 0 <= s <= upper, f smooth and concave, falling to minus infinity at the edge of its domain.
-In x = s / upper and units of `scale`, the interior point follows
+Maximise f(s) over 0 <= s <= upper, f smooth and concave, falling to minus infinity at the edge of its domain. In
+x = s / upper and units of `scale`, the interior point follows
 
     -f'(x) = z - v,      x z = mu,      (1 - x) v = mu,          mu -> 0,
 
-by Newton steps with a line search on the barrier function. The finish drops the barrier: variables at a
-bound are held there, the others take Newton steps, and a held variable is released when its multiplier has the wrong
-sign. All arrays may carry leading batch axes: one call solves many programs of the same size side by side.
+by Newton steps with a line search on the barrier function. The finish drops the barrier: variables at a bound are held
+there, the others take Newton steps, and a held variable is released when its multiplier has the wrong sign.
 
-Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
-from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation.
-SciPy's solvers for boxes stop short of these digits, and on functions that end at an edge (docs: the paper's Table 1).
+A Newton step solves (curvature + diagonal) d = r. A dense curvature may be a stack of matrices, one per program of a
+batch: all arrays may carry leading batch axes, and one call solves many programs of the same size side by side. A
+sparse one is never formed: with weights W and bends b >= 0 it is W^T diag(b) W + diag(d), a product costs two passes
+over the non-zeros, and conjugate gradients solve the system.
 
-Newton systems: a positive semidefinite curvature plus a diagonal, solved densely or by conjugate gradients.
-
-Dense curvature may be a stack of matrices, one per program of a batch. Sparse curvature is never formed: with weights W
-and bends b >= 0 it is W^T diag(b) W + diag(d), and one product costs two passes over the non-zeros.
-
-The domain with negative weights: every y_i that enters must stay above the payoff's floor.
-
+A step stays within the domain: with negative weights every y_i that enters must be above the payoff's floor (`room`).
 For welfare y = W s enters; for Shapley values every coalition's, the lowest of which holds just those who harm:
 y = min(W, 0) s.
+
+Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
+from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation, or
+the products of conjugate gradients. SciPy's solvers for boxes stop short of these digits, and on functions that end at
+an edge (docs: the paper's Table 1).
 """
 
 from __future__ import annotations

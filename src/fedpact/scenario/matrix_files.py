@@ -28,7 +28,7 @@ from fedpact.utils.files import choose_format, read_bytes, read_text
 from fedpact.utils.tables import read_csv_rows
 
 MAX_ARRAY_BYTES = 1 << 30  # a dense matrix of 11,585 agents
-MAX_AGENTS = 1_000_000  # of a sparse matrix
+MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
 
 
 def read_weights(path: Path) -> tuple[Any, list[str] | None]:
@@ -175,8 +175,10 @@ def _matrix_of(content: bytes) -> Any:
             return np.asarray(archive["weights"])
         if "format" not in archive.files:
             return None
-        if max(archive["shape"]) > MAX_AGENTS:
-            raise InvalidInput(f"the matrix must have up to {MAX_AGENTS:,} rows, got shape {archive['shape'].tolist()}")
+        if max(archive["shape"]) > MAX_MATRIX_ROWS:
+            raise InvalidInput(
+                f"the matrix must have up to {MAX_MATRIX_ROWS:,} rows, got shape {archive['shape'].tolist()}"
+            )
     weights = sp.load_npz(io.BytesIO(content))
     if hasattr(weights, "check_format"):
         weights.check_format(full_check=True)  # SciPy trusts the indices otherwise, and reads out of bounds

@@ -23,7 +23,7 @@ from fedpact.report.plots.style import (
     FAINT,
     GOOD,
     INK,
-    MAX_LINES,
+    MAX_NAMED_LINES,
     UNNAMED,
     dress_axes,
     legend_below,
@@ -222,10 +222,10 @@ def _misreport_head(mechanism: str | None, best: BestLie) -> str:
 
 def _named_agents(study: MisreportStudy) -> list[int]:
     """The agents whose lines have a name: all, or those who gain most, in the order of the federation."""
-    if len(study.agents) <= MAX_LINES:
+    if len(study.agents) <= MAX_NAMED_LINES:
         return list(range(len(study.agents)))
     peaks = np.max([_finite(gains).max(axis=(1, 2), initial=0.0) for gains in study.gains.values()], axis=0)
-    return sorted(int(agent) for agent in np.argsort(-peaks, kind="stable")[:MAX_LINES])
+    return sorted(int(agent) for agent in np.argsort(-peaks, kind="stable")[:MAX_NAMED_LINES])
 
 
 def _finite(gains: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from fedpact.report.numbers import MINUS
 from fedpact.report.plots.style import (
     FAINT,
     INK,
-    MAX_LINES,
+    MAX_NAMED_LINES,
     dress_axes,
     legend_below,
     legend_name,
@@ -279,7 +279,7 @@ def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatA
     values = sweep.metrics[mechanism][metric]
     if not sweep.is_per_agent(metric):
         return [("", values)]
-    if len(sweep.agents) <= MAX_LINES:
+    if len(sweep.agents) <= MAX_NAMED_LINES:
         return [(legend_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
     with np.errstate(invalid="ignore"):
         mean = values.mean(axis=-1)

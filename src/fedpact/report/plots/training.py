@@ -17,7 +17,7 @@ from fedpact.report.plots.style import (
     FAINT,
     GOOD,
     INK,
-    MAX_LINES,
+    MAX_NAMED_LINES,
     UNNAMED,
     dress_axes,
     legend_below,
@@ -125,7 +125,7 @@ def plot_run(run: Run, *, figure: Any = None) -> Any:
     panels[0].xaxis.get_major_locator().set_params(integer=True)
     figure.suptitle(_run_headline(run), x=0.01, ha="left", fontsize=11, color=INK, parse_math=False)
     handles, labels = panels[0].get_legend_handles_labels()
-    if len(run.agents) > MAX_LINES:
+    if len(run.agents) > MAX_NAMED_LINES:
         labels = [f"mean of {len(run.agents)} agents, which are grey"]
     legend_below(figure, handles, labels)
     return figure
@@ -134,7 +134,7 @@ def plot_run(run: Run, *, figure: Any = None) -> Any:
 def _draw_accuracies(panel: Axes, run: Run, accuracies: FloatArray) -> None:
     rounds = np.arange(1, run.rounds + 1)
     marker = "o" if run.rounds <= FEW_ROUNDS else None
-    named = len(run.agents) <= MAX_LINES
+    named = len(run.agents) <= MAX_NAMED_LINES
     for agent, name in enumerate(run.agents):
         panel.plot(
             rounds,
