@@ -19,7 +19,7 @@ also where caps are infinite, and a scale: S is in units of payoff.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -328,7 +328,12 @@ def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.
         payoffs = federation.values * federation.payoff.value(np.minimum(from_all, best_rate * each))
         return np.asarray(multiple * payoffs.reshape(blocks, -1).sum(axis=1))
 
-    spending = np.ones(blocks)
+    return largest_spending(worth, blocks)
+
+
+def largest_spending(worth: Callable[[FloatArray], FloatArray], programs: int) -> FloatArray:
+    """For each of many programs the power of two from which on spending is more than the payoff it buys, `worth`."""
+    spending = np.ones(programs)
     while (low := worth(spending) >= spending).any():
         spending = np.where(low, 2.0 * spending, spending)
     while (high := (spending > SMALLEST_SPENDING) & (worth(spending / 2.0) < spending / 2.0)).any():

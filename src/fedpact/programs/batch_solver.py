@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.federation import Federation
+from fedpact.federation import Cost, Federation, Payoff
 from fedpact.utils.arrays import FloatArray
 
 MAX_COALITIONS_AT_A_TIME = 100_000  # of all programs together: compiled code is deaf to interrupts while it runs
@@ -37,28 +37,52 @@ def maximise_blocks(
     `upper` and `scale` are the box and the size of each program (`block_bounds`); `members`
     (coalitions, n) and `shares` the coalitions that count and their weights; `start` is where to begin.
     """
+    return maximise_stack(
+        _diagonal_blocks(federation, scale.size),
+        payoff=federation.payoff,
+        costs=federation.costs,
+        values=federation.values,
+        upper=upper,
+        scale=scale,
+        members=members,
+        shares=shares,
+        start=start,
+    )
+
+
+def maximise_stack(
+    weights: FloatArray,
+    *,
+    payoff: Payoff,
+    costs: Cost,
+    values: FloatArray,
+    upper: FloatArray,
+    scale: FloatArray,
+    members: FloatArray,
+    shares: FloatArray,
+    start: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """The same with the weights of every program, (blocks, n, n); the rest has a number per agent of all blocks."""
     from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    blocks = scale.size
-    n_agents = federation.n_agents // blocks
-    shape = federation.payoff.hyperbola()
+    blocks, n_agents = weights.shape[:2]
+    shape = payoff.hyperbola()
     assert shape is not None, "compiled code knows payoffs with hyperbolic slopes only"
 
     def stacked(numbers: FloatArray | float) -> FloatArray:
-        return np.array(np.broadcast_to(numbers, federation.n_agents)).reshape(blocks, n_agents)
+        return np.array(np.broadcast_to(numbers, blocks * n_agents)).reshape(blocks, n_agents)
 
     steepness, decay, width = (stacked(np.asarray(part, dtype=np.float64)) for part in shape)
-    costs = federation.costs
     contributions, gains = np.array(start).reshape(blocks, n_agents), np.zeros(blocks)
     per_block = (
-        _diagonal_blocks(federation, blocks), stacked(federation.values), steepness, decay, width,
-        stacked(costs.linear), stacked(costs.quadratic), stacked(upper), scale,
+        weights, stacked(values), steepness, decay, width, stacked(costs.linear), stacked(costs.quadratic),
+        stacked(upper), scale,
     )  # fmt: skip
-    chosen, weights = np.asarray(members) > 0, np.array(shares, dtype=np.float64)
-    piece = max(1, MAX_COALITIONS_AT_A_TIME // weights.size)
+    chosen, importance = np.asarray(members) > 0, np.array(shares, dtype=np.float64)
+    piece = max(1, MAX_COALITIONS_AT_A_TIME // importance.size)
     for first in range(0, blocks, piece):
         some = slice(first, first + piece)
-        arguments = [*(part[some] for part in per_block), chosen, weights, contributions[some], gains[some]]
+        arguments = [*(part[some] for part in per_block), chosen, importance, contributions[some], gains[some]]
         climb_all(*arguments)
     return contributions, gains
 

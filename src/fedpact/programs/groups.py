@@ -1,0 +1,175 @@
+"""What groups of members could reach by themselves.
+
+A group X that leaves trains on its own members' data, and only its members' payoffs count. The best it can do is
+
+    v(X) = max over 0 <= s_j <= cap_j, j in X, of  sum_{i in X} a_i(sum_{j in X} w_ij s_j) - sum_{j in X} c_j(s_j),
+
+the social optimum of `federation.take(X)`. Small groups are solved in compiled code, all of one size together; a payoff
+that compiled code does not know, a large group, or one it does not solve to the last digits is solved alone.
+
+Cost: a program of |X| agents each, about ten Newton steps of |X|^3 products. All groups of n agents are 2^n programs:
+some milliseconds for ten agents, seconds for sixteen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.federation import Federation
+from fedpact.federation.federation import largest_spending
+from fedpact.programs.batch_solver import maximise_stack
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.social_optimum import WelfareProgram
+from fedpact.programs.solver import GAIN_TOLERANCE, maximise
+from fedpact.shapley.enumeration import coalitions
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+MAX_LISTED_AGENTS = 16  # all groups of more agents are too many to list
+MAX_COMPILED_MEMBERS = 64  # larger groups are quicker with NumPy's matrices
+GROUPS_AT_A_TIME = 4096  # compiled code is deaf to interrupts while it runs
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupOptima:
+    """The best that groups can do by themselves, a row per group.
+
+    Attributes
+    ----------
+    members
+        (groups, n): who is in the group.
+    values
+        (groups,): v(X), the most welfare the group can have by itself.
+    contributions
+        (groups, n): the contributions that give it, 0 for those outside the group.
+    """
+
+    members: BoolArray
+    values: FloatArray
+    contributions: FloatArray
+
+    def gains(self, utilities: ArrayLike) -> FloatArray:
+        """v(X) - U(X): what each group gains by leaving a deal that gives its members these utilities."""
+        return np.asarray(self.values - self.members @ np.asarray(utilities, dtype=np.float64))
+
+
+def all_groups(n_agents: int) -> BoolArray:
+    """Membership (2^n, n) of every group: bit j of the row number says whether agent j is in it; row 0 is empty."""
+    if n_agents > MAX_LISTED_AGENTS:
+        raise InvalidInput(
+            f"{n_agents} agents form 2^{n_agents} groups; all of them are listed up to {MAX_LISTED_AGENTS} agents"
+        )
+    return coalitions(n_agents)[0] > 0
+
+
+def group_optima(
+    federation: Federation,
+    members: ArrayLike | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> GroupOptima:
+    """The best that groups of a federation can do by themselves.
+
+    Parameters
+    ----------
+    members
+        (groups, n), true or false; all 2^n groups, the empty one first, if not given (up to 16 agents).
+    progress
+        Called with how many groups are done, and how many there are.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> group_optima(federation).values.round(4).tolist()
+    [0.0, 0.0392, 0.0392, 0.1033, 0.0392, 0.1033, 0.1033, 0.1771]
+    """
+    groups = all_groups(federation.n_agents) if members is None else np.asarray(members, dtype=np.bool_)
+    if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
+        raise InvalidInput(
+            f"groups must have one column for each of the {federation.n_agents} agents, got shape {groups.shape}"
+        )
+    values, contributions = np.zeros(len(groups)), np.zeros(groups.shape)
+    sizes = groups.sum(axis=1)
+    done = int((sizes == 0).sum())
+    solver = _GroupSolver(federation)
+    for size in range(1, federation.n_agents + 1):
+        places = np.flatnonzero(sizes == size)
+        for first in range(0, places.size, GROUPS_AT_A_TIME):
+            some = places[first : first + GROUPS_AT_A_TIME]
+            agents = np.nonzero(groups[some])[1].reshape(-1, size)
+            profiles, values[some] = solver.solve(agents)
+            contributions[some[:, None], agents] = profiles
+            done += some.size
+            if progress is not None:
+                progress(done, len(groups))
+    return GroupOptima(members=groups, values=values, contributions=contributions)
+
+
+class _GroupSolver:
+    """Solves groups of one size at a time."""
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self._is_known = federation.payoff.hyperbola() is not None
+        self._alone = standalone_optimum(federation)[0]  # the right size to begin with
+
+    def solve(self, agents: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Contributions (groups, size) and values (groups,) of groups given by their members' numbers."""
+        if self._is_known and agents.shape[1] <= MAX_COMPILED_MEMBERS:
+            profiles, gains = self._climb(agents)
+            unsolved = np.flatnonzero(~(gains <= GAIN_TOLERANCE))
+        else:
+            profiles, unsolved = np.empty(agents.shape), np.arange(len(agents))
+        for place in unsolved:
+            profiles[place] = maximise(WelfareProgram(self._federation.take(agents[place]))).contributions
+        return profiles, self._welfare(agents, profiles)
+
+    def _climb(self, agents: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Contributions by compiled code, and the linearised gain each group is left with."""
+        federation, members = self._federation, agents.ravel()
+        weights, costs, payoff = self._weights(agents), federation.costs.take(members), federation.payoff.take(members)
+        values = federation.values[members]
+        positive = np.maximum(weights, 0.0)
+
+        def worth(spending: FloatArray) -> FloatArray:
+            bought = costs.affordable(np.repeat(spending, agents.shape[1])).reshape(agents.shape)
+            data = np.matmul(positive, bought[..., None]).ravel()
+            return np.asarray((values * payoff.value(data)).reshape(agents.shape).sum(axis=1))
+
+        scale = largest_spending(worth, len(agents))
+        affordable = costs.affordable(np.repeat(2.0 * scale, agents.shape[1]))
+        return maximise_stack(
+            weights,
+            payoff=payoff,
+            costs=costs,
+            values=values,
+            upper=np.minimum(federation.caps[members], affordable),
+            scale=scale,
+            members=np.ones((1, agents.shape[1])),
+            shares=np.ones(1),
+            start=self._alone[members],
+        )
+
+    def _weights(self, agents: NDArray[np.intp]) -> FloatArray:
+        """(groups, size, size)."""
+        if self._federation.is_sparse and self._federation.n_agents > MAX_COMPILED_MEMBERS:
+            return np.stack([self._federation.weights[group][:, group].toarray() for group in agents])
+        return self._federation.dense_weights()[agents[:, :, None], agents[:, None, :]]
+
+    def _welfare(self, agents: NDArray[np.intp], profiles: FloatArray) -> FloatArray:
+        """What the groups have at their profiles."""
+        federation, members = self._federation, agents.ravel()
+        if agents.shape[1] > MAX_COMPILED_MEMBERS:
+            together = [federation.take(group).welfare(s) for group, s in zip(agents, profiles, strict=True)]
+            return np.array(together)
+        data = np.matmul(self._weights(agents), profiles[..., None]).ravel()
+        payoffs = federation.values[members] * federation.payoff.take(members).value(data)
+        spent = federation.costs.take(members).value(profiles.ravel())
+        return np.asarray((payoffs - spent).reshape(agents.shape).sum(axis=1))
