@@ -38,7 +38,7 @@ from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
 from fedpact.stability import StableFederation, stable_federation
-from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra, NotConverged, OutsideDomain
+from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, MissingExtra, NotConverged, OutsideDomain
 
 __version__ = "0.1.0"
 
@@ -62,6 +62,7 @@ __all__ = [
     "Linear",
     "Log",
     "Mechanism",
+    "MechanismError",
     "MessageGame",
     "Messages",
     "Michaelis",

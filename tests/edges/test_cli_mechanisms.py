@@ -65,6 +65,106 @@ def test_mistakes(run, command: list[str], name: str, message: str) -> None:
     assert message in " ".join(result.err.split())
 
 
+BROKEN = """
+import fedpact as fp
+from consortium import EqualCosts
+
+class Raises(EqualCosts):
+    name = "raises"
+    def solve(self, federation):
+        return {}["lost"]
+
+class Forgets(EqualCosts):
+    name = "forgets"
+    def solve(self, federation):
+        super().solve(federation)
+
+class Speechless(EqualCosts):
+    name = "speechless"
+    def deviations(self, federation, contributions):
+        return None
+
+class Shapeless(EqualCosts):
+    name = "shapeless"
+    def payment_rule(self, federation, contributions):
+        return 0.0
+
+class Spelled(EqualCosts):
+    name = "spelled"
+    claims = ("nash",)
+
+class Unmade(EqualCosts):
+    name = "unmade"
+    def __init__(self):
+        raise KeyError("fee")
+
+class Lies(EqualCosts):
+    name = "lies"
+    def solve(self, federation):
+        found = super().solve(federation)
+        return self.outcome_at(federation, 0.5 * found.contributions)
+"""
+
+
+@pytest.fixture
+def broken(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("broken.py").write_text(BROKEN, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Raises", "broken:Raises.solve failed: KeyError: 'lost'"),
+        ("Forgets", "broken:Forgets.solve must return an Outcome, got None"),
+        ("Speechless", "broken:Speechless.deviations must return a Deviations, got None"),
+        ("Shapeless", "broken:Shapeless.payment_rule must return 5 numbers, one per agent, got 0.0"),
+        ("Spelled", "Spelled.claims[0] must be one of Claim.NASH, Claim.BUDGET_BALANCE"),
+        ("Unmade", "mechanism 'broken:Unmade' cannot be made without arguments: 'fee'"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["solve", "hospitals"],
+        ["compare", "hospitals"],
+        ["check", "hospitals"],
+        ["settle", "hospitals"],
+        ["sweep", "hospitals", "--vary", "costs=0.001,0.002", "--metric", "nash"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.usefixtures("broken")
+def test_mistakes_of_a_mechanism_are_told_as_its_own(run, command: list[str], name: str, message: str) -> None:
+    result = run(*command, "-m", f"broken:{name}")
+    assert result.code == 2, result.err
+    assert message in " ".join(result.err.split())
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_deal_that_a_mechanism_makes_is_checked_before_money_moves(run) -> None:
+    lies = ("-m", "broken:Lies")
+    assert run("check", "hospitals", *lies).code == 1
+    refused = run("settle", "hospitals", *lies)
+    assert refused.code == 2
+    assert "the deal of lies: this deal does not hold: nash: violated by" in " ".join(refused.err.split())
+    assert run("settle", "hospitals", *lies, "--unchecked").code == 0
+    trained = run("train", "hospitals", *lies)
+    assert trained.code == 2
+    assert "the deal of lies: this deal does not hold" in " ".join(trained.err.split())
+
+
+def test_a_deal_of_rules_that_are_not_installed_says_how_to_name_them(run) -> None:
+    Path("deal.json").write_text(run("solve", "-m", "consortium:EqualCosts", "--json").out, encoding="utf-8")
+    for command in ("check", "settle"):
+        result = run(command, "hospitals", "deal.json")
+        assert result.code == 2
+        assert "got 'equal-costs'; one of your own goes by its import path: -m package.module:Class" in " ".join(
+            result.err.split()
+        )
+    assert run("settle", "hospitals", "deal.json", "-m", "consortium:EqualCosts").code == 0
+
+
 def test_a_file_imports_nothing(run, tmp_path: Path) -> None:
     """A deal of a stranger that names a module does not make it run."""
     (tmp_path / "trap.py").write_text("open('sprung', 'w')\n", encoding="utf-8")

@@ -32,6 +32,7 @@ PUBLIC = [
     "Linear",
     "Log",
     "Mechanism",
+    "MechanismError",
     "MessageGame",
     "Messages",
     "Michaelis",

@@ -24,7 +24,7 @@ from fedpact.cli.solve import show_certificates
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
-from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, violation_text
+from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved, violation_text
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
@@ -74,9 +74,7 @@ def _check_deal(
     rules = None if name is None else choose_mechanism(name)
     if path is None:
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
-        outcome = usual.solve(scenario.federation)
-        held_to = usual.claims if claims is None else claims
-        found = CheckedDeal(deal=outcome.deal, rules=usual, outcome=outcome, claims=held_to, money=scenario.money)
+        found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
     else:
         found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(found.failures)

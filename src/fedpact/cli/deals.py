@@ -13,7 +13,7 @@ from fedpact.deals import Deal, load_deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation.deal_check import check_deal
+from fedpact.negotiation.deal_check import CheckedDeal, check_deal, check_solved
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 
@@ -67,20 +67,27 @@ def choose_deal(
     """
     rules = None if name is None else choose_mechanism(name)
     if path is None:
-        return (rules or choose_mechanism(DEFAULT_MECHANISM)).solve(federation).deal
-    deal = load_deal(path, mechanism=None if rules is None else rules.name)
+        usual = rules or choose_mechanism(DEFAULT_MECHANISM)
+        if unchecked:
+            return usual.solve(federation).deal
+        return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}")
     if unchecked:
-        deal = replace(deal, scenario=None)
+        deal = replace(load_deal(path, mechanism=None if rules is None else rules.name), scenario=None)
     else:
-        found = check_deal(path, federation, rules=rules, money=money)
-        if found.failures:
-            raise InvalidInput(
-                f"{path}: this deal does not hold: {found.difference}; `fedpact check` shows everything, --unchecked "
-                f"takes the deal as it is"
-            )
-        deal = found.deal
+        deal = _held(check_deal(path, federation, rules=rules, money=money), str(path))
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.
-    if deal.mechanism in MECHANISMS and not MECHANISMS[deal.mechanism].federated and deal.is_federated:
+    known = MECHANISMS.get(deal.mechanism) if rules is None else rules
+    if known is not None and not known.federated and deal.is_federated:
         deal = replace(deal, excluded=dict.fromkeys(deal.agents, TRAINS_ALONE))
     with error_context(str(path)):
         return deal.among([name for name in federation.names if name in deal.agents])
+
+
+def _held(found: CheckedDeal, what: str) -> Deal:
+    """The deal that was checked, if it holds."""
+    if found.failures:
+        raise InvalidInput(
+            f"{what}: this deal does not hold: {found.difference}; `fedpact check` shows everything, --unchecked takes "
+            f"the deal as it is"
+        )
+    return found.deal

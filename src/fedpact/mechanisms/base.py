@@ -23,15 +23,16 @@ from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.outside import guard_methods
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError
+from fedpact.utils.errors import InvalidInput, NotConverged
 
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
 
 # What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
-SOLVER_ERRORS = (FedpactError, ArithmeticError, np.linalg.LinAlgError)
+SOLVER_ERRORS = (InvalidInput, NotConverged, ArithmeticError, np.linalg.LinAlgError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,6 +228,7 @@ class Mechanism(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """What is said of batches and of payments is forgotten where a subclass changes the rules alone."""
         super().__init_subclass__(**options)
+        guard_methods(cls)
         changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
         for name in ("is_vectorised", "solve_together", "deviation_bounds", "payment_bounds", "nearby_equilibrium"):
             if _depth(cls, name) > changed:

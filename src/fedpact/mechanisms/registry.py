@@ -9,9 +9,10 @@ A package registers a mechanism under the entry point group `fedpact.mechanisms`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
+from fedpact.certificates.claims import Claim
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
@@ -41,13 +42,20 @@ def mechanism_named(name: str) -> Mechanism:
     found = {entry.value: entry for entry in registered if entry.name == name}
     if not found:
         known = ", ".join([*MECHANISMS, *sorted({entry.name for entry in registered} - set(MECHANISMS))])
-        raise InvalidInput(f"mechanism must be one of {known}, got {name!r:.80}")
+        raise InvalidInput(
+            field="mechanism",
+            rule=f"must be one of {known}",
+            value=name,
+            given=f", got {name!r:.80}; one of your own goes by its import path: -m package.module:Class",
+        )
     if len(found) > 1:
-        raise InvalidInput(f"several installed packages register a mechanism {name!r}: {', '.join(sorted(found))}")
+        why = f"several installed packages register a mechanism {name!r}: {', '.join(sorted(found))}"
+        raise InvalidInput(why, field="mechanism", rule="must be registered by one package", value=name)
     (path,) = found
     mechanism = _import_mechanism(path)
     if mechanism.name != name:
-        raise InvalidInput(f"{path} is registered as {name!r} but calls itself {mechanism.name!r}")
+        why = f"{path} is registered as {name!r} but calls itself {mechanism.name!r}"
+        raise InvalidInput(why, field="mechanism", rule="must be registered under its name", value=name)
     return mechanism
 
 
@@ -62,11 +70,12 @@ def resolve_mechanism(given: Mechanism | str) -> Mechanism:
     'Voluntary'
     """
     if isinstance(given, Mechanism):
-        return _check_named(given)
+        return _check_attributes(given)
     if isinstance(given, str):
         return _import_mechanism(given) if ":" in given else mechanism_named(given)
     what = f"the class {given.__name__}; call it" if isinstance(given, type) else f"{given!r:.80}"
-    raise InvalidInput(f"mechanism must be a name or a mechanism such as ShapleyMechanism(), got {what}")
+    rule = "must be a name or a mechanism such as ShapleyMechanism()"
+    raise InvalidInput(field="mechanism", rule=rule, value=given, given=f", got {what}")
 
 
 def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None) -> tuple[Mechanism, ...]:
@@ -78,20 +87,29 @@ def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None
     found = tuple(resolve_mechanism(each) for each in given)
     names = [mechanism.name for mechanism in found]
     if not names or len(set(names)) < len(names):
-        raise InvalidInput(f"name at least one mechanism, each once, got {', '.join(names) or 'none'}")
+        given = f", got {', '.join(names) or 'none'}"
+        raise InvalidInput(field="mechanisms", rule="must be one or more, each once", value=names, given=given)
     return found
 
 
-def _check_named(mechanism: Mechanism) -> Mechanism:
-    """Names appear in files and in their names; titles are read by people."""
+def _check_attributes(mechanism: Mechanism) -> Mechanism:
+    """Names appear in files and in their names; titles are read by people; claims are certified."""
+    kind = type(mechanism).__name__
     for label in ("name", "title"):
-        if not isinstance(getattr(mechanism, label, None), str):
-            raise InvalidInput(f"a mechanism needs a {label}: {type(mechanism).__name__} has none")
+        text = getattr(mechanism, label, None)
+        if not isinstance(text, str):
+            raise InvalidInput(field=f"{kind}.{label}", rule="must be a text", value=text)
     if not NAME.fullmatch(mechanism.name):
-        raise InvalidInput(
-            f"the name of a mechanism must be small letters, digits and hyphens, got {mechanism.name!r:.80} "
-            f"({type(mechanism).__name__})"
-        )
+        rule = "must be small letters, digits and hyphens"
+        raise InvalidInput(field=f"{kind}.name", rule=rule, value=mechanism.name)
+    claims: object = mechanism.claims
+    if not isinstance(claims, Sequence) or isinstance(claims, str):
+        rule = "must be a tuple of claims such as (Claim.NASH,)"
+        raise InvalidInput(field=f"{kind}.claims", rule=rule, value=claims)
+    for place, claim in enumerate(claims):
+        if not isinstance(claim, Claim):
+            rule = f"must be one of {', '.join(f'Claim.{each.name}' for each in Claim)}"
+            raise InvalidInput(field=f"{kind}.claims", index=place, rule=rule, value=claim)
     return mechanism
 
 
@@ -101,14 +119,19 @@ def _import_mechanism(path: str) -> Mechanism:
     try:
         module = import_module(module_name)
     except Exception as error:  # whatever the module's own code raises
-        raise InvalidInput(f"mechanism {path!r:.80}: {module_name!r:.80} cannot be imported: {error}") from error
+        why = f"mechanism {path!r:.80}: {module_name!r:.80} cannot be imported: {error}"
+        raise InvalidInput(why, field="mechanism", rule="must be one that can be imported", value=path) from error
     found = getattr(module, attribute, None)
     if isinstance(found, type) and issubclass(found, Mechanism):
         try:
             found = found()
-        except TypeError as error:
-            raise InvalidInput(f"mechanism {path!r:.80} cannot be made without arguments: {error}") from error
+        except Exception as error:  # whatever the class's own code raises
+            raise _import_error(path, "cannot be made without arguments", f"{error}") from error
     if not isinstance(found, Mechanism):
         what = f"there is no {attribute!r:.80} in {module_name!r:.80}" if found is None else f"it is {found!r:.80}"
-        raise InvalidInput(f"mechanism {path!r:.80} must be a fedpact.Mechanism: {what}")
-    return _check_named(found)
+        raise _import_error(path, "must be a fedpact.Mechanism", what)
+    return _check_attributes(found)
+
+
+def _import_error(path: str, rule: str, why: str) -> InvalidInput:
+    return InvalidInput(f"mechanism {path!r:.80} {rule}: {why}", field="mechanism", rule=rule, value=path)

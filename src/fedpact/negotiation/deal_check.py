@@ -157,6 +157,15 @@ def check_deal(
     )
 
 
+def check_solved(
+    rules: Mechanism, federation: Federation, *, claims: Sequence[Claim] | None = None, money: Money | None = None
+) -> CheckedDeal:
+    """The deal a mechanism makes of a federation, held to claims: by default to its own."""
+    outcome = rules.solve(federation)
+    held_to = rules.claims if claims is None else claims
+    return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
+
+
 def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism) -> Sequence[str]:
     """What the file of a deal states otherwise than it follows by the rules it names."""
     federation, stated = outcome.federation, dict(record)

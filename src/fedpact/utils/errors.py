@@ -1,7 +1,7 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput` and `MissingExtra` into exit code 2 and `NotConverged` into exit code 3.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2 and `NotConverged` into exit code 3.
 """
 
 from __future__ import annotations
@@ -153,6 +153,10 @@ class NotConverged(FedpactError, RuntimeError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class MechanismError(FedpactError, RuntimeError):
+    """A mechanism from outside the package fails, or does not return what is asked of it."""
 
 
 class MissingExtra(FedpactError, ImportError):
