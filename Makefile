@@ -13,12 +13,13 @@ export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
 
-.PHONY: help demo test test-slow test-browser test-deploy test-peers check format lint types docs bench bench-training clean
+.PHONY: help demo test test-slow test-extremes test-browser test-deploy test-peers check format lint types docs bench bench-training clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too, and all the random cases of the others"
+	@echo "make test-extremes  100,000 random federations over twelve orders of magnitude: hours; CASES=2000, SEED=7, ONLY=123"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
@@ -50,6 +51,12 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	FEDPACT_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not deploy and not browser"
+
+# Interrupted, it prints what it knows and goes on there the next time.
+CASES ?= 100000
+SEED ?= 1
+test-extremes: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m extremes --cases $(CASES) --seed $(SEED) --results $(OUT)/extremes.jsonl $(if $(ONLY),--only $(ONLY))
 
 # Playwright is large, and brings no browser: Chromium is the system's.
 $(VENV)/.browser: $(VENV)/.dev

@@ -1,0 +1,111 @@
+"""A small sample of `make test-extremes`, and its machinery: what hangs or dies is counted, and the rest goes on."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from extremes.evaluator import Evaluator, evaluate
+from extremes.exact import ExactFederation, decimals, price_payments, shapley_gains, welfare_gap
+from extremes.extended import shapley_integral
+from extremes.federations import FAMILIES, draw_group
+from extremes.trials import BAD, CRASHED, FLAGGED, HUNG, RIGHT, ROWS, WRONG, Trial, check
+from random_cases import ALL_CASES, cases
+
+MAX_SAMPLE_AGENTS = 60 if ALL_CASES else 5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nothing_is_wrong_or_crashes(family: str) -> None:
+    groups = (draw_group(2, number) for number in range(1000))
+    fitting = (group for group in groups if group[0].payoff.family == family and group[0].n_agents <= MAX_SAMPLE_AGENTS)
+    for _ in range(cases(16, few=2)):
+        told = [entry["trial"] for entry in evaluate(next(fitting)) if "trial" in entry]
+        assert len(told) == 4 * len(ROWS)
+        assert [trial for trial in told if trial["verdict"] in BAD] == []
+
+
+def test_a_group_follows_from_its_seed_and_number() -> None:
+    assert draw_group(3, 5) == draw_group(3, 5)
+    assert draw_group(3, 5) != draw_group(4, 5)
+
+
+# Works on the second step of three for ever, unless told to skip it; on another request it ends by itself.
+ENDLESS = """
+import json, signal, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    for row in ("a", "b", "c"):
+        if [row, 0] in request["skip"]:
+            continue
+        print(json.dumps({"begins": {"row": row, "places": [0]}}), flush=True)
+        if row == "b" and request["group"] == 0:
+            signal.setitimer(signal.ITIMER_PROF, 0.01)
+            while True:
+                pass
+        if row == "b":
+            sys.exit(3)
+        print(json.dumps({"trial": {"place": 0, "row": row, "verdict": "right"}}), flush=True)
+    print(json.dumps({"done": True}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("group", "verdict"), [(0, HUNG), (1, CRASHED)])
+def test_what_hangs_or_dies_is_counted_and_the_rest_goes_on(group: int, verdict: str) -> None:
+    evaluator = Evaluator([sys.executable, "-c", ENDLESS])
+    found = {trial.row: trial.verdict for trial in evaluator.evaluate(1, group)}
+    evaluator.close()
+    assert found == {"a": RIGHT, "b": verdict, "c": RIGHT}
+
+
+# The routes themselves, on a federation whose answers are known (W2 of the paper's Table 1).
+
+TABLE_1 = fp.Federation(
+    [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
+)
+
+
+def test_the_exact_optimum_is_the_known_one() -> None:
+    least, most, optimum = welfare_gap(ExactFederation(TABLE_1), [10.0, 10.0, 10.0], 0.0)
+    np.testing.assert_allclose(np.array(optimum, dtype=float), [16.8967, 6.1563, 31.2144], atol=5e-5)
+    assert 0 < least <= most <= least * (1 + 1e-12)
+    np.testing.assert_allclose(sum(price_payments(ExactFederation(TABLE_1), optimum)), 0.0, atol=1e-15)
+
+
+def test_coalitions_and_the_extended_integral_agree() -> None:
+    for family in FAMILIES:
+        federation = next(
+            group[0]
+            for group in (draw_group(5, number) for number in range(1000))
+            if group[0].payoff.family == family and 2 <= group[0].n_agents <= 4 and not group[0].has_harm
+        )
+        profile = np.linspace(0.5, 2.0, federation.n_agents)
+        federation = federation.replace(caps=3.0)
+        values, _ = shapley_gains(ExactFederation(federation), profile, np.full(federation.n_agents, np.inf))
+        integral, _ = shapley_integral(federation, profile)
+        np.testing.assert_allclose(integral.astype(float), values, rtol=1e-11, atol=1e-13 * np.abs(values).max())
+
+
+@pytest.mark.parametrize(
+    "mechanism", [fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary(), fp.Standalone()]
+)
+def test_what_is_spoiled_is_wrong(mechanism: fp.Mechanism) -> None:
+    """Off by a thousandth, nothing is right by the other routes."""
+    outcome, exact = mechanism.solve(TABLE_1), ExactFederation(TABLE_1)
+    trial = Trial(place=0, row=mechanism.name, verdict=RIGHT)
+    assert check(trial, outcome, exact).checked
+    spoiled = mechanism.outcome_at(TABLE_1, outcome.contributions * [1.0, 1.0, 1.01])
+    assert check(trial, spoiled, exact).verdict == WRONG
+    if mechanism.has_payments:
+        paid = outcome.payments + 1e-5 * np.array([1.0, -1.0, 0.0])
+        assert check(trial, mechanism.outcome_at(TABLE_1, outcome.contributions, paid), exact).verdict in {
+            WRONG,
+            FLAGGED,
+        }
+
+
+def test_decimals_keep_every_digit() -> None:
+    assert [float(each) for each in decimals([0.1, 1e300], 2)] == [0.1, 1e300]
