@@ -49,6 +49,7 @@ HEAVY = (
     "starlette",
     "uvicorn",
     "cvxpy",
+    "clarabel",
     "rich",
     "jinja2",
     "typer",

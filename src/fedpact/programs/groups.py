@@ -13,6 +13,7 @@ some milliseconds for ten agents, seconds for sixteen.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from fedpact.utils.errors import InvalidInput
 
 MAX_LISTED_AGENTS = 16  # all groups of more agents are too many to list
 MAX_COMPILED_MEMBERS = 64  # larger groups are quicker with NumPy's matrices
+MAX_RECENT = 4  # federations whose groups are kept
 GROUPS_AT_A_TIME = 4096  # compiled code is deaf to interrupts while it runs
 
 BoolArray = NDArray[np.bool_]
@@ -90,7 +92,9 @@ def group_optima(
     >>> group_optima(federation).values.round(4).tolist()
     [0.0, 0.0392, 0.0392, 0.1033, 0.0392, 0.1033, 0.1033, 0.1771]
     """
-    groups = all_groups(federation.n_agents) if members is None else np.asarray(members, dtype=np.bool_)
+    if members is None:
+        return _all_optima(federation, progress)
+    groups = np.asarray(members, dtype=np.bool_)
     if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
         raise InvalidInput(
             f"groups must have one column for each of the {federation.n_agents} agents, got shape {groups.shape}"
@@ -110,6 +114,22 @@ def group_optima(
             if progress is not None:
                 progress(done, len(groups))
     return GroupOptima(members=groups, values=values, contributions=contributions)
+
+
+_recent: OrderedDict[str, GroupOptima] = OrderedDict()  # by the federation's fingerprint: several deals ask for one
+
+
+def _all_optima(federation: Federation, progress: Callable[[int, int], None] | None) -> GroupOptima:
+    """Every group, worked out once for deals of the same federation that are looked at one after the other."""
+    everybody = all_groups(federation.n_agents)
+    if federation.fingerprint not in _recent:
+        found = group_optima(federation, everybody, progress=progress)
+        for numbers in (found.members, found.values, found.contributions):
+            numbers.setflags(write=False)
+        _recent[federation.fingerprint] = found
+        while len(_recent) > MAX_RECENT:
+            _recent.popitem(last=False)
+    return _recent[federation.fingerprint]
 
 
 class _GroupSolver:

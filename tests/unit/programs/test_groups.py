@@ -93,7 +93,14 @@ def test_progress_counts_groups_and_may_stop_it():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        group_optima(federation, progress=stop)
+        group_optima(federation.replace(caps=3.0), progress=stop)
+
+
+def test_all_groups_of_one_federation_are_worked_out_once():
+    federation = next(iter(random_federations(16, 1, n_agents=4)))
+    first = group_optima(federation)
+    assert group_optima(federation.replace(caps=federation.caps)) is first
+    assert group_optima(federation.replace(caps=federation.caps / 2.0)) is not first
 
 
 def test_gains_are_values_less_utilities():

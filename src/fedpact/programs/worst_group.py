@@ -1,0 +1,275 @@
+"""The group that gains most by leaving a deal together.
+
+A deal gives the members utilities U. A group X that leaves reaches v(X) by itself (`fedpact.programs.groups`) and so
+gains v(X) - U(X). Up to 16 agents all groups are solved, and the answer is exact. Beyond, it is bracketed:
+
+* from below by groups found: everybody, each member alone, those that the bounds point at, and from there one member
+  more or less as long as that gains;
+* from above by prices, whatever the signs of the weights. At prices m_i = a_i'(xi_i) of reach, those of any profile,
+
+      v(X) - U(X) <= sum_{i in X} d_i,     d_i = a_i - m_i (xi_i - 1) + max_{0 <= s <= cap_i} [g_i s - c_i(s)] - U_i,
+
+  where g_i = sum_k m_k max(w_ki, 0) is the most a sample of i's earns in any group. At the social optimum, with no
+  negative weight, d_i is what the Externality mechanism gives i, less U_i;
+* from above, where no weight is negative, by a relaxation (`fedpact.programs.group_relaxation`) and branch and bound:
+  the members a relaxation leaves undecided are taken in and left out in turn, the most promising case first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.federation import Federation
+from fedpact.federation.federation import contribution_bounds
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.group_relaxation import GroupRelaxation, RelaxedGroup, relaxation_obstacle
+from fedpact.programs.groups import (
+    MAX_COMPILED_MEMBERS,
+    MAX_LISTED_AGENTS,
+    BoolArray,
+    GroupOptima,
+    group_optima,
+)
+from fedpact.programs.solver import GAIN_TOLERANCE
+from fedpact.utils.arrays import FloatArray, checked_numbers
+
+# A bracket narrower than this share of what all can reach together is closed.
+BRACKET_TOLERANCE = 1e-6
+TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
+ROUNDING_THRESHOLDS = (0.1, 0.5, 0.9)  # of a relaxed membership, from which on a member is taken in
+NEIGHBOURS_AT_A_TIME = 4  # of a group too large for compiled code
+DEFAULT_TIME_LIMIT = 30.0  # seconds
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WorstGroup:
+    """The group that gains most by leaving, as far as that is known.
+
+    Attributes
+    ----------
+    members
+        (n,): who is in it. Of groups that gain alike it is one with the fewest members; never empty.
+    gain
+        v(X) - U(X), what it gains by leaving; not above zero where no group found gains.
+    upper_bound
+        No group gains more than this.
+    exact
+        Whether the bound is met: no group gains more than this one, but for rounding.
+    value, contributions
+        v(X), and the contributions (n,) that give it, 0 for those outside.
+    method
+        How it was found, in words.
+    """
+
+    members: BoolArray
+    gain: float
+    upper_bound: float
+    exact: bool
+    value: float
+    contributions: FloatArray
+    method: str
+
+
+def worst_group(
+    federation: Federation,
+    utilities: ArrayLike,
+    *,
+    time_limit: float = DEFAULT_TIME_LIMIT,
+    progress: Progress | None = None,
+) -> WorstGroup:
+    """The group with the largest v(X) - U(X): exact up to 16 agents, beyond that a bracket within the time given.
+
+    Parameters
+    ----------
+    utilities
+        What each agent has if it stays.
+    time_limit
+        Seconds after which a search among more than 16 agents ends with the bracket it has.
+    progress
+        Called with how much is done, and how much there is to do as far as that is known.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> found = worst_group(federation, [0.04, 0.04, 0.09])
+    >>> found.members.tolist(), round(found.gain, 4), found.exact
+    ([True, True, False], 0.0233, True)
+    """
+    given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
+    stay = np.array(np.broadcast_to(given, federation.n_agents))
+    if federation.n_agents <= MAX_LISTED_AGENTS:
+        return _among_all(group_optima(federation, progress=progress), stay)
+    return _Search(federation, stay, time.monotonic() + time_limit, progress).run()
+
+
+def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
+    """d_i at the prices of a profile: no group gains more than its members' d_i together."""
+    slopes = federation.marginal_payoffs(contributions)
+    surplus = federation.payoffs(contributions) - slopes * federation.data(contributions)
+    earned = np.asarray(federation.positive_weights().T @ slopes)
+    spare, bend = earned - federation.costs.linear, 2.0 * federation.costs.quadratic
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.where(bend > 0, spare / bend, np.where(spare > 0, np.inf, 0.0))
+    best = np.clip(best, 0.0, contribution_bounds(federation)[0])
+    return np.asarray(surplus + earned * best - federation.costs.value(best) - utilities)
+
+
+def _among_all(optima: GroupOptima, utilities: FloatArray) -> WorstGroup:
+    """The worst of all groups, the empty one aside."""
+    gains = optima.gains(utilities)[1:]
+    alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(optima.values).max()
+    sizes = np.where(alike, optima.members[1:].sum(axis=1), np.inf)
+    place = 1 + int(np.argmin(sizes))
+    most = float(gains.max())
+    return WorstGroup(
+        members=optima.members[place],
+        gain=float(gains[place - 1]),
+        upper_bound=most,
+        exact=True,
+        value=float(optima.values[place]),
+        contributions=optima.contributions[place],
+        method=f"all {gains.size} groups",
+    )
+
+
+class _Search:
+    """The worst group of many agents: between the best group found and the lowest bound."""
+
+    def __init__(
+        self, federation: Federation, utilities: FloatArray, deadline: float, progress: Progress | None
+    ) -> None:
+        self._federation, self._utilities = federation, utilities
+        self._deadline, self._progress = deadline, progress
+        everybody = group_optima(federation, np.ones((1, federation.n_agents), dtype=bool))
+        self._everybody = everybody.contributions[0]
+        self._scale = max(abs(float(everybody.values[0])), np.finfo(float).tiny)
+        self._tried = {everybody.members[0].tobytes()}
+        self._best, self._gain = everybody, float(everybody.gains(utilities)[0])
+        self._prices = price_bounds(federation, utilities, self._everybody)
+        self._upper = float(np.maximum(self._prices, 0.0).sum()) + GAIN_TOLERANCE * self._scale
+
+    def run(self) -> WorstGroup:
+        """Candidates and their neighbours; then, if the bracket is open and there is a relaxation, branch and bound."""
+        alone = standalone_optimum(self._federation)[1] - self._utilities
+        self._try((np.arange(alone.size) == np.argmax(alone))[None, :])
+        self._try(self._prices[None, :] > 0)
+        self._climb()
+        method, obstacle = "neighbouring groups, and a bound by prices", relaxation_obstacle(self._federation)
+        if not self._is_closed and not obstacle:
+            method = f"branch and bound with {self._branch()} relaxations"
+        elif not self._is_closed:
+            method += f"; no relaxation: {obstacle}"
+        return WorstGroup(
+            members=self._best.members[0],
+            gain=self._gain,
+            upper_bound=max(self._upper, self._gain),
+            exact=self._is_closed,
+            value=float(self._best.values[0]),
+            contributions=self._best.contributions[0],
+            method=method,
+        )
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._upper - self._gain <= BRACKET_TOLERANCE * self._scale
+
+    @property
+    def _time_left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _try(self, groups: BoolArray) -> bool:
+        """Whether one of the groups that were not tried before gains more than the best so far, and so replaces it."""
+        new = [group for group in groups if group.any() and group.tobytes() not in self._tried]
+        if not new:
+            return False
+        self._tried.update(group.tobytes() for group in new)
+        found = group_optima(self._federation, np.array(new))
+        gains = found.gains(self._utilities)
+        place = int(np.argmax(gains))
+        if gains[place] <= self._gain + TIE_TOLERANCE * self._scale:
+            return False
+        self._gain, some = float(gains[place]), slice(place, place + 1)
+        self._best = GroupOptima(
+            members=found.members[some], values=found.values[some], contributions=found.contributions[some]
+        )
+        return True
+
+    def _climb(self) -> None:
+        """One member more or less, as long as that gains and there is time; of large groups the likeliest first."""
+        gained = True
+        while gained and self._time_left > 0 and not self._is_closed:
+            gained = False
+            order = np.argsort(-self._flip_gains(), kind="stable")
+            small = self._best.members.sum() < MAX_COMPILED_MEMBERS
+            piece = order.size if small else NEIGHBOURS_AT_A_TIME
+            for first in range(0, order.size, piece):
+                if gained or self._time_left <= 0:
+                    break
+                flips = order[first : first + piece]
+                neighbours = np.repeat(self._best.members, flips.size, axis=0)
+                neighbours[np.arange(flips.size), flips] ^= True
+                gained = self._try(neighbours)
+
+    def _flip_gains(self) -> FloatArray:
+        """About what the best group would gain by taking in or leaving out each agent, the others' data as it is."""
+        federation, members, profile = self._federation, self._best.members[0], self._best.contributions[0]
+        data = federation.data(profile)
+        inside = data > federation.payoff.floor  # others harm those outside as much as they like
+        data = np.where(inside, data, 0.0)
+        slopes = federation.values * federation.payoff.slope(data)
+        contributed = np.where(members, profile, np.minimum(self._everybody, federation.caps))
+        own = federation.own_weights
+        earned = np.asarray(federation.weights.T @ (slopes * members)) - own * slopes * members
+        reached = np.where(members, data, data + own * contributed)
+        worth = federation.values * federation.payoff.value(reached) - federation.costs.value(contributed)
+        joining = worth + earned * contributed - self._utilities
+        return np.where(inside, np.where(members, -joining, joining), -np.inf)
+
+    def _branch(self) -> int:
+        """Branch and bound until the bracket is closed or time is up; how many relaxations it took."""
+        relaxation = GroupRelaxation(self._federation, self._utilities, self._scale)
+        nobody = np.zeros(self._federation.n_agents, dtype=bool)
+        cases = [(-self._upper, 0, nobody, nobody)]
+        solved, settled = 0, -np.inf  # cases, and the highest bound of those that were not divided further
+        while cases and not self._is_closed and self._time_left > 0:
+            bound, _, inside, outside = heapq.heappop(cases)
+            found = relaxation.solve(inside, outside, time_limit=self._time_left)
+            if found is None:  # divided all the same, with the bound it came with
+                found = RelaxedGroup(bound=-bound, membership=np.where(inside | outside, inside, 0.5))
+            solved += 1
+            upper = min(found.bound, -bound)
+            parts = self._divide(found.membership, upper, solved, inside, outside)
+            if not parts:
+                settled = max(settled, upper)
+            for part in parts:
+                heapq.heappush(cases, part)
+            self._upper = min(self._upper, max([self._gain, settled, *(-case[0] for case in cases)]))
+            if self._progress is not None:
+                self._progress(solved, solved + len(cases))
+        return solved
+
+    def _divide(
+        self, membership: FloatArray, upper: float, solved: int, inside: BoolArray, outside: BoolArray
+    ) -> list[tuple[float, int, BoolArray, BoolArray]]:
+        """The cases left of one after its relaxation, which also points at groups to try."""
+        rounded = np.array([membership > threshold for threshold in ROUNDING_THRESHOLDS])
+        if self._try(rounded | inside) and solved == 1:
+            self._climb()
+        if upper <= self._gain + BRACKET_TOLERANCE * self._scale:
+            return []
+        undecided = ~inside & ~outside
+        if not undecided.any():  # one group is left, and it was tried
+            return []
+        agent = int(np.argmin(np.where(undecided, np.abs(membership - 0.5), np.inf)))
+        chosen = np.arange(membership.size) == agent
+        parts = [(-upper, 2 * solved, inside | chosen, outside), (-upper, 2 * solved + 1, inside, outside | chosen)]
+        return [part for part in parts if not part[3].all()]
