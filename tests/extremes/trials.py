@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from fedpact.certificates.certificate import Verdict
 
 import fedpact as fp
 from extremes.exact import (
@@ -30,6 +29,7 @@ from extremes.exact import (
     welfare_gap,
 )
 from extremes.extended import shapley_integral
+from fedpact.certificates import Verdict
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.mechanisms import MECHANISMS
 from fedpact.mechanisms.payment_check import check_payments
