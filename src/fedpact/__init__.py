@@ -37,7 +37,7 @@ from fedpact.negotiation import negotiate
 from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-from fedpact.stability import StableFederation, stable_federation
+from fedpact.stability import StableFederation, merging_gain, splitting_gain, stable_federation
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, MissingExtra, NotConverged, OutsideDomain
 
 __version__ = "0.1.0"
@@ -95,6 +95,7 @@ __all__ = [
     "fit",
     "load_deal",
     "load_scenario",
+    "merging_gain",
     "negotiate",
     "personal_prices",
     "sample_game",
@@ -104,6 +105,7 @@ __all__ = [
     "shapley_values",
     "social_optimum",
     "solve_batch",
+    "splitting_gain",
     "stable_federation",
     "suggest",
     "sweep",

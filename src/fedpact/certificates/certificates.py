@@ -1,6 +1,6 @@
 """Certificates: a claim, a verdict and a witness from which the margin can be recomputed by hand.
 
-They are made from the federation and the outcome alone, one for each of the five claims. Nothing here reads what a
+They are made from the federation and the outcome alone, one for each claim. Nothing here reads what a
 solver reported: equilibrium, optimum, balance, shares and what agents have alone are worked out anew by other routes
 (bisection, the dual bound, coalitions or another integral, sums).
 """
@@ -95,6 +95,10 @@ class CertifiedOutcome(Protocol):
     @property
     def payments(self) -> FloatArray: ...
     @property
+    def has_prices(self) -> bool: ...
+    @property
+    def is_unique(self) -> bool: ...
+    @property
     def payoffs(self) -> FloatArray: ...
     @property
     def costs(self) -> FloatArray: ...
@@ -104,6 +108,8 @@ class CertifiedOutcome(Protocol):
     def welfare(self) -> float: ...
     @property
     def worst_reciprocity(self) -> WorstReciprocity: ...
+    def played_in(self, federation: Federation, contributions: FloatArray) -> CertifiedOutcome: ...
+    def solved_in(self, federation: Federation) -> CertifiedOutcome | None: ...
 
 
 class Certificates(Mapping[str, Certificate]):
@@ -133,6 +139,7 @@ class Certificates(Mapping[str, Certificate]):
             Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome),
             Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
             Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
+            Claim.SPLIT_PROOF: lambda: _certify_split_proof(outcome),
         }
 
     @cached_property
@@ -229,6 +236,12 @@ def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None)
     witness |= {"equilibria_searched": worst.searched}
     proven = single and shares.proves
     return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
+
+
+def _certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
+    from fedpact.certificates.split_proof import certify_split_proof  # noqa: PLC0415 - it uses the certificates above
+
+    return certify_split_proof(outcome)
 
 
 def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict[str, Any]) -> float:

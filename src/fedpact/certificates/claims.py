@@ -6,13 +6,14 @@ from enum import StrEnum
 
 
 class Claim(StrEnum):
-    """The properties of section 2.2 of the paper, and that the profile is an equilibrium at all."""
+    """Section 2.2 of the paper, that the profile is an equilibrium at all, and what is beyond the paper."""
 
     NASH = "nash"
     BUDGET_BALANCE = "budget-balance"
     SOCIAL_OPTIMALITY = "social-optimality"
     INDIVIDUAL_RATIONALITY = "individual-rationality"
     RECIPROCITY = "reciprocity"
+    SPLIT_PROOF = "split-proof"
 
 
 class Verdict(StrEnum):

@@ -3,12 +3,12 @@ little.
 
 Utilities are concave in what an agent decides, and so is welfare; tangents therefore bound every gain. At an
 equilibrium they are tight, so almost all federations are settled at once. Where a bound does not decide, or the
-equilibrium is one of several, the federation is judged alone.
+equilibrium is one of several, the federation is judged alone; so is a claim for which there is no such bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,28 +52,68 @@ class Judgements:
         return np.asarray(self.verdicts == Verdict.HOLDS)
 
 
-def judge(outcome: BatchOutcome) -> Mapping[str, Judgements]:
-    """All five claims."""
-    tols = outcome.tolerances
-    total = tols.sum(axis=1)
-    clear = np.zeros(len(outcome), dtype=bool)
-    several = clear.copy()
+class BatchCertificates(Mapping[str, Judgements]):
+    """Every claim, judged for every federation when it is asked for."""
+
+    def __init__(self, outcome: BatchOutcome) -> None:
+        self._outcome = outcome
+        self._known: dict[str, Judgements] = {}
+
+    def __getitem__(self, claim: str) -> Judgements:
+        if claim not in self._known:
+            self._known[claim] = JUDGES.get(Claim(claim), _judge_alone)(self._outcome, Claim(claim))
+        return self._known[claim]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(Claim)
+
+    def __len__(self) -> int:
+        return len(Claim)
+
+    def __contains__(self, claim: object) -> bool:
+        return claim in list(Claim)
+
+
+def _judge_nash(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    margins, tols = _worst(outcome.utilities - _deviation_bounds(outcome), outcome.tolerances)
+    return _verdicts(outcome, claim, margins, tols, ~(margins >= -tols))
+
+
+def _judge_balance(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    tols = balance_tolerance(outcome.payments, outcome.payoffs)
+    return _verdicts(outcome, claim, -np.abs(outcome.payments.sum(axis=1)), tols, np.zeros(len(outcome), dtype=bool))
+
+
+def _judge_optimality(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    tols = outcome.tolerances.sum(axis=1)
+    margins, undecided = _welfare_margins(outcome, tols)
+    return _verdicts(outcome, claim, margins, tols, undecided)
+
+
+def _judge_rationality(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    margins, tols = _worst(outcome.ir_gaps, outcome.tolerances)
+    return _verdicts(outcome, claim, margins, tols, np.isnan(margins))
+
+
+def _judge_reciprocity(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    several = np.zeros(len(outcome), dtype=bool)
     several[list(outcome.several)] = True
-    nash, nash_tols = _worst(outcome.utilities - _deviation_bounds(outcome), tols)
-    rational, rational_tols = _worst(outcome.ir_gaps, tols)
-    budget = -np.abs(outcome.payments.sum(axis=1))
-    budget_tols = balance_tolerance(outcome.payments, outcome.payoffs)
-    welfare, undecided = _welfare_margins(outcome, total)
-    fair = outcome.reciprocity_gaps.min(axis=1)
-    return {
-        Claim.NASH: _verdicts(outcome, Claim.NASH, nash, nash_tols, ~(nash >= -nash_tols)),
-        Claim.BUDGET_BALANCE: _verdicts(outcome, Claim.BUDGET_BALANCE, budget, budget_tols, clear),
-        Claim.SOCIAL_OPTIMALITY: _verdicts(outcome, Claim.SOCIAL_OPTIMALITY, welfare, total, undecided),
-        Claim.INDIVIDUAL_RATIONALITY: _verdicts(
-            outcome, Claim.INDIVIDUAL_RATIONALITY, rational, rational_tols, np.isnan(rational)
-        ),
-        Claim.RECIPROCITY: _verdicts(outcome, Claim.RECIPROCITY, fair, total, several),
-    }
+    return _verdicts(outcome, claim, outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1), several)
+
+
+def _judge_alone(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    """By the certificate of each outcome, one after the other."""
+    nothing = np.full(len(outcome), np.nan)
+    return _verdicts(outcome, claim, nothing, nothing.copy(), np.ones(len(outcome), dtype=bool))
+
+
+JUDGES: Mapping[Claim, Callable[[BatchOutcome, Claim], Judgements]] = {
+    Claim.NASH: _judge_nash,
+    Claim.BUDGET_BALANCE: _judge_balance,
+    Claim.SOCIAL_OPTIMALITY: _judge_optimality,
+    Claim.INDIVIDUAL_RATIONALITY: _judge_rationality,
+    Claim.RECIPROCITY: _judge_reciprocity,
+}
 
 
 def _deviation_bounds(outcome: BatchOutcome) -> FloatArray:

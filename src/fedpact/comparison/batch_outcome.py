@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
-from fedpact.comparison.batch_certificates import Judgements, judge
+from fedpact.comparison.batch_certificates import BatchCertificates, Judgements
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
@@ -196,7 +196,7 @@ class BatchOutcome:
     @cached_property
     def certificates(self) -> Mapping[str, Judgements]:
         """Margins and verdicts of every claim, by the claim's name."""
-        return judge(self)
+        return BatchCertificates(self)
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, FloatArray]:

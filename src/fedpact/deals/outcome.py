@@ -101,6 +101,8 @@ class Outcome:
         The part of the payments that does not depend on anybody's contribution.
     price_rule
         Prices per sample at a profile, for mechanisms that have them.
+    solver
+        How the mechanism solves another federation, for claims that compare with one.
     """
 
     federation: Federation
@@ -115,6 +117,7 @@ class Outcome:
     federated: bool = True
     side_payments: FloatArray | None = None
     price_rule: PriceRule | None = None
+    solver: Callable[[Federation], Outcome] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
@@ -247,6 +250,34 @@ class Outcome:
             solution=None,
             face=None,
         )
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether data is paid for by the sample."""
+        return self.price_rule is not None
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether it is known to be the only equilibrium."""
+        return self.equilibria.unique is True
+
+    def played_in(self, federation: Federation, contributions: ArrayLike) -> Outcome:
+        """A profile of another federation under the same rules; nothing is solved."""
+        profile = np.asarray(contributions, dtype=np.float64)
+        return replace(
+            self,
+            federation=federation,
+            contributions=profile,
+            payments=self.payment_rule(federation, profile),
+            equilibria=AS_GIVEN,
+            solution=None,
+            face=None,
+            side_payments=None,
+        )
+
+    def solved_in(self, federation: Federation) -> Outcome | None:
+        """The outcome of the same mechanism in another federation; None where it is not known how to solve."""
+        return None if self.solver is None else self.solver(federation)
 
     @property
     def _played(self) -> Federation:

@@ -78,6 +78,7 @@ class _Comparison:
             "contribution": outcome.contributions,
             "utility": outcome.utilities,
             "deviation_utility": outcome.utilities,
+            "split_utility": outcome.utilities,
             "benefit": outcome.payoffs + outcome.payments,
             "shapley_value": outcome.shapley_values,
             "standalone": outcome.standalone,

@@ -150,7 +150,8 @@ class Mechanism(ABC):
             face=face,
             federated=self.federated,
             side_payments=None if side_payments is None else np.asarray(side_payments),
-            price_rule=self.price_rule,
+            price_rule=self.price_rule if type(self).price_rule is not Mechanism.price_rule else None,
+            solver=self.solve,
         )
 
     def outcome_of(self, deal: Deal, federation: Federation) -> Outcome:

@@ -76,7 +76,7 @@ class ExternalityMechanism(Mechanism):
         "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
         "data it gives."
     )
-    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""

@@ -55,7 +55,8 @@ class ShapleyMechanism(Mechanism):
     name = "shapley"
     title = "Shapley"
     description = (
-        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves."
+        "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
+        "A member that poses as several gains by it."
     )
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
 

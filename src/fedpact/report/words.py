@@ -29,6 +29,11 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
         "Everybody gets its fair share",
         "Each member gets out at least its Shapley share of what the federation achieves.",
     ),
+    Claim.SPLIT_PROOF: (
+        "Nobody gains by posing as two",
+        "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
+        "no better than under one.",
+    ),
 }
 
 NOT_CERTIFIED = (

@@ -1,8 +1,9 @@
-"""Who stays: members that would do better elsewhere leave, and what is left.
+"""Who stays: members that would do better elsewhere leave, and what is left; who gains by false names.
 
 May use: utils, federation, shapley, programs, certificates, deals, mechanisms.
 """
 
 from fedpact.stability.participation import StableFederation, stable_federation
+from fedpact.stability.splitting import merging_gain, splitting_gain
 
-__all__ = ["StableFederation", "stable_federation"]
+__all__ = ["StableFederation", "merging_gain", "splitting_gain", "stable_federation"]

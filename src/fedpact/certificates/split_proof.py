@@ -1,0 +1,153 @@
+"""No agent gains by posing as two that share its cap and value.
+
+Two ways to tell, neither of which trusts a solver:
+
+* At an even split everybody's data, payoffs and costs are what they were. Where that is an equilibrium of the
+  federation with the agent split, by the mechanism's own deviations, the two names have what its rules pay them there.
+  Where data is paid for by the sample this is always the case, since prices are linear, and nothing is gained.
+* Under other rules the mechanism solves the split federation, when the certificate is asked for; the outcome counts
+  only if it is certified to be an equilibrium whose payments balance, so that nobody has more than the rules give.
+
+Up to `MAX_AGENTS_ALL` agents everybody is split in turn, and the witness is who gains most. Among more the claim is
+refuted by the first agent found to gain, beginning with those who contribute most; a federation is solved for one of
+them only, and in very large federations as many are split as copies of the weights allow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedpact.certificates.certificates import Certificate, CertifiedOutcome, certify_balance, certify_nash
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.tolerances import outcome_tolerances
+from fedpact.federation import Federation
+from fedpact.federation.identities import split_agent
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError
+
+MAX_AGENTS_ALL = 12  # beyond it one agent that gains is enough
+MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
+MAX_AGENTS_SPLIT = 64
+MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
+
+EVEN = "the even split, an equilibrium"
+SOLVED = "the equilibrium with the agent split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitComparison:
+    """What an agent has under two names.
+
+    Attributes
+    ----------
+    agent
+        By its place.
+    gain
+        The utilities of the names less its own; NaN where no equilibrium is certified.
+    compared
+        Which profile of the split federation this is.
+    proves
+        Whether no other equilibrium gives the names anything else.
+    parts
+        Contributions, payments and utilities of the names where they are not halves of the agent's.
+    """
+
+    agent: int
+    gain: float
+    compared: str
+    proves: bool
+    parts: dict[str, list[float]]
+
+
+def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
+    """Nobody gains by posing as two; the witness is who gains most in proportion to what is at stake for it."""
+    tols, size = outcome_tolerances(outcome), outcome.federation.n_agents
+    found = _compare_splits(outcome, tols)
+    known = [each for each in found if np.isfinite(each.gain)]
+    names, every = outcome.federation.names, len(found) == size
+    whom = "every agent" if every else f"{len(found)} of {size} agents"
+    scope = f"{whom} as two that share its cap and value"
+    if not known:
+        why = f"{scope}: the even split is no equilibrium, and none of the split federation is certified"
+        return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
+    worst = max(known, key=lambda each: each.gain / tols[each.agent])
+    utility = float(outcome.utilities[worst.agent])
+    witness: dict[str, Any] = {
+        "agent": names[worst.agent],
+        "index": worst.agent,
+        "utility": utility,
+        "split_utility": utility + worst.gain,
+        "compared": worst.compared,
+        **worst.parts,
+    }
+    if len(known) < len(found):
+        scope += f"; of {len(found) - len(known)} no equilibrium is certified"
+    proven = every and len(known) == len(found) and all(each.proves for each in known)
+    tol = float(tols[worst.agent])
+    return Certificate.judge(Claim.SPLIT_PROOF, -worst.gain, tol, scope, witness, proven=proven)
+
+
+def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitComparison]:
+    """Everybody in turn where agents are few; among many until one gains, or would have to be solved for."""
+    size = outcome.federation.n_agents
+    few, found = size <= MAX_AGENTS_ALL, []
+    for agent in _agents_to_split(outcome):
+        compared = compare_split(outcome, agent, may_solve=few or (size <= MAX_AGENTS_SOLVED and not found))
+        found.append(compared)
+        if not few and not compared.gain <= tols[agent]:
+            break
+    return found
+
+
+def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = True) -> SplitComparison:
+    """What one agent has under two names, compared with what it has under one."""
+    split, posing = split_agent(outcome.federation, agent)
+    for compared in (EVEN, SOLVED) if outcome.has_prices else (SOLVED, EVEN):
+        try:
+            there = _even_split(outcome, split, agent) if compared == EVEN else None
+            if compared == SOLVED and may_solve:
+                there = outcome.solved_in(split)
+            if there is None or not _is_equilibrium(outcome, there):
+                continue
+        except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
+            continue
+        gain = float(there.utilities[posing].sum() - outcome.utilities[agent])
+        proves = outcome.has_prices if compared == EVEN else there.is_unique
+        parts = {} if compared == EVEN else _parts(there, posing)
+        return SplitComparison(agent=agent, gain=gain, compared=compared, proves=proves, parts=parts)
+    return SplitComparison(agent=agent, gain=np.nan, compared="", proves=False, parts={})
+
+
+def _even_split(outcome: CertifiedOutcome, split: Federation, agent: int) -> CertifiedOutcome:
+    halved = np.arange(outcome.federation.n_agents) == agent
+    profile = np.repeat(np.where(halved, outcome.contributions / 2.0, outcome.contributions), 1 + halved)
+    return outcome.played_in(split, np.minimum(profile, split.caps))
+
+
+def _parts(there: CertifiedOutcome, posing: slice) -> dict[str, list[float]]:
+    numbers = {"contributions": there.contributions, "payments": there.payments, "utilities": there.utilities}
+    return {f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()}
+
+
+def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
+    """Whether nobody gains by acting differently and, if that is so of the outcome, payments balance.
+
+    Somebody that is paid too much gains nothing by acting differently; somebody else is then paid too little.
+    """
+    nash = certify_nash(there, there.deviations(there.federation, there.contributions))
+    if not nash.margin >= -nash.tol:
+        return False
+    return certify_balance(there).holds or not certify_balance(outcome).holds
+
+
+def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
+    """Everybody in order; of many those who contribute most, as long as copies of the federation are not too much."""
+    size = outcome.federation.n_agents
+    if size <= MAX_AGENTS_ALL:
+        return list(range(size))
+    count = size if size <= MAX_AGENTS_SPLIT else int(np.clip(MAX_WEIGHTS_COPIED // size**2, 1, MAX_AGENTS_SPLIT))
+    largest: list[int] = np.argsort(-outcome.contributions, kind="stable")[:count].tolist()
+    return largest

@@ -1,0 +1,89 @@
+"""What an agent gains by posing as several, and what two gain by posing as one.
+
+A federation knows its members by name. An agent that enters under k names shares its cap and its value among them
+(`fedpact.federation.identities`); what its names have under the mechanism adds up. Under M^E nothing is gained: prices
+are linear, so an even split is an equilibrium at the same prices. M^Shap counts orders of names, and pays for more.
+
+Where a mechanism has several equilibria, those that its `solve` chooses are compared.
+"""
+
+from __future__ import annotations
+
+from fedpact.deals import Outcome
+from fedpact.federation import Federation
+from fedpact.federation.identities import agent_place, merge_agents, split_agent
+from fedpact.mechanisms import Mechanism, resolve_mechanism
+from fedpact.utils.errors import InvalidInput
+
+
+def splitting_gain(
+    federation: Federation,
+    mechanism: Mechanism | str,
+    agent: int | str,
+    parts: int = 2,
+    *,
+    first: Outcome | None = None,
+) -> float:
+    """What an agent gains by posing as `parts` agents that share its cap and value, in units of payoff.
+
+    Parameters
+    ----------
+    federation, mechanism
+        The instance, and the rules as an object or by name.
+    agent
+        By name or by number.
+    parts
+        How many names it uses, at least two.
+    first
+        The outcome without false names, if it is known already.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> round(splitting_gain(homogeneous, "shapley", 0), 4), abs(splitting_gain(homogeneous, "externality", 0)) < 1e-12
+    (0.0242, True)
+    """
+    rules = resolve_mechanism(mechanism)
+    split, posing = split_agent(federation, agent, parts)
+    honest = _known(federation, rules, first)
+    return float(rules.solve(split).utilities[posing].sum() - honest.utilities[agent_place(federation, agent)])
+
+
+def merging_gain(
+    federation: Federation,
+    mechanism: Mechanism | str,
+    pair: tuple[int | str, int | str],
+    *,
+    first: Outcome | None = None,
+) -> float:
+    """What two agents gain together by posing as one that pools their caps and values, in units of payoff.
+
+    Only agents that one could have split into can pose as one: with the same row, column and payoff curve, and costs
+    that add up to a linear or quadratic cost.
+
+    Raises
+    ------
+    InvalidInput
+        If no single agent stands for the two; it says why.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> merging_gain(homogeneous, "shapley", (0, 1)) < 0
+    True
+    """
+    rules = resolve_mechanism(mechanism)
+    merged, place = merge_agents(federation, pair)
+    honest = _known(federation, rules, first)
+    apart = sum(float(honest.utilities[agent_place(federation, agent)]) for agent in pair)
+    return float(rules.solve(merged).utilities[place]) - apart
+
+
+def _known(federation: Federation, rules: Mechanism, first: Outcome | None) -> Outcome:
+    if first is None:
+        return rules.solve(federation)
+    if first.mechanism != rules.name or first.agents != federation.names:
+        raise InvalidInput(f"first must be the outcome of {rules.name} for this federation, got {first!r:.80}")
+    return first

@@ -1,0 +1,92 @@
+"""The split-proof certificate: M^E holds it, M^Shap does not, and spoiled outcomes fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from certificates.hand import INSTANCES, MECHANISMS
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.split_proof import EVEN, SOLVED
+from fedpact.scenario.examples import hospitals
+
+
+@pytest.mark.parametrize("instance", INSTANCES)
+def test_prices_are_neutral(instance: str) -> None:
+    certificate = MECHANISMS["externality"].solve(INSTANCES[instance]).certificates[Claim.SPLIT_PROOF]
+    assert certificate.verdict is Verdict.HOLDS, certificate
+    assert certificate.witness["compared"] == EVEN
+
+
+@pytest.mark.parametrize("name", ["shapley", "voluntary", "standalone"])
+def test_the_margin_is_the_largest_gain(name: str) -> None:
+    federation = hospitals().federation
+    outcome = MECHANISMS[name].solve(federation)
+    certificate = outcome.certificates[Claim.SPLIT_PROOF]
+    gains = np.array([fp.splitting_gain(federation, name, agent, first=outcome) for agent in federation.names])
+    assert certificate.margin == pytest.approx(-gains[certificate.witness["index"]], abs=certificate.tol)
+    assert certificate.holds == bool((gains <= 0.0).all())
+    witness = certificate.witness
+    assert witness["compared"] == SOLVED
+    assert sum(witness["part_utilities"]) - witness["utility"] == pytest.approx(-certificate.margin, abs=1e-12)
+
+
+def test_somebody_paid_too_little_would_gain_under_two_names() -> None:
+    outcome = MECHANISMS["externality"].solve(hospitals().federation)
+    moved = np.array([0.01, -0.01, 0.0, 0.0, 0.0])
+    certificate = replace(outcome, payments=outcome.payments + moved).certificates[Claim.SPLIT_PROOF]
+    assert certificate.verdict is Verdict.VIOLATED
+    assert certificate.witness["index"] == 1
+    assert certificate.margin == pytest.approx(-0.01, abs=certificate.tol)
+
+
+def test_an_outcome_that_is_no_equilibrium_is_not_believed() -> None:
+    """A solver that returns nonsense for the split federation proves nothing and refutes nothing."""
+    federation = hospitals().federation
+    outcome = MECHANISMS["shapley"].solve(federation)
+
+    def nonsense(split: fp.Federation) -> fp.Outcome:
+        return MECHANISMS["shapley"].outcome_at(split, np.zeros(split.n_agents))
+
+    def generous(split: fp.Federation) -> fp.Outcome:
+        right = MECHANISMS["shapley"].solve(split)
+        return replace(right, payments=right.payments + 1.0)
+
+    for solver in (nonsense, generous, None):
+        certificate = replace(outcome, solver=solver).certificates[Claim.SPLIT_PROOF]
+        assert certificate.verdict is Verdict.NOT_REFUTED, certificate
+
+
+def test_nothing_is_solved_unless_asked() -> None:
+    def refuse(_: fp.Federation) -> fp.Outcome:
+        raise AssertionError("solved")
+
+    outcome = replace(MECHANISMS["shapley"].solve(hospitals().federation), solver=refuse)
+    for claim in Claim:
+        if claim is not Claim.SPLIT_PROOF:
+            assert outcome.certificates[claim]
+
+
+def test_one_agent_that_gains_refutes_it_among_many() -> None:
+    rng = np.random.default_rng(3)
+    many = fp.Federation(
+        rng.uniform(0.0, 0.1, (14, 14)) + np.eye(14), costs=0.01, caps=30.0, payoff=fp.PowerLaw(beta=0.3)
+    )
+    outcome = MECHANISMS["shapley"].solve(many)
+    certificate = outcome.certificates[Claim.SPLIT_PROOF]
+    assert certificate.verdict is Verdict.VIOLATED
+    assert certificate.witness["index"] == int(np.argmax(outcome.contributions))
+    assert certificate.scope.startswith("1 of 14 agents")
+    assert MECHANISMS["externality"].solve(many).certificates[Claim.SPLIT_PROOF].verdict is Verdict.HOLDS
+
+
+def test_batches_judge_it_one_by_one() -> None:
+    federation = hospitals().federation
+    batch = fp.solve_batch([federation, federation.replace(caps=5.0)], "shapley")
+    judged = batch.certificates["split-proof"]
+    expected = [batch[place].certificates["split-proof"] for place in range(2)]
+    np.testing.assert_allclose(judged.margins, [each.margin for each in expected])
+    assert list(judged.verdicts) == [each.verdict for each in expected]
