@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import typer
 import fedpact as fp
 from fedpact.cli import train as train_command
 from fedpact.deals import Ledger, is_ledger
-from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED
+from fedpact.deals.deal_file import deal_record, outcome_record
+from fedpact.deals.ledger import AGREED, MEASURED
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.scenario.examples import example
 from fedpact.training.plan import Plan
@@ -200,6 +201,31 @@ def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     refused = run("settle", "hospitals", "deal.jsonl")
     assert refused.code == 2
     assert 'prices: agent "University" is paid 0.181625, by its prices 0.171625' in refused.err
+
+
+def test_a_ledger_of_unsound_entries_fails(run, tmp_path: Path) -> None:
+    chained(run, tmp_path / "deal.jsonl", deal_record(SOLVED.deal))
+    assert run("check", "deal.jsonl").code == 0
+    with Ledger(tmp_path / "deal.jsonl") as ledger:
+        ledger.append(MEASURED, {"accuracies": [0.5]})
+    checked = run("check", "deal.jsonl")
+    assert (
+        checked.code == 1 and 'entries is violated: line 3, "measured", does not hold its accuracies' in checked.words
+    )
+    assert run("check", "hospitals", "deal.jsonl").code == 1
+
+
+def test_a_small_difference_is_shown_in_digits_that_differ(run, tmp_path: Path) -> None:
+    record = outcome_record(SOLVED)
+    (payment, *_), moved = record["payments"], 1e-6
+    record["payments"][0] += moved
+    record["payments"][1] -= moved
+    (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
+    refused = run("settle", "hospitals", "deal.json")
+    assert refused.code == 2
+    texts = re.search(r'"University" is paid ([\d.]+), by the rules of externality ([\d.]+)', refused.err)
+    assert texts is not None and float(texts[1]) - float(texts[2]) == pytest.approx(moved, rel=0.5)
+    assert f"{payment:.5g}" in texts[2]
 
 
 def test_a_deal_of_another_scenario_is_refused(run, plans: list[Plan], file: Path, tmp_path: Path) -> None:

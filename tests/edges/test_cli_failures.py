@@ -13,6 +13,7 @@ import pytest
 
 import fedpact as fp
 from edges.command_line import at_odds, crowd, piped
+from fedpact.cli.app import MAX_ERRORS
 from fedpact.scenario.examples import example
 
 
@@ -283,3 +284,27 @@ def test_commands_leave_the_signal_of_broken_pipes_alone(run) -> None:
     before = signal.getsignal(signal.SIGPIPE)
     run("new", "--schema")
     assert signal.getsignal(signal.SIGPIPE) == before == signal.SIG_IGN
+
+
+def test_all_errors_of_a_federation_are_told_at_once(run) -> None:
+    record = {
+        "payoff": {"family": "power-law", "beta": -1.0},
+        "weights": [[1.0, 0.5], [0.2, -1.0]],
+        "costs": [-0.5, 0.1],
+        "caps": [10.0, -5.0],
+    }
+    Path("wrong.json").write_text(json.dumps(record), encoding="utf-8")
+    result = run("compare", "wrong.json")
+    assert result.code == 2
+    places = [line.removeprefix("error: wrong.json: ").split()[0] for line in result.err.splitlines()]
+    assert sorted(places) == ["caps[1]", "costs[0]", "payoff.beta", "weights[1,"]
+
+
+def test_of_many_errors_the_first_are_told(run) -> None:
+    record = {"payoff": {"family": "log"}, "weights": np.eye(30).tolist(), "costs": 1.0, "names": [""] * 30}
+    Path("wrong.json").write_text(json.dumps(record), encoding="utf-8")
+    result = run("compare", "wrong.json")
+    assert result.code == 2
+    lines = result.err.splitlines()
+    assert len(lines) == MAX_ERRORS + 1
+    assert lines[-1] == f"... and {30 - MAX_ERRORS} more errors"

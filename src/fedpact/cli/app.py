@@ -33,15 +33,16 @@ from fedpact.cli import (
     sweep,
     train,
 )
-from fedpact.utils.errors import FedpactError, NotConverged
+from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 from fedpact.utils.threads import thread_setting
-from fedpact.utils.words import printable
+from fedpact.utils.words import count_text, printable
 
 BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 2, 3, 4, 130
 EXIT_CODES = (
     f"0 done, 1 a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, {BUG} an error in fedpact itself, "
     f"{INTERRUPTED} interrupted"
 )
+MAX_ERRORS = 10  # of one input, shown at once
 TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
 
 app = typer.Typer(
@@ -89,7 +90,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors become one line and an exit code."""
+    """Run the command line; errors become a line each and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
@@ -168,9 +169,14 @@ def _has_no_reader(output: int) -> bool:
 
 
 def _fail(error: object, code: int) -> NoReturn:
+    """Say what is wrong, a line for each error found at the same time, of many the first few; end with the code."""
     if os.environ.get(TRACEBACK):
         traceback.print_exc()
-    typer.echo(f"error: {printable(str(error))}", err=True)
+    found = list(dict.fromkeys(map(str, error.errors if isinstance(error, InvalidInput) else [error])))
+    for text in found[:MAX_ERRORS]:
+        typer.echo(f"error: {printable(text)}", err=True)
+    if len(found) > MAX_ERRORS:
+        typer.echo(f"... and {count_text(len(found) - MAX_ERRORS, 'more error')}", err=True)
     sys.exit(code)
 
 

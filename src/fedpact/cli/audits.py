@@ -70,8 +70,9 @@ def _show_ledger(found: LedgerAudit) -> None:
         if entries and entries[-1].kind == FAILED:
             content = entries[-1].content
             console.print(f"The run failed ({escape(str(content.get('phase')))}): {escape(_reason(content))}.\n")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a sound chain of unsound entries
-        console.print(f"An entry does not hold what it must: {escape(repr(error)[:120])}.\n")
+    except (AttributeError, KeyError, TypeError, ValueError):  # unsound entries: the findings say which
+        if not found.failed:
+            raise
 
 
 def _show_deal(found: LedgerAudit, deal: Deal) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.words import differing_texts
 
 Event = Mapping[str, Any]
 
@@ -189,7 +190,8 @@ class Deal:
         place = int(off.argmax())
         if off[place] <= self.balance_tolerance:
             return ""
-        return f'agent "{self.agents[place]}" is paid {self.payments[place]:.6g}, by its prices {due[place]:.6g}'
+        paid, priced = differing_texts(self.payments[place], due[place])
+        return f'agent "{self.agents[place]}" is paid {paid}, by its prices {priced}'
 
     @property
     def rounds(self) -> int:

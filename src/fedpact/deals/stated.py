@@ -18,6 +18,7 @@ from fedpact.deals.outcome import PER_AGENT, Outcome
 from fedpact.federation.federation import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import short_repr
+from fedpact.utils.words import differing_texts
 
 # What the outcome is made from: compared with the rules by the certificates, or with the scenario when it is read.
 GIVEN = ("mechanism", "agents", "contributions", "payments", "scenario", "source")
@@ -107,7 +108,8 @@ class _Comparison:
                 yield from self._compare(f"{path}[{place}]", key, one, other)
         elif _is_number(stated) and _is_number(due):
             if not abs(stated - due) <= self._tolerance(key, due):
-                yield f"{path} is {due:.6g}, the file says {stated:.6g}"
+                is_due, is_stated = differing_texts(due, stated)
+                yield f"{path} is {is_due}, the file says {is_stated}"
         elif type(stated) is not type(due) or stated != due:
             yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
 

@@ -16,7 +16,18 @@ from typing import Any
 
 from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.deal_file import deal_from_record, stated_deal
-from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, Chain, Entry, is_ledger, read_ledger
+from fedpact.deals.ledger import (
+    AGREED,
+    FAILED,
+    MEASURED,
+    SETTLED,
+    SIGNED,
+    TRAINED,
+    Chain,
+    Entry,
+    is_ledger,
+    read_ledger,
+)
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.coordinator import recompute
@@ -100,7 +111,7 @@ def audit(path: Path) -> LedgerAudit | TranscriptAudit:
 def audit_ledger(path: Path) -> LedgerAudit:
     """Check everything that a ledger says; raises `InvalidInput` if the file is no ledger at all."""
     chain = read_ledger(path)
-    findings = {"chain": _chain_finding(chain)}
+    findings = {"chain": _chain_finding(chain), "entries": _entries_finding(chain)}
     entries = _since_deal(chain)
     if AGREED not in entries:
         return LedgerAudit(chain=chain, deal=None, findings=findings)
@@ -193,6 +204,44 @@ def _chain_finding(chain: Chain) -> AuditFinding:
     return AuditFinding(holds=True, reason=reason)
 
 
+# What an entry must hold, by its kind; more may stand beside it.
+ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    AGREED: {"deal": dict},
+    SIGNED: {"deal": str, "signatures": dict},
+    TRAINED: {"samples": dict, "samples_per_unit": (int, float)},
+    MEASURED: {"accuracies": dict},
+    SETTLED: {"deal": str, "cents": dict, "balances": list, "transfers": list},
+    FAILED: {"phase": str, "reason": str},
+}
+
+
+def _entries_finding(chain: Chain) -> AuditFinding:
+    """Whether every entry holds what one of its kind must: a sound chain may be one of unsound entries."""
+    for entry in chain.entries:
+        why = _unsound_part(entry)
+        if why is not None:
+            return AuditFinding(holds=False, reason=f'line {entry.seq + 1}, "{entry.kind}", does not hold {why}')
+    return AuditFinding(holds=True, reason="every entry holds what one of its kind must")
+
+
+def _unsound_part(entry: Entry) -> str | None:
+    for key, kind in ENTRY_FIELDS.get(entry.kind, {}).items():
+        if not isinstance(entry.content.get(key), kind):
+            return f"its {key}"
+    if entry.kind == FAILED and not isinstance(entry.content.get("agents") or {}, dict):
+        return "reasons by agent"
+    if entry.kind == MEASURED and not all(map(_is_accuracy, entry.content["accuracies"].values())):
+        return "accuracies from 0 to 1 by agent"
+    return None
+
+
+def _is_accuracy(stated: Any) -> bool:
+    if not isinstance(stated, dict):
+        return False
+    accuracy = stated.get("accuracy")
+    return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
+
+
 def _finding(check: Callable[[_Record], str], record: _Record) -> AuditFinding:
     try:
         return AuditFinding(holds=True, reason=check(record))
@@ -279,6 +328,8 @@ def _check_settlement(record: _Record) -> str:
         raise _Wrong("the cents settled are not those of the payments agreed")
     if due.record()["transfers"] != content["transfers"]:
         raise _Wrong("the transfers do not carry out what is settled")
+    if due.record()["balances"] != content["balances"]:
+        raise _Wrong("the balances are not those of the payments agreed")
     return f"{len(due.transfers)} transfers of {due.currency} carry out the payments agreed"
 
 

@@ -24,6 +24,7 @@ from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.words import differing_texts
 
 # How the check of the payments, and of all else that a file states, are called among the claims.
 PAYMENTS, STATED = "payments", "stated"
@@ -115,8 +116,9 @@ class CheckedDeal:
         due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
         for name in self.outcome.deal.differences(due.deal):
             agent = self.outcome.agents.index(name)
-            paid, rule = self.outcome.payments[agent], due.payments[agent]
-            return f'agent "{name}" is paid {paid:.6g}, by the rules of {self.rules.name} {rule:.6g} (units of payoff)'
+            paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
+            if paid != rule:
+                return f'agent "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
         return next((f"{claim}: {reason}" for claim, reason in self.failures.items()), "")
 
 

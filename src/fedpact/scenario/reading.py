@@ -14,18 +14,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedpact.federation import Federation, Payoff, Quadratic
+from fedpact.federation import Federation, Log, Payoff, Quadratic, federation_errors
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
 from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
-from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
+AROUND = ("title", "description", "money", "uncertainty")  # keys that are no argument of `Federation`
+STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
@@ -69,16 +71,30 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS)
-        for key, remedy in REQUIRED.items():
-            if key not in mapping:
-                raise InvalidInput(field=key, rule="is missing", given=f"; add {remedy}")
-        parts = {key: read(key, mapping[key]) for key, read in KEYS.items() if key in mapping}
-        words = {key: parts.pop(key) for key in ("title", "description", "money") if key in parts}
-        doubts = parts.pop("uncertainty", None)
+        parts = _read_parts(mapping, folder)
+        words = {key: parts.pop(key) for key in AROUND if key in parts}
+        doubts = words.pop("uncertainty", None)
         parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
         federation = Federation(**parts)
         uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
+
+
+def _read_parts(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What stands under each key, or an error that holds all errors: of reading, and of what could be read."""
+    errors = ErrorCollector()
+    for key, remedy in REQUIRED.items():
+        if key not in mapping:
+            errors.errors.append(InvalidInput(field=key, rule="is missing", given=f"; add {remedy}"))
+    read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
+    if errors.errors and read.get("weights") is not None:
+        given = {key: part for key, part in read.items() if part is not None and key not in AROUND}
+        matrix = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
+        if matrix is not None:
+            given["weights"], given["names"] = matrix
+            errors.errors += federation_errors(**(STAND_INS | given))
+    errors.raise_errors()
+    return read
 
 
 def schema() -> dict[str, Any]:

@@ -22,6 +22,18 @@ def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def differing_texts(one: float, other: float) -> tuple[str, str]:
+    """Two numbers in six digits, or in as many as it takes to see that they differ.
+
+    Examples
+    --------
+    >>> differing_texts(0.1716251, 0.2), differing_texts(0.1716251, 0.1716252)
+    (('0.171625', '0.2'), ('0.1716251', '0.1716252'))
+    """
+    texts = ((f"{one:.{digits}g}", f"{other:.{digits}g}") for digits in range(6, 18))
+    return next((pair for pair in texts if pair[0] != pair[1]), (f"{one:.6g}", f"{other:.6g}"))
+
+
 def join_names(names: Sequence[str], *, most: int | None = None) -> str:
     """Names in a sentence, the first few of them if they are many.
 

@@ -12,7 +12,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals import Ledger
-from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
 from fedpact.deals.settlement import settle_payments
 from fedpact.negotiation.audit import audit, audit_ledger, audit_transcript
 from fedpact.scenario.examples import example
@@ -74,6 +74,7 @@ def test_a_sound_record(path: Path) -> None:
         (SETTLED, {"cents": {"A": 161, "B": -161}}, "settlement"),
         (SETTLED, {"cents": {"A": 160.0, "B": -160.0}}, "budget-balance"),
         (SETTLED, {"transfers": []}, "settlement"),
+        (SETTLED, {"balances": []}, "settlement"),
         (SETTLED, {"deal": "another"}, "settlement"),
         (SETTLED, {"cents": None}, "settlement"),
     ],
@@ -81,6 +82,52 @@ def test_a_sound_record(path: Path) -> None:
 def test_records_that_contradict_themselves(path: Path, kind: str, content: Any, claim: str) -> None:
     run_ledger(path, **{kind: content})
     assert claim in audit(path).failed
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (AGREED, {}),
+        (AGREED, {"deal": [1, 2]}),
+        (SIGNED, {"deal": "0", "signatures": None}),
+        (TRAINED, {"samples": [1], "samples_per_unit": 1.0}),
+        (TRAINED, {"samples": {}, "samples_per_unit": "1"}),
+        (MEASURED, {}),
+        (MEASURED, {"accuracies": [0.5]}),
+        (MEASURED, {"accuracies": {"A": 0.5}}),
+        (MEASURED, {"accuracies": {"A": {"accuracy": "high"}}}),
+        (MEASURED, {"accuracies": {"A": {"accuracy": 1.5}}}),
+        (SETTLED, {"deal": "0", "cents": {}, "balances": {"A": "1.00"}, "transfers": []}),
+        (FAILED, {"phase": "train"}),
+        (FAILED, {"phase": "train", "reason": "lost", "agents": "A"}),
+    ],
+)
+@pytest.mark.parametrize("with_deal", [True, False])
+def test_a_sound_chain_of_unsound_entries_fails(path: Path, kind: str, content: Any, with_deal: bool) -> None:
+    if with_deal:
+        run_ledger(path)
+    with Ledger(path) as ledger:
+        if not with_deal:
+            ledger.append("begun", {})
+        ledger.append(kind, content)
+    finding = audit(path).findings["entries"]
+    assert finding.holds is False
+    assert f'"{kind}", does not hold' in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (MEASURED, {"accuracies": {"A": {"accuracy": 0.5, "samples": 3}, "B": {"accuracy": None, "reason": "gone"}}}),
+        (FAILED, {"phase": "train", "reason": "lost", "agents": {"A": "no reply"}}),
+        ("noted", {"anything": 1}),
+    ],
+)
+def test_entries_that_hold_what_they_must(path: Path, kind: str, content: Any) -> None:
+    run_ledger(path)
+    with Ledger(path) as ledger:
+        ledger.append(kind, content)
+    assert audit(path).failed == []
 
 
 def test_a_missing_signature(path: Path) -> None:
