@@ -22,7 +22,7 @@ from fedpact.federation import (
     PowerLaw,
     Quadratic,
 )
-from fedpact.fitting import Fit, Observations, fit, suggest
+from fedpact.fitting import Delivery, Fit, Observations, estimate_delivery, fit, suggest
 from fedpact.mechanisms import (
     ExternalityMechanism,
     Mechanism,
@@ -52,6 +52,7 @@ __all__ = [
     "Comparison",
     "Cost",
     "Deal",
+    "Delivery",
     "Equilibria",
     "Exponential",
     "ExternalityMechanism",
@@ -92,6 +93,7 @@ __all__ = [
     "Voluntary",
     "best_response_dynamics",
     "compare",
+    "estimate_delivery",
     "fit",
     "load_deal",
     "load_scenario",

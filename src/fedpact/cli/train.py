@@ -30,6 +30,7 @@ from fedpact.cli.common import (
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
 from fedpact.cli.training_tables import show_repetition, show_run
+from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import EXAMPLES
 from fedpact.training.data import SOURCES
@@ -37,7 +38,7 @@ from fedpact.training.noise import LabelNoise, Noise, PixelNoise, PrivateUpdates
 from fedpact.training.partitions import Dirichlet, Even, Partition
 from fedpact.training.plan import PARTITIONS, Plan
 from fedpact.training.repeat import compare_runs
-from fedpact.training.run import Run, checked_range
+from fedpact.training.run import Run
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
 from fedpact.utils.arrays import FloatArray

@@ -2,11 +2,12 @@
 
 `estimate` fits, `posterior` and `intervals` say how sure the estimates are, `lack_of_fit` whether the curves fit at
 all, `cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training
-next.
+next. `delivery` turns the question round: weights and curves known, was the data delivered that was agreed?
 May use: utils, federation, scenario, mechanisms, comparison.
 """
 
 from fedpact.fitting.cross_validation import FamilyComparison
+from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.estimate import fit
 from fedpact.fitting.lack_of_fit import LackOfFit
 from fedpact.fitting.observations import Observations
@@ -14,6 +15,7 @@ from fedpact.fitting.result import Draws, Fit, FitQuality, Outlier
 from fedpact.fitting.suggestions import Suggestion, suggest
 
 __all__ = [
+    "Delivery",
     "Draws",
     "FamilyComparison",
     "Fit",
@@ -22,6 +24,7 @@ __all__ = [
     "Observations",
     "Outlier",
     "Suggestion",
+    "estimate_delivery",
     "fit",
     "suggest",
 ]

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedpact.federation import Exponential, Michaelis, Payoff, PowerLaw
-from fedpact.utils.arrays import FloatArray
+from fedpact.federation import Exponential, Federation, Michaelis, Payoff, PowerLaw
+from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 Derivatives = tuple[FloatArray, FloatArray, FloatArray]
@@ -83,3 +84,21 @@ def curve_family(family: str) -> CurveFamily:
             "fitted"
         )
     return CURVE_FAMILIES[family]
+
+
+def checked_range(
+    floors: ArrayLike, ceilings: ArrayLike, federation: Federation, *, labels: tuple[str, str] = ("floors", "ceilings")
+) -> tuple[FloatArray, FloatArray]:
+    """One floor and one ceiling per agent, the former below the latter; `labels` are what the caller calls them."""
+    checked = []
+    for label, given in zip(labels, (floors, ceilings), strict=True):
+        numbers = checked_numbers(
+            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.names
+        )
+        checked.append(read_only_copy(np.broadcast_to(numbers, federation.n_agents)))
+    for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
+        raise InvalidInput(
+            f"{labels[0]}[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
+            f'(agent "{federation.names[agent]}")'
+        )
+    return checked[0], checked[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +74,18 @@ class Observations:
         >>> seen.n_runs, seen.n_measured
         (2, 3)
         """
-        given = _matrix("contributions", contributions)
-        measured = _matrix("accuracies", accuracies)
+        given = checked_matrix("contributions", contributions)
+        measured = checked_matrix("accuracies", accuracies)
         if measured.shape != given.shape:
             raise InvalidInput(
                 f"accuracies must have the shape of contributions, a row per run and a column per agent: "
                 f"{given.shape} and {measured.shape} given"
             )
-        sizes = _test_sizes(test_sizes, given.shape)
+        sizes = checked_test_sizes(test_sizes, given.shape)
         _check(
             "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
         )
-        _check_accuracies(measured)
-        _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
+        check_accuracies(measured)
         return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
 
     @classmethod
@@ -156,6 +155,10 @@ class Observations:
         """How many accuracies were measured."""
         return int(self.measured.sum())
 
+    def with_accuracies(self, accuracies: FloatArray) -> Observations:
+        """The same runs with other accuracies."""
+        return replace(self, accuracies=read_only_copy(accuracies))
+
     def known_test_sizes(self) -> FloatArray | None:
         """(runs, n) without gaps: an unknown size is taken as the agent's median, else as everybody's.
 
@@ -178,7 +181,8 @@ class Observations:
         )
 
 
-def _matrix(label: str, given: ArrayLike) -> FloatArray:
+def checked_matrix(label: str, given: ArrayLike) -> FloatArray:
+    """Numbers with a row per run and a column per agent."""
     try:
         matrix = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -190,14 +194,17 @@ def _matrix(label: str, given: ArrayLike) -> FloatArray:
     return matrix
 
 
-def _test_sizes(given: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+def checked_test_sizes(given: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+    """One size per accuracy, NaN where it is not known."""
     try:
-        return np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
+        sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"test_sizes must be a number, one per agent, or one per accuracy ({shape[0]} x {shape[1]}), "
             f"got {given!r:.80}"
         ) from error
+    _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
+    return sizes
 
 
 def _check(label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: str) -> None:
@@ -205,7 +212,8 @@ def _check(label: str, numbers: FloatArray, allowed: NDArray[np.bool_], rule: st
         raise InvalidInput(f"{label}[{run}, {agent}] must be {rule}, got {numbers[run, agent]:g}")
 
 
-def _check_accuracies(accuracies: FloatArray) -> None:
+def check_accuracies(accuracies: FloatArray) -> None:
+    """Raise `InvalidInput` for a number that is neither an accuracy nor missing."""
     above = np.argwhere(accuracies > 1)
     if above.size:
         run, agent = above[0]

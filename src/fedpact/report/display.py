@@ -24,6 +24,7 @@ from fedpact.utils.words import count_text, join_names
 if TYPE_CHECKING:
     from fedpact.comparison import BatchOutcome, Comparison, Outlook, Sweep
     from fedpact.federation import Federation
+    from fedpact.fitting import Delivery
     from fedpact.stability import StableFederation
 
 MAX_ROWS = 20
@@ -193,6 +194,25 @@ def federation_frame(federation: Federation) -> Any:
     pandas = _pandas()
     index = pandas.Index(federation.names, name="agent", dtype=object)
     return pandas.DataFrame(_federation_columns(federation), index=index)
+
+
+def delivery_frame(delivery: Delivery) -> Any:
+    """A pandas frame of what was agreed and the estimated shares with their 95 % intervals, a row per agent."""
+    pandas = _pandas()
+    index = pandas.Index(delivery.names, name="agent", dtype=object)
+    return pandas.DataFrame(delivery_columns(delivery), index=index)
+
+
+def delivery_columns(delivery: Delivery) -> dict[str, Any]:
+    """What is known of each agent's delivery, by name."""
+    lower, upper = delivery.intervals()
+    return {
+        "contributions": np.array(delivery.contributions),
+        "shares": np.array(delivery.shares),
+        "lower": np.array(lower),
+        "upper": np.array(upper),
+        "flagged": np.isin(delivery.names, delivery.flagged),
+    }
 
 
 def _federation_columns(federation: Federation) -> Mapping[str, FloatArray]:

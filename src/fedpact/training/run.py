@@ -22,13 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.certificates.tolerances import utility_tolerances, would_leave
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
+from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.models import Models
 from fedpact.training.settings import whole_number
 from fedpact.training.trainable import check_trainable, deal_for_everybody
-from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 DOUBTFUL_ERRORS = 2.0  # standard errors
@@ -274,22 +275,6 @@ def train_under(
         ceilings=high,
         fingerprint=experiment.fingerprint,
     )
-
-
-def checked_range(floors: ArrayLike, ceilings: ArrayLike, federation: Federation) -> tuple[FloatArray, FloatArray]:
-    """One floor and one ceiling per agent, the former below the latter."""
-    checked = []
-    for label, given in (("floors", floors), ("ceilings", ceilings)):
-        numbers = checked_numbers(
-            label, given, lambda x: (x >= 0) & (x <= 1), "an accuracy from 0 to 1", names=federation.names
-        )
-        checked.append(read_only_copy(np.broadcast_to(numbers, federation.n_agents)))
-    for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
-        raise InvalidInput(
-            f"floors[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
-            f'(agent "{federation.names[agent]}")'
-        )
-    return checked[0], checked[1]
 
 
 def _check_agents(federation: Federation, experiment: Experiment) -> None:

@@ -9,11 +9,12 @@ from fedpact.report.plots.federations import plot_comparison, plot_federation, p
 from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
-from fedpact.report.plots.training import plot_fit, plot_run
+from fedpact.report.plots.training import plot_delivery, plot_fit, plot_run
 
 __all__ = [
     "new_figure",
     "plot_comparison",
+    "plot_delivery",
     "plot_federation",
     "plot_fit",
     "plot_misreports",

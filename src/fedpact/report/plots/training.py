@@ -1,4 +1,4 @@
-"""Pictures of training: a fit to accuracies that were measured, and the learning curves of a run.
+"""Pictures of training: a fit to accuracies that were measured, the learning curves of a run, and what was delivered.
 
 A fit's curve runs over the data an agent reaches, counted in its own samples: a sample of somebody else's counts
 w_ij / w_ii. A run shows accuracy round by round, in the deal and alone, an agent a line and the mean in bold; beyond
@@ -32,7 +32,7 @@ from fedpact.utils.words import count_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fedpact.fitting import Fit
+    from fedpact.fitting import Delivery, Fit
     from fedpact.training.run import Run
 
 MAX_CURVES = 6
@@ -42,6 +42,7 @@ BAND_LEVEL = 0.9
 FAR = 4.0  # standard deviations
 RUN_SIZE = (8.4, 3.9)  # inches
 FEW_ROUNDS = 2  # rounds, with a mark each
+MIN_SHARE_AXIS = 1.3
 ACCURACY_MARGIN = 0.02  # above right always, and below wrong always
 
 
@@ -65,6 +66,34 @@ def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
     rest = f", the first {shown} of {len(fit.names)} agents" if shown < len(fit.names) else ""
     right.supxlabel(f"data reached, in own samples{rest}", fontsize=9, color=INK)
     return figure
+
+
+def plot_delivery(delivery: Delivery, *, ax: Any = None) -> Any:
+    """The share of the agreed contribution that each member delivered, with 95 % intervals; flagged ones stand out.
+
+    Returns the figure.
+    """
+    names, shares = delivery.names, delivery.shares
+    lower, upper = delivery.intervals()
+    if ax is None:
+        ax = new_figure(6.4, 1.4 + 0.34 * len(names)).subplots()
+    known = np.isfinite(shares)
+    reached = np.where(np.isfinite(upper), upper, shares)
+    end = max(MIN_SHARE_AXIS, 1.1 * float(np.max(reached, where=known, initial=1.0)))
+    for place, name in enumerate(names):
+        color = BAD if name in delivery.flagged else GOOD
+        if known[place]:
+            ax.plot([lower[place], min(upper[place], end)], [place, place], color=color, linewidth=1.6)
+            ax.plot(shares[place], place, "X" if name in delivery.flagged else "o", color=color, markersize=6)
+        else:
+            ax.text(0.02, place, "nothing is known", va="center", fontsize=8, color=FAINT)
+    ax.axvline(1.0, color=INK, linewidth=0.9, linestyle="--")
+    ax.set_yticks(range(len(names)), [short_name(name) for name in names], parse_math=False)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlim(0.0, end)
+    ax.set_xlabel("share of the agreed contribution, with 95 % intervals; crosses are flagged", fontsize=9, color=INK)
+    dress_axes(ax)
+    return ax.figure
 
 
 def _draw_agreement(ax: Axes, fit: Fit) -> None:

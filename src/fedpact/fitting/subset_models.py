@@ -1,0 +1,284 @@
+"""Models made of subsets of the members' updates: what they should score if members delivered certain shares.
+
+Model t is aggregated from the updates of the members with Z_tj = 1, and member i measures
+
+    accuracy_ti = floor_i + (ceiling_i - floor_i) g_i(sum_j w_ij rho_j s_j Z_tj) + error_ti,
+
+s the agreed contributions and rho the shares of them that arrived. Errors have three sources, and all are estimated:
+every measurement's own (a multiple of a (1 - a) / m, which is what m test samples leave), one that all measurements of
+a model share (a lucky training), and one that all measurements of a member share (a lucky test set, which is the same
+for all models; or a floor that is a little off). If the weights and curves were fitted, what their doubt does to the
+predictions is a fourth. The covariance is a diagonal plus few columns, so it is inverted by Woodbury's identity, at
+O(measurements x columns^2).
+
+Shares are fitted by Gauss-Newton steps over rho >= 0, each a non-negative least squares problem, damped until the sum
+of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`, in units of squared standard
+errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation
+from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
+from fedpact.fitting.observations import Observations
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
+
+MIN_PROMISE = 1e-7
+MAX_STEPS, MAX_TIGHTENINGS = 200, 40
+FIRST_DAMPING, EASE, TIGHTEN = 1e-4, 0.1, 10.0
+MIN_KEPT_PROMISE = 0.5  # of the fall that a step promises: less, and the next is shorter
+GRAM_RIDGE = 1e-12  # of matrices with ones on the diagonal
+MIN_ERROR_VARIANCE = 1e-8
+DOMAIN_MARGIN = 1e-9  # by which data that harms stays within the curve's domain
+UNKNOWN_TEST_SIZE = 300.0  # stands for sizes nobody knows; the errors' size is estimated anyway
+FIRST_SIZES = (1.0, 0.01, 0.01)
+SIZE_UNITS = np.array([1.0, 0.01, 0.01])  # in which the sizes are all about one
+MIN_FIRST_SIZE, MAX_SIZE = 0.3, 50.0  # in these units
+SIZE_CHANGE = 0.03  # in these units: smaller changes end the fit
+MAX_PASSES = 6
+MIN_DOUBT_SHARE = 0.01  # of the smallest error's variance, below which a direction of doubt is left out
+
+Predict = Callable[[FloatArray], FloatArray]
+
+
+class ErrorSizes(NamedTuple):
+    """How large the errors are: `own`, in standard deviations that the test set leaves; the others in accuracy."""
+
+    own: float
+    of_model: float
+    of_member: float
+
+
+class Covariance:
+    """diag(variances) + columns columns', inverted by Woodbury's identity."""
+
+    def __init__(self, variances: FloatArray, columns: FloatArray) -> None:
+        from scipy.linalg import cho_factor  # noqa: PLC0415 - takes a while to import
+
+        self._variances = np.maximum(variances, MIN_ERROR_VARIANCE)
+        self._scaled = columns / self._variances[:, None]
+        self._core = cho_factor(np.eye(columns.shape[1]) + columns.T @ self._scaled)
+
+    @property
+    def log_determinant(self) -> float:
+        """log det C."""
+        return float(np.log(self._variances).sum() + 2.0 * np.log(np.diag(self._core[0])).sum())
+
+    def inner(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """left' C^-1 right."""
+        from scipy.linalg import cho_solve  # noqa: PLC0415 - takes a while to import
+
+        plain = left.T @ (right.T / self._variances).T
+        return np.asarray(plain - (self._scaled.T @ left).T @ cho_solve(self._core, self._scaled.T @ right))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharesFit:
+    """Shares, the squared residuals they leave in units of their errors, and how large these are."""
+
+    shares: FloatArray
+    squares: float
+    covariance: Covariance
+    sizes: ErrorSizes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SubsetModels:
+    """Models and their measured accuracies.
+
+    Attributes
+    ----------
+    federation
+        Its weights and payoff curves.
+    seen
+        A run per model; contributions are what members of its subset agreed to.
+    floors, ceilings
+        (n,): of the accuracies.
+    doubt
+        Predictions (draws, models, agents) for given shares under the weights and curves that a fit leaves possible;
+        None if they are known.
+    """
+
+    federation: Federation
+    seen: Observations
+    floors: FloatArray
+    ceilings: FloatArray
+    doubt: Predict | None = None
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Model and member of every measurement."""
+        models, members = np.nonzero(self.seen.measured)
+        return models, members
+
+    @cached_property
+    def identified(self) -> NDArray[np.bool_]:
+        """Members whose data reaches somebody who answered, in some model."""
+        given = (self.seen.contributions > 0)[self.places[0]]
+        useful = (self._weights != 0)[self.places[1]]
+        return np.asarray((given & useful).any(axis=0))
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        return self.federation.dense_weights()
+
+    @cached_property
+    def _indicators(self) -> tuple[FloatArray, FloatArray]:
+        """(measurements, models) and (measurements, members): which model and member each belongs to."""
+        models, members = self.places
+        counted = np.arange(self.seen.n_runs), np.arange(self.seen.n_agents)
+        return (models[:, None] == counted[0]).astype(float), (members[:, None] == counted[1]).astype(float)
+
+    @cached_property
+    def _test_sizes(self) -> FloatArray:
+        sizes = self.seen.known_test_sizes()
+        return np.full(self.seen.accuracies.shape, UNKNOWN_TEST_SIZE) if sizes is None else sizes
+
+    def without_reports_of(self, members: Sequence[int]) -> SubsetModels:
+        """The same models, with what these members measured left out."""
+        accuracies = self.seen.accuracies.copy()
+        accuracies[:, list(members)] = np.nan
+        return SubsetModels(
+            federation=self.federation,
+            seen=self.seen.with_accuracies(accuracies),
+            floors=self.floors,
+            ceilings=self.ceilings,
+            doubt=self.doubt,
+        )
+
+    def predicted(self, shares: FloatArray) -> FloatArray:
+        """(models, agents): accuracies to be expected."""
+        return self.floors + (self.ceilings - self.floors) * self.federation.payoff.value(self._data(shares))
+
+    def _data(self, shares: FloatArray) -> FloatArray:
+        reached = (self.seen.contributions * shares) @ self._weights.T
+        return np.asarray(np.maximum(reached, lowest_data(self.federation)))
+
+    def _residuals(self, shares: FloatArray) -> FloatArray:
+        return np.asarray((self.seen.accuracies - self.predicted(shares))[self.places])
+
+    def _slopes(self, shares: FloatArray) -> FloatArray:
+        """(measurements, n): by which the predictions grow with each share."""
+        models, members = self.places
+        steep = (self.ceilings - self.floors) * self.federation.payoff.slope(self._data(shares))
+        return np.asarray(steep[self.places][:, None] * self._weights[members] * self.seen.contributions[models])
+
+    def covariance(self, shares: FloatArray, sizes: ErrorSizes) -> Covariance:
+        """Of the measurements, if these shares and sizes of errors are true."""
+        return self._covariance_of(self._error_parts(shares), sizes)
+
+    def _error_parts(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The test sets' variances, and the columns of doubt."""
+        sampling = sampling_variances(self.predicted(shares), self._test_sizes)[self.places]
+        none = np.empty((sampling.size, 0))
+        return sampling, none if self.doubt is None else self._doubt_columns(shares, float(sampling.min()))
+
+    def _covariance_of(self, parts: tuple[FloatArray, FloatArray], sizes: ErrorSizes) -> Covariance:
+        of_model, of_member = self._indicators
+        columns = [sizes.of_model * of_model, sizes.of_member * of_member, parts[1]]
+        return Covariance(sizes.own**2 * parts[0], np.hstack(columns))
+
+    def _doubt_columns(self, shares: FloatArray, variance: float) -> FloatArray:
+        """Columns A with A A' the covariance of the predictions that doubt about the weights makes."""
+        assert self.doubt is not None
+        drawn = self.doubt(shares)[:, *self.places]
+        strayed = (drawn - self.predicted(shares)[self.places]) / np.sqrt(len(drawn))
+        vectors, lengths, _ = np.linalg.svd(strayed.T, full_matrices=False)
+        kept = lengths**2 > MIN_DOUBT_SHARE * variance
+        return np.asarray(vectors[:, kept] * lengths[kept])
+
+    def fit(self) -> SharesFit:
+        """Shares and sizes of errors in turn, from ordinary least squares, until the sizes settle."""
+        free, sizes = self.identified, ErrorSizes(*FIRST_SIZES)
+        alike = Covariance(np.full(self.places[0].size, ASSUMED_NOISE**2), np.empty((self.places[0].size, 0)))
+        shares, _ = self.minimise(alike, np.ones(self.seen.n_agents), free)
+        for _ in range(MAX_PASSES):
+            shares, _ = self.minimise(self.covariance(shares, sizes), shares, free)
+            before, sizes = sizes, self._likely_sizes(shares, sizes)
+            if np.abs(_numbers(before) - _numbers(sizes)).max() <= SIZE_CHANGE:
+                break
+        covariance = self.covariance(shares, sizes)
+        shares, squares = self.minimise(covariance, shares, free)
+        return SharesFit(shares=shares, squares=squares, covariance=covariance, sizes=sizes)
+
+    def minimise(self, covariance: Covariance, start: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float]:
+        """The shares of least squares, those that are not free held where they start, and these squares."""
+        shares, damping = start, FIRST_DAMPING
+        residuals = self._residuals(shares)
+        squares = float(covariance.inner(residuals, residuals))
+        for _ in range(MAX_STEPS if free.any() else 0):
+            slopes = self._slopes(shares)[:, free]
+            step = _Step(covariance.inner(slopes, slopes), covariance.inner(slopes, residuals), shares[free])
+            for _ in range(MAX_TIGHTENINGS):
+                trial = shares.copy()
+                trial[free], promise = step.damped(damping)
+                if promise <= MIN_PROMISE:
+                    return shares, squares
+                left = self._residuals(trial)
+                remaining = float(covariance.inner(left, left))
+                if remaining < squares:
+                    break
+                damping *= TIGHTEN
+            else:
+                return shares, squares  # rounding: no damping makes them fall any more
+            damping *= EASE if squares - remaining > MIN_KEPT_PROMISE * promise else TIGHTEN
+            shares, residuals, squares = trial, left, remaining
+        if not free.any():
+            return shares, squares
+        raise NotConverged(f"the delivered shares did not settle within {MAX_STEPS} steps", result=shares)
+
+    def _likely_sizes(self, shares: FloatArray, start: ErrorSizes) -> ErrorSizes:
+        """Sizes of errors of largest restricted likelihood."""
+        from scipy.optimize import minimize  # noqa: PLC0415 - takes a while to import
+
+        residuals, slopes = self._residuals(shares), self._slopes(shares)[:, self.identified]
+        parts = self._error_parts(shares)
+
+        def unlikely(numbers: FloatArray) -> float:
+            covariance = self._covariance_of(parts, ErrorSizes(*(numbers * SIZE_UNITS)))
+            gram = covariance.inner(slopes, slopes)
+            ridge = np.diag(GRAM_RIDGE * np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
+            squares = float(covariance.inner(residuals, residuals))
+            return covariance.log_determinant + squares + float(np.linalg.slogdet(gram + ridge)[1])
+
+        first = np.maximum(_numbers(start), MIN_FIRST_SIZE)
+        found = minimize(unlikely, first, method="L-BFGS-B", bounds=[(0.0, MAX_SIZE)] * 3)
+        return ErrorSizes(*(found.x * SIZE_UNITS))
+
+
+class _Step:
+    """A Gauss-Newton step over shares of at least zero."""
+
+    def __init__(self, gram: FloatArray, pull: FloatArray, shares: FloatArray) -> None:
+        self._lengths = np.sqrt(np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
+        self._gram = gram / np.outer(self._lengths, self._lengths)
+        self._pull, self._start = pull / self._lengths, shares * self._lengths
+
+    def damped(self, damping: float) -> tuple[FloatArray, float]:
+        """The shares it leads to, and by how much the squares should fall."""
+        from scipy.optimize import nnls  # noqa: PLC0415 - takes a while to import
+
+        matrix = self._gram + (damping + GRAM_RIDGE) * np.eye(len(self._start))
+        root = np.linalg.cholesky(matrix)
+        end, _ = nnls(root.T, np.linalg.solve(root, self._pull + matrix @ self._start))
+        step = end - self._start
+        promise = 2.0 * float(self._pull @ step) - float(step @ self._gram @ step)
+        return end / self._lengths, promise
+
+
+def lowest_data(federation: Federation) -> FloatArray:
+    """Weighted data so harmful that payoffs are hardly defined: what is worse counts as this, and fits nothing."""
+    return np.asarray(federation.payoff.floor) * (1.0 - DOMAIN_MARGIN)
+
+
+def _numbers(sizes: ErrorSizes) -> FloatArray:
+    return np.asarray(np.array(sizes) / SIZE_UNITS)
