@@ -73,7 +73,8 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     field = _field(label.partition("[")[0].strip(), federation)
     places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
     if not places[0].size:
-        raise InvalidInput(f"{label} varies nothing: it is about the weights between agents, and there is only one")
+        why = f"{label} varies nothing: it is about the weights between agents, and there is only one"
+        raise InvalidInput(why, field=label, rule="must vary something", value=written)
     axis = Axis(label=label, field=field, places=places, points=read_only_copy(parse_values(label, values)))
     check_axes(federation, [axis])
     return axis
@@ -92,7 +93,10 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
             batch_at(federation, axes, [np.array([value]) for value in corner])[0]
         except InvalidInput as error:
             where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
-            raise InvalidInput(f"there is no federation with {where}: {error}") from error
+            why = f"there is no federation with {where}: {error}"
+            raise InvalidInput(
+                why, field=error.field, index=error.index, rule=error.rule, value=error.value, agent=error.agent
+            ) from error
 
 
 def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> Batch:
@@ -124,7 +128,8 @@ def _split_axis(written: str) -> tuple[str, str | None, str]:
     label, equals, values = (part.strip() for part in written.rpartition("="))
     name, bracket, index = label.partition("[")
     if not equals or not name or not values or (bracket and not index.endswith("]")):
-        raise InvalidInput(f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}")
+        why = f"what to vary must be NAME=VALUES, got {written!r}; {EXAMPLE}"
+        raise InvalidInput(why, field="vary", rule="must be NAME=VALUES", value=written)
     return label, index.removesuffix("]") if bracket else None, values
 
 
@@ -135,7 +140,9 @@ def _field(name: str, federation: Federation) -> str:
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
     if name not in known:
         offered = ["weights", "costs", "costs.quadratic", "caps", "values", *parameters]
-        raise InvalidInput(f"there is no parameter {name!r} to vary; there are {', '.join(offered)}")
+        known_names = ", ".join(offered)
+        why = f"there is no parameter {name!r} to vary; there are {known_names}"
+        raise InvalidInput(why, field="vary", rule=f"must be one of {known_names}", value=name)
     return known[name]
 
 
@@ -159,12 +166,12 @@ def _two_agents(label: str, index: str, federation: Federation) -> tuple[int | N
     parts = index.split(",")
     splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:
-        raise InvalidInput(
-            f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
-        )
+        why = f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
+        raise InvalidInput(why, field=label, rule="must name two agents", value=index)
     known = [split for split in splits if all(_is_agent(part, federation) for part in split)]
     if len(known) > 1:
-        raise InvalidInput(f"{label} can be read as more than one pair of agents; give them by number")
+        why = f"{label} can be read as more than one pair of agents; give them by number"
+        raise InvalidInput(why, field=label, rule="must name one pair of agents", value=index)
     row, column = (known or splits)[0]
     return _agent(label, row, federation), _agent(label, column, federation)
 
@@ -187,10 +194,11 @@ def _agent(label: str, given: str, federation: Federation) -> int | None:
         names = ", ".join(federation.names[:MAX_NAMES_IN_ERROR]) + (
             ", ..." * (federation.n_agents > MAX_NAMES_IN_ERROR)
         )
-        raise InvalidInput(
+        why = (
             f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
             f"or called by name: {names}"
         )
+        raise InvalidInput(why, field=label, rule="must name agents of the federation", value=given.strip())
     return agent
 
 
@@ -210,8 +218,12 @@ def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
     both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
     if both.size:
         index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
+        why = f"{first.label} and {second.label} both set {first.field}[{index}]"
         raise InvalidInput(
-            f"{first.label} and {second.label} both set {first.field}[{index}]; vary two parameters that do not overlap"
+            f"{why}; vary two parameters that do not overlap",
+            field=second.label,
+            rule="must not overlap with the other parameter",
+            value=first.label,
         )
 
 
@@ -227,7 +239,9 @@ def parse_values(label: str, written: str) -> FloatArray:
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < values.size:
         again = distinct[counts > 1][0]
-        raise InvalidInput(f"{label}: values must differ, got {again:g} more than once in {_shorten(written)}")
+        raise _values_error(
+            label, "values must differ", written, f", got {again:g} more than once in {_shorten(written)}"
+        )
     return values
 
 
@@ -238,21 +252,19 @@ def _parse_list(label: str, written: str) -> FloatArray:
 def _parse_range(label: str, parts: list[str]) -> FloatArray:
     written = ":".join(parts)
     if len(parts) not in {3, 4} or (len(parts) == 4 and parts[3].strip() != "log"):
-        raise InvalidInput(f"{label}: values cannot be {_shorten(written)}; {FORMS}")
+        raise _values_error(label, f"values cannot be {_shorten(written)}", written, f"; {FORMS}")
     start, stop, count = _parse_number(label, parts[0]), _parse_number(label, parts[1]), _parse_count(label, parts[2])
     if not (np.isfinite(start) and np.isfinite(stop)):
-        raise InvalidInput(f"{label}: a range needs finite ends, got {_shorten(written)}; list the values instead")
+        given = f", got {_shorten(written)}; list the values instead"
+        raise _values_error(label, "a range needs finite ends", written, given)
     if start == stop or count == 1:
-        raise InvalidInput(
-            f"{label}: a range needs two different ends and a count of at least 2, got {_shorten(written)}; "
-            f"a single value is written alone, {label}={start:g}"
-        )
+        given = f", got {_shorten(written)}; a single value is written alone, {label}={start:g}"
+        raise _values_error(label, "a range needs two different ends and a count of at least 2", written, given)
     if len(parts) == 3:
         return _spread_evenly(start, stop, count)
     if start <= 0 or stop <= 0:
-        raise InvalidInput(
-            f"{label}: a logarithmic range needs positive ends, got {_shorten(written)}; leave out :log or raise them"
-        )
+        given = f", got {_shorten(written)}; leave out :log or raise them"
+        raise _values_error(label, "a logarithmic range needs positive ends", written, given)
     return np.geomspace(start, stop, count)
 
 
@@ -269,9 +281,8 @@ def _spread_evenly(start: float, stop: float, count: int) -> FloatArray:
 def _parse_count(label: str, written: str) -> int:
     digits = written.strip()
     if not digits.isdecimal() or len(digits) > len(str(MAX_VALUES)) or not 1 <= int(digits) <= MAX_VALUES:
-        raise InvalidInput(
-            f"{label}: the count must be a whole number from 1 to {MAX_VALUES:,}, got {_shorten(written)}"
-        )
+        rule = f"the count must be a whole number from 1 to {MAX_VALUES:,}"
+        raise _values_error(label, rule, written, f", got {_shorten(written)}")
     return int(digits)
 
 
@@ -279,10 +290,14 @@ def _parse_number(label: str, written: str) -> float:
     try:
         number = float(written)
     except ValueError as error:
-        raise InvalidInput(f"{label}: {_shorten(written.strip())} is not a number; {FORMS}") from error
+        raise _values_error(label, f"{_shorten(written.strip())} is not a number", written, f"; {FORMS}") from error
     if np.isnan(number):
-        raise InvalidInput(f"{label}: values must be numbers, got {_shorten(written.strip())}")
+        raise _values_error(label, "values must be numbers", written, f", got {_shorten(written.strip())}")
     return number
+
+
+def _values_error(label: str, rule: str, written: str, given: str) -> InvalidInput:
+    return InvalidInput(f"{label}: {rule}{given}", field=label, rule=rule, value=written)
 
 
 def _shorten(written: str) -> str:

@@ -271,11 +271,12 @@ def solve_batch(
 
 
 def _check_federations(given: Iterable[Federation]) -> list[Federation]:
-    rule = "federations must be a Batch or a list of federations"
+    field, rule = "federations", "must be a Batch or a list of federations"
     if not isinstance(given, Iterable):
-        raise InvalidInput(f"{rule}, got {type(given).__name__}")
+        raise InvalidInput(field=field, rule=rule, value=given, given=f", got {type(given).__name__}")
     federations = list(given)
     for place, federation in enumerate(federations):
         if not isinstance(federation, Federation):
-            raise InvalidInput(f"{rule}, but number {place} is {type(federation).__name__}")
+            found = f", but number {place} is {type(federation).__name__}"
+            raise InvalidInput(f"{field} {rule}{found}", field=field, index=place, rule=rule, value=federation)
     return federations

@@ -59,7 +59,8 @@ class Comparison:
             if outcome.mechanism == mechanism:
                 return outcome
         known = ", ".join(outcome.mechanism for outcome in self.outcomes)
-        raise InvalidInput(f"there is no outcome of {mechanism!r} here; there are {known}")
+        why = f"there is no outcome of {mechanism!r} here; there are {known}"
+        raise InvalidInput(why, field="mechanism", rule=f"must be one of {known}", value=mechanism)
 
     def __iter__(self) -> Iterator[Outcome]:
         return iter(self.outcomes)

@@ -83,7 +83,7 @@ class Outlook:
         """(n, 2) for a field per member, (2,) for "welfare" and "reciprocity", the smallest ratio."""
         known = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
         if field not in known:
-            raise InvalidInput(f"field must be one of {', '.join(known)}, got {field!r:.40}")
+            raise InvalidInput(field="field", rule=f"must be one of {', '.join(known)}", value=field)
         numbers = self.reciprocity_ratios.min(axis=1) if field == "reciprocity" else getattr(self, field)
         solved = numbers[self._solved]
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
@@ -125,7 +125,7 @@ def outlooks(
     """
     chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-        raise InvalidInput(f"count must be a positive whole number of draws, got {count!r:.40}")
+        raise InvalidInput(field="count", rule="must be a positive whole number of draws", value=count)
     drawn = uncertainty.draws(federation, count or VECTORISED_DRAWS, rng)
     batch = batch_of(federation, drawn)
     fewer = None if count else batch_of(federation, drawn, max_draws=SINGLE_DRAWS)

@@ -181,23 +181,28 @@ def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mecha
 
 def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
     if not 1 <= len(written) <= MAX_AXES:
-        raise InvalidInput(f"a sweep varies one or two parameters, got {len(written)}")
+        why = f"a sweep varies one or two parameters, got {len(written)}"
+        raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
     if federation.n_agents > MAX_SWEPT_AGENTS:
-        raise InvalidInput(
-            f"sweeps take up to {MAX_SWEPT_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
-        )
+        why = f"sweeps take up to {MAX_SWEPT_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
+        rule = f"must have up to {MAX_SWEPT_AGENTS} agents"
+        raise InvalidInput(why, field="federation", rule=rule, value=federation.n_agents)
     for name in metrics:
         if name not in METRICS:
-            raise InvalidInput(f"there is no metric {name!r}; there are {', '.join(METRICS)}")
+            known = ", ".join(METRICS)
+            why = f"there is no metric {name!r}; there are {known}"
+            raise InvalidInput(why, field="metrics", rule=f"must be among {known}", value=name)
     if not metrics or len(set(metrics)) < len(metrics):
-        raise InvalidInput(f"name at least one metric, each once, got {', '.join(metrics) or 'none'}")
+        why = f"name at least one metric, each once, got {', '.join(metrics) or 'none'}"
+        raise InvalidInput(why, field="metrics", rule="must be one or more, each once", value=list(metrics))
 
 
 def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[str], n_mechanisms: int) -> None:
     check_axes(federation, axes)
     points = int(np.prod([axis.points.size for axis in axes], dtype=object))
     if points > MAX_POINTS:
-        raise InvalidInput(f"a sweep has up to {MAX_POINTS:,} points, got {points:,}; take fewer values")
+        why = f"a sweep has up to {MAX_POINTS:,} points, got {points:,}; take fewer values"
+        raise InvalidInput(why, field="vary", rule=f"must make up to {MAX_POINTS:,} points", value=points)
     each = sum(federation.n_agents if metric in PER_AGENT else 1 for metric in metrics)
     numbers = points * each * n_mechanisms
     if numbers > MAX_NUMBERS:

@@ -130,12 +130,12 @@ class Deal:
         names = checked_agents(self.agents)
         size = len(names)
         if not isinstance(self.mechanism, str) or not self.mechanism:
-            raise InvalidInput(f"mechanism must be the name of a mechanism, got {short_repr(self.mechanism)}")
+            raise InvalidInput(field="mechanism", rule="must be the name of a mechanism", value=self.mechanism)
         excluded = _checked_reasons(self.excluded, names)
         if not isinstance(self.scenario, str | None):
-            raise InvalidInput(f"scenario must be a fingerprint or None, got {short_repr(self.scenario)}")
+            raise InvalidInput(field="scenario", rule="must be a fingerprint or None", value=self.scenario)
         if not isinstance(self.provenance, Provenance):
-            raise InvalidInput(f"provenance must be a Provenance, got {short_repr(self.provenance)}")
+            raise InvalidInput(field="provenance", rule="must be a Provenance", value=self.provenance)
         side = np.zeros(size) if self.side_payments is None else self.side_payments
         parts: dict[str, Any] = {
             "agents": names,
@@ -206,7 +206,7 @@ class Deal:
     def samples(self, per_unit: float = 1.0) -> dict[str, int]:
         """Whole samples by name for those in the deal, with so many samples in a unit of contribution."""
         if not 0.0 < per_unit < np.inf:
-            raise InvalidInput(f"per_unit must be positive, got {per_unit!r:.80}")
+            raise InvalidInput(field="per_unit", rule="must be positive", value=per_unit)
         counts = whole_samples(self.contributions, per_unit)
         return {self.agents[place]: int(counts[place]) for place in self.members}
 
@@ -214,11 +214,12 @@ class Deal:
         """The same deal between some agents, in their order; the others must not be in it."""
         lost = [name for name in self.agents if name not in names and name not in self.excluded]
         if lost:
-            raise InvalidInput(f'agent "{lost[0]}" is in the deal and cannot be left out of it')
+            why = f'agent "{lost[0]}" is in the deal and cannot be left out of it'
+            raise InvalidInput(why, field="names", rule="must name everybody in the deal", value=names, agent=lost[0])
         unknown = [name for name in names if name not in self.agents]
         if unknown:
-            there = ", ".join(self.agents)
-            raise InvalidInput(f"the deal has no agent {short_repr(unknown[0])}; it is between {there}")
+            why = f"the deal has no agent {short_repr(unknown[0])}; it is between {', '.join(self.agents)}"
+            raise InvalidInput(why, field="names", rule="must be agents of the deal", value=unknown[0])
         places = [self.agents.index(name) for name in names]
         assert self.side_payments is not None
         return replace(
@@ -242,7 +243,8 @@ class Deal:
             What counts as rounding, of the largest contribution and price, and of the turnover.
         """
         if self.agents != other.agents:
-            raise InvalidInput("only deals between the same agents, in the same order, can be compared")
+            why = "only deals between the same agents, in the same order, can be compared"
+            raise InvalidInput(why, field="other", rule="must be between the same agents", value=other.agents)
         if self.mechanism != other.mechanism:
             return list(self.agents)
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
@@ -268,9 +270,9 @@ class Deal:
         names = federation.names
         strangers = [name for name in self.agents if name not in names]
         if strangers:
-            raise InvalidInput(
-                f"the deal must be between agents of the scenario ({', '.join(names)}), got {short_repr(strangers[0])}"
-            )
+            rule = f"must be between agents of the scenario ({', '.join(names)})"
+            why = f"the deal {rule}, got {short_repr(strangers[0])}"
+            raise InvalidInput(why, field="deal", rule=rule, value=strangers[0], agent=strangers[0])
         in_deal = [name for name in self.agents if name not in self.excluded] if self.is_federated else self.agents
         members = tuple(name for name in names if name in in_deal)
         # The deal may have been made between all, with those who are out, or between those in it alone.
@@ -278,7 +280,10 @@ class Deal:
         if self.scenario is not None and self.scenario not in (_part(federation, part).fingerprint for part in parts):
             raise InvalidInput(
                 "the deal was made for another scenario: its agents are the same, but weights, costs, caps, values or "
-                f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})"
+                f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})",
+                field="deal",
+                rule="must be of this scenario",
+                value=self.scenario,
             )
         return self.among(members), _part(federation, members)
 
@@ -325,7 +330,8 @@ def checked_agents(given: Any) -> tuple[str, ...]:
     """The names of a deal's agents."""
     listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
     if not listed or not given or len(set(given)) != len(given):
-        raise InvalidInput(f"a deal must name its agents, all differently, got {short_repr(given)}")
+        why = f"a deal must name its agents, all differently, got {short_repr(given)}"
+        raise InvalidInput(why, field="agents", rule="must be names, all different", value=given)
     return tuple(given)
 
 
@@ -340,12 +346,12 @@ def _made_anew(parts: Mapping[str, Any]) -> Deal:
 
 def _checked_reasons(given: Any, names: Sequence[str]) -> Mapping[str, str]:
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"excluded must be reasons by name, got {short_repr(given)}")
+        raise InvalidInput(field="excluded", rule="must be reasons by name", value=given)
     for name, reason in given.items():
         if name not in names:
-            raise InvalidInput(f"excluded must name agents of the deal, got {short_repr(name)}")
+            raise InvalidInput(field="excluded", rule="must name agents of the deal", value=name)
         if not isinstance(reason, str):
-            raise InvalidInput(f"excluded[{name!r}] must be a reason in words, got {short_repr(reason)}")
+            raise InvalidInput(field=f"excluded[{name!r}]", rule="must be a reason in words", value=reason, agent=name)
     return MappingProxyType(dict(given))
 
 
@@ -353,7 +359,8 @@ def _checked_prices(given: Any, size: int) -> FloatArray:
     try:
         prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"prices must be a table of {size} x {size} numbers, got {short_repr(given)}") from error
+        raise InvalidInput(field="prices", rule=f"must be a table of {size} x {size} numbers", value=given) from error
     if prices.shape != (size, size) or not np.isfinite(prices).all():
-        raise InvalidInput(f"prices must be a table of {size} x {size} finite numbers, got shape {prices.shape}")
+        rule, shape = f"must be a table of {size} x {size} finite numbers", f", got shape {prices.shape}"
+        raise InvalidInput(field="prices", rule=rule, value=given, given=shape)
     return read_only_copy(prices)

@@ -23,7 +23,7 @@ from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
 from fedpact.scenario import Money
 from fedpact.utils.arrays import checked_numbers, positive
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.files import replace_text
 from fedpact.utils.tables import csv_rows
 
@@ -130,9 +130,11 @@ def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | 
     """
     agreed = deal.deal if isinstance(deal, Outcome) else deal
     if not isinstance(agreed, Deal):
-        raise InvalidInput(f"settle takes a deal or an outcome, got {agreed!r:.80}; settle_payments takes numbers")
+        given = f", got {agreed!r:.80}; settle_payments takes numbers"
+        raise InvalidInput(field="deal", rule="must be a deal or an outcome", value=agreed, given=given)
     if not isinstance(money, Money | None):
-        raise InvalidInput(f'money must be Money("EUR", 1000.0) or the like, or None, got {money!r:.80}')
+        rule = 'must be Money("EUR", 1000.0) or the like, or None'
+        raise InvalidInput(field="money", rule=rule, value=money)
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
     return settle_payments(
         agreed.payments,
@@ -186,11 +188,13 @@ def settle_payments(
     agents = _checked_names(names)
     rate = checked_numbers("per_payoff", per_payoff, positive, "positive and finite")
     if rate.ndim:
-        raise InvalidInput(f"per_payoff must be one number, got an array of shape {rate.shape}")
+        shape = f", got an array of shape {rate.shape}"
+        raise InvalidInput(field="per_payoff", rule="must be one number", value=per_payoff, given=shape)
     if isinstance(decimals, bool) or not isinstance(decimals, int | np.integer) or not 0 <= decimals <= MAX_DECIMALS:
-        raise InvalidInput(f"decimals must be a whole number from 0 to {MAX_DECIMALS}, got {decimals!r:.80}")
+        rule = f"must be a whole number from 0 to {MAX_DECIMALS}"
+        raise InvalidInput(field="decimals", rule=rule, value=decimals, given=f", got {short_repr(decimals)}")
     if not isinstance(currency, str) or not currency.strip():
-        raise InvalidInput(f"currency must be a non-empty string, got {currency!r:.80}")
+        raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
     cents_per_payoff = Fraction(float(rate)) * 10 ** int(decimals)
     exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
@@ -210,7 +214,7 @@ def settle_payments(
 
 def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(f"names must be a list of strings, one per agent, got {given!r:.80}")
+        raise InvalidInput(field="names", rule="must be a list of strings, one per agent", value=given)
     names = tuple(given)
     if len(names) > MAX_SETTLED_AGENTS:
         rule = f"must number at most {MAX_SETTLED_AGENTS}"
@@ -219,9 +223,10 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     seen: set[str] = set()
     for agent, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
-            raise InvalidInput(f"names[{agent}] must be a non-empty string, got {name!r:.80}")
+            raise InvalidInput(field="names", index=agent, rule="must be a non-empty string", value=name)
         if name in seen:
-            raise InvalidInput(f'names[{agent}] must differ from the others, "{name}" appears twice')
+            rule, twice = "must differ from the others", f', "{name}" appears twice'
+            raise InvalidInput(field="names", index=agent, rule=rule, value=name, given=twice)
         seen.add(name)
     return names
 
@@ -229,14 +234,16 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
 def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fraction) -> list[Fraction]:
     payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
     if payments.ndim == 0:
-        raise InvalidInput(f"payments must be one number per agent: {len(names)} agents, a single number given")
+        counts = f": {len(names)} agents, a single number given"
+        raise InvalidInput(field="payments", rule="must be one number per agent", value=given, given=counts)
     exact = [Fraction(payment) for payment in payments.tolist()]
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
-        raise InvalidInput(
-            f"payments must sum to zero, got a sum of {_short_text(total)} "
-            f"(allowed: {_short_text(SUM_TOLERANCE * gross)}); name whoever covers it as one more agent"
+        given_sum = (
+            f", got a sum of {_short_text(total)} (allowed: {_short_text(SUM_TOLERANCE * gross)}); name whoever covers "
+            f"it as one more agent"
         )
+        raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact
 
 

@@ -165,7 +165,7 @@ class Fit:
     def intervals(self, level: float = 0.9) -> Mapping[str, FloatArray]:
         """Intervals that hold the truth with probability `level`, by name; the last axis is (lower, upper)."""
         if not 0 < level < 1:
-            raise InvalidInput(f"level must lie between 0 and 1, got {level!r:.40}")
+            raise InvalidInput(field="level", rule="must lie between 0 and 1", value=level)
         return intervals(self.posterior, self.weight_errors, self.quantile(0.5 + level / 2.0))
 
     def quantile(self, probability: float) -> float:

@@ -95,7 +95,11 @@ class GameForm:
             agent = int(np.argmax(self.users < MIN_USERS))
             raise InvalidInput(
                 f"the message game needs three agents who draw on everybody's data, but the data of agent "
-                f'"{names[agent]}" matters to {self.users[agent]} only; personal prices make the same deal without it'
+                f'"{names[agent]}" matters to {self.users[agent]} only; personal prices make the same deal without it',
+                field="weights",
+                rule=f"must make the data of each agent matter to {MIN_USERS}",
+                value=int(self.users[agent]),
+                agent=names[agent],
             )
         self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
         for giver in range(matters.shape[0]):
@@ -138,14 +142,19 @@ class GameForm:
         )
         for label, given, most, rule in rules:
             if given.shape != self.matters.shape:
-                raise InvalidInput(f"{label} must have a row and a column per agent, got shape {given.shape}")
+                shape = f", got shape {given.shape}"
+                raise InvalidInput(field=label, rule="must have a row and a column per agent", value=given, given=shape)
             numbers = np.where(self.matters, given, 0.0)
             wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
             if wrong.any():
                 sender, about = map(int, np.argwhere(wrong)[0])
                 raise InvalidInput(
-                    f"{label}[{sender}, {about}] must be {rule}, got {numbers[sender, about]:g} "
-                    f'(said by "{self.names[sender]}" about the data of "{self.names[about]}")'
+                    field=label,
+                    index=(sender, about),
+                    rule=f"must be {rule}",
+                    value=float(numbers[sender, about]),
+                    agent=self.names[sender],
+                    whose=f'said by "{self.names[sender]}" about the data of "{self.names[about]}"',
                 )
             said.append(numbers)
         return said[0], said[1]

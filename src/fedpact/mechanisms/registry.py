@@ -87,8 +87,8 @@ def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None
     found = tuple(resolve_mechanism(each) for each in given)
     names = [mechanism.name for mechanism in found]
     if not names or len(set(names)) < len(names):
-        given = f", got {', '.join(names) or 'none'}"
-        raise InvalidInput(field="mechanisms", rule="must be one or more, each once", value=names, given=given)
+        why = f"name at least one mechanism, each once, got {', '.join(names) or 'none'}"
+        raise InvalidInput(why, field="mechanisms", rule="must be one or more, each once", value=names)
     return found
 
 
