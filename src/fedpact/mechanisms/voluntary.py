@@ -6,6 +6,8 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.deals import Equilibria, Outcome
@@ -45,7 +47,7 @@ class Voluntary(Mechanism):
         if not federation.admits(contributions):
             raise NotConverged(
                 "free riding has no admissible equilibrium: what agents contribute for themselves harms others beyond "
-                "the domain of their payoffs; lower caps may help",
+                f"the domain of their payoffs, {_worst_reach(federation, contributions)}; lower caps may help",
                 result=contributions,
             )
         return self.at_equilibrium(federation, contributions)
@@ -63,3 +65,12 @@ class Voluntary(Mechanism):
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return batch.split(free_riding(batch.joined, contributions.ravel()).utilities)
+
+
+def _worst_reach(federation: Federation, contributions: FloatArray) -> str:
+    """Who is harmed most, and how far it would have to stay from that."""
+    data = federation.data(contributions)
+    floor = np.broadcast_to(federation.payoff.floor, data.shape)
+    agent = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
+    limit = f"has to stay above {floor[agent]:g}" if np.isfinite(floor[agent]) else "is worth no finite payoff"
+    return f'"{federation.names[agent]}" with a reach of {data[agent]:.6g} that {limit}'

@@ -17,26 +17,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
-from fedpact.programs.best_response import best_own, standalone_optimum
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-# The path k_0, k_0 / 2, ... is followed down to this share of k_0, then to zero.
+# The path k_0, k_0 / 2, ... is followed until k is this share of the smallest row of weights, then to zero.
 LAST_STIFFNESS = 1e-12
 MAX_NEWTON_STEPS = 60
-MAX_CONTRIBUTION = 1e100  # beyond this the agents' answers are taken to grow without end
-MAX_SWEEPS = 5000
-RESPONSE_TOLERANCE = 1e-11
+MAX_LINEARISATIONS = 60
+NEWTON_AFTER = 10  # linearisations, whether Newton steps get there from here is tried
+MAX_REFINEMENTS = 2
+MAX_SCALINGS = 5
+MAX_MULTIPLE = 1e8  # of the largest want, weights being of like size: beyond, answers are taken to grow without end
+DATA_TOLERANCE = 1e-11  # of the data that goes into an agent's reach
+MAX_NAMES = 3  # told in an error
 MAX_MINOR_AGENTS = 12
 MAX_SUPPORT_AGENTS = 6
 MAX_PIVOTS_PER_VARIABLE = 50
+PIVOTS_PER_FACTORISATION = 20
 MIN_PIVOT = 1e-11
+TIE_DIGITS = 9  # of numbers about one, by which rows of equal ratios are told apart
 
 
 def free_riding_equilibrium(federation: Federation) -> FloatArray:
-    """One equilibrium; raises `NotConverged` if neither the path, nor Lemke's method, nor best responses reach one.
+    """One equilibrium, admissible if the path or Lemke's method ends at such a one; `NotConverged` if there is none.
 
-    Stopping inequality: each contribution is within 1e-11 of the best response, relative to the largest.
+    Stopping inequality: W s - t(s) has the right sign, or is within 1e-11 of the data sum_j |w_ij| s_j + |t_i|; where
+    marginal costs rise, of that and g'(t_i) / |g''(t_i)|.
     """
     able = np.flatnonzero(federation.caps > 0)
     contributions = np.zeros(federation.n_agents)
@@ -47,24 +54,41 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
 
 def _equilibrium(federation: Federation) -> FloatArray:
     problem = _Complementarity(federation)
-    stiffness = float(np.abs(problem.weights).sum(axis=1).max())
-    contributions, _ = standalone_optimum(federation)
-    share = 1.0
-    while share > LAST_STIFFNESS:
-        contributions = problem.solve(contributions, share * stiffness)
-        share /= 2.0
-    contributions = problem.solve(contributions, 0.0)
-    if problem.residual(contributions) > RESPONSE_TOLERANCE and not federation.costs.quadratic.any():
-        contributions = _by_lemke(problem, contributions)
-    if problem.residual(contributions) > RESPONSE_TOLERANCE:
-        contributions = _best_responses(problem, contributions)
-    if problem.residual(contributions) > RESPONSE_TOLERANCE:
+    followed = _follow_path(problem)
+    if followed is not None and federation.admits(followed):
+        return followed
+    pivoted = _by_lemke(problem)
+    solved, growing = problem.is_solved(pivoted), problem.grows(pivoted)
+    if solved and not growing.any() and (followed is None or federation.admits(pivoted)):
+        return pivoted
+    if followed is not None:
+        return followed
+    if not solved:
         raise NotConverged(
-            "no free-riding equilibrium was reached: the agents' answers to each other's contributions cycle or grow "
-            "without end",
-            result=contributions,
+            "no free-riding equilibrium was reached: double precision cannot follow the agents' answers to each "
+            f"other's contributions over weights from {np.abs(problem.weights[problem.weights != 0]).min():.3g} to "
+            f"{np.abs(problem.weights).max():.3g}",
+            result=pivoted,
         )
-    return contributions
+    names = ", ".join(f'"{federation.names[agent]}"' for agent in np.flatnonzero(growing)[:MAX_NAMES])
+    raise NotConverged(
+        "no free-riding equilibrium was reached: the agents' answers to each other's contributions grow without end, "
+        f"{names} first; each makes up for the harm of the others, without a cap; give caps to those who harm",
+        result=pivoted,
+    )
+
+
+def _follow_path(problem: _Complementarity) -> FloatArray | None:
+    """The end of the path on which k falls to zero; None where it turns back before."""
+    rows = np.abs(problem.weights).sum(axis=1)
+    contributions, stiffness = problem.alone, float(rows.max())
+    while stiffness > LAST_STIFFNESS * rows.min():
+        contributions = problem.solve(contributions, stiffness)
+        if not problem.is_solved(contributions, stiffness):
+            return None
+        stiffness /= 2.0
+    contributions = problem.solve(contributions, 0.0)
+    return contributions if problem.is_solved(contributions) and not problem.grows(contributions).any() else None
 
 
 def equilibrium_dimension(federation: Federation, contributions: FloatArray) -> int:
@@ -99,6 +123,12 @@ class _Complementarity:
         self.weights = federation.dense_weights()
         self.own = federation.own_weights
         self.costly = federation.costs.linear > 0
+        self.alone, _ = standalone_optimum(federation)
+        rows, sizes = _like_sized(self.weights)
+        wanted, _ = self.wanted(self.alone)
+        bend = -federation.payoff.slope(0.0 * wanted) / federation.payoff.curvature(0.0 * wanted)
+        largest = float((rows * (np.abs(wanted) + bend)).max())
+        self.caps = np.minimum(federation.caps, MAX_MULTIPLE * sizes * largest)
 
     def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t_i(s_i) and its derivative, which is not positive."""
@@ -121,70 +151,110 @@ class _Complementarity:
 
     def solve(self, contributions: FloatArray, stiffness: float) -> FloatArray:
         """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""
-        cap = self.federation.caps
         seen: set[bytes] = set()
         for _ in range(MAX_NEWTON_STEPS):
             wanted, falls = self.wanted(contributions)
             excess = self.weights @ contributions + stiffness * contributions - wanted
             aim = contributions - excess / (self.own + stiffness - falls)
             # Where the first sample costs nothing, zero is never an answer: the step is only shortened.
-            low, high = (aim <= 0.0) & self.costly, aim >= cap
-            new = np.where(low, 0.0, np.where(high, cap, contributions))
-            free = ~(low | high)
-            jacobian = self.weights + np.diag(stiffness - falls)
-            target = wanted - falls * contributions - jacobian[:, high] @ cap[high]
-            if free.any():
-                new[free] = np.linalg.lstsq(jacobian[np.ix_(free, free)], target[free], rcond=1e-13)[0]
+            low, high = (aim <= 0.0) & self.costly, aim >= self.caps
+            new = self.at_bounds(contributions, low, high, stiffness, (wanted, falls))
             key = low.tobytes() + high.tobytes()
-            moved = np.abs(new - contributions).max()
-            contributions = np.where(self.costly, np.maximum(new, 0.0), np.maximum(new, contributions / 8.0))
-            still = moved <= 1e-13 * max(float(contributions.max()), 1e-300)
-            if (key in seen and still) or len(seen) > MAX_NEWTON_STEPS:
+            still = bool((np.abs(new - contributions) <= 1e-13 * np.maximum(new, contributions)).all())
+            contributions = new
+            if still and key in seen:
                 break
             seen.add(key)
-        return np.clip(contributions, 0.0, cap)
+        return np.clip(contributions, 0.0, self.caps)
 
-    def responses(self, contributions: FloatArray) -> FloatArray:
-        others = self.weights @ contributions - self.own * contributions
-        return best_own(self.federation, others)
+    def at_bounds(
+        self,
+        contributions: FloatArray,
+        low: NDArray[np.bool_],
+        high: NDArray[np.bool_],
+        stiffness: float = 0.0,
+        wants: tuple[FloatArray, FloatArray] | None = None,
+    ) -> FloatArray:
+        """A Newton step from `contributions` with these agents at zero and at their caps; never below zero."""
+        wanted, falls = wants or self.wanted(contributions)
+        new = np.where(low, 0.0, np.where(high, self.caps, contributions))
+        free = ~(low | high)
+        jacobian = self.weights + np.diag(stiffness - falls)
+        target = wanted - falls * contributions - jacobian[:, high] @ self.caps[high]
+        if free.any():
+            block = jacobian[np.ix_(free, free)]
+            new[free] = _solution(block, target[free]) if stiffness else _least_norm_solution(block, target[free])
+        return np.where(self.costly, np.maximum(new, 0.0), np.maximum(new, contributions / 8.0))
 
-    def residual(self, contributions: FloatArray) -> float:
-        if contributions.max() > MAX_CONTRIBUTION:
-            return np.inf
-        response = self.responses(contributions)
-        size = max(float(np.abs(contributions).max()), float(np.abs(response).max()), np.finfo(float).tiny)
-        return float(np.abs(response - contributions).max() / size) if np.isfinite(size) else np.inf
+    def is_solved(self, contributions: FloatArray, stiffness: float = 0.0) -> bool:
+        """Whether every agent has the data it wants, or is at the bound that keeps it from having it."""
+        wanted, _ = self.wanted(contributions)
+        excess = self.weights @ contributions + stiffness * contributions - wanted
+        allowed = np.abs(self.weights) @ contributions + stiffness * contributions + np.abs(wanted)
+        bent = self.federation.costs.quadratic > 0  # marginal costs are rounded, and what is wanted at them with them
+        payoff = self.federation.payoff
+        with np.errstate(over="ignore"):
+            allowed -= np.where(bent, payoff.slope(wanted) / payoff.curvature(wanted), 0.0)
+        short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
+        return not ((short & (contributions < self.caps)) | (spare & (contributions > 0.0))).any()
+
+    def grows(self, contributions: FloatArray) -> NDArray[np.bool_]:
+        """Which agents contribute without end: as much as they are let, though nothing caps them."""
+        return (contributions >= self.caps) & (self.federation.caps > self.caps)
 
 
-def _by_lemke(problem: _Complementarity, fallback: FloatArray) -> FloatArray:
-    """With linear costs: W s - t + u >= 0 complementary to s, caps - s >= 0 complementary to u, in scaled units."""
-    wanted, _ = problem.wanted(fallback)
-    caps = problem.federation.caps
-    size = np.maximum(wanted, np.finfo(float).tiny) / problem.own  # what each would contribute for itself
-    unit = float(size.max())
-    limited = np.flatnonzero(np.isfinite(caps))
-    weights = problem.weights / problem.own[:, None]
-    n_agents = wanted.size
-    block = np.zeros((n_agents + limited.size,) * 2)
-    block[:n_agents, :n_agents] = weights
-    block[limited, n_agents + np.arange(limited.size)] = 1.0
-    block[n_agents + np.arange(limited.size), limited] = -1.0
-    solved = _lemke(block, np.concatenate([-wanted / problem.own / unit, caps[limited] / unit]))
-    if solved is None:
-        return fallback
-    return problem.solve(np.clip(solved[:n_agents] * unit, 0.0, caps), 0.0)
+def _solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return _least_norm_solution(matrix, right)
 
 
-def _best_responses(problem: _Complementarity, contributions: FloatArray) -> FloatArray:
-    """Agents answer in turn until nobody moves."""
-    contributions = contributions.copy()
-    for _ in range(MAX_SWEEPS):
-        before = contributions.copy()
-        for agent in range(contributions.size):
-            contributions[agent] = problem.responses(contributions)[agent]
-        size = max(float(contributions.max()), np.finfo(float).tiny)
-        if size > MAX_CONTRIBUTION or np.abs(contributions - before).max() <= 1e-14 * size:
+def _least_norm_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """The solution of smallest norm; where it is the only one, each of its numbers to the last digits."""
+    rows, columns = _like_sized(matrix)
+    level = rows[:, None] * matrix * columns
+    solution, _, rank, _ = np.linalg.lstsq(level, rows * right, rcond=1e-13)
+    if rank < right.size:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-13)[0])
+    for _ in range(MAX_REFINEMENTS):
+        solution = solution + np.linalg.solve(level, rows * (right - matrix @ (columns * solution)))
+    return np.asarray(columns * solution)
+
+
+def _like_sized(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Factors of rows and columns that bring the largest numbers of each close to one."""
+    size = np.abs(matrix)
+    rows, columns = np.ones(size.shape[0]), np.ones(size.shape[1])
+    for _ in range(MAX_SCALINGS):
+        now = rows[:, None] * size * columns
+        rows = rows / np.sqrt(np.maximum(now.max(axis=1), np.finfo(float).tiny))
+        columns = columns / np.sqrt(np.maximum(now.max(axis=0), np.finfo(float).tiny))
+    return rows, columns
+
+
+def _by_lemke(problem: _Complementarity) -> FloatArray:
+    """Linear complementarity problems one after the other: what agents want, linearised where the last one ended.
+
+    W s - t + u >= 0 complementary to s, caps - s >= 0 complementary to u, in units of what each wants for itself.
+    """
+    contributions = problem.alone
+    for attempt in range(MAX_LINEARISATIONS):
+        wanted, falls = problem.wanted(contributions)
+        jacobian = problem.weights - np.diag(falls)
+        rows, sizes = _like_sized(jacobian)
+        constants = rows * (falls * contributions - wanted)
+        unit = max(float(np.abs(constants).max()), np.finfo(float).tiny)
+        states = _box_lemke(rows[:, None] * jacobian * sizes, constants / unit, problem.caps / (unit * sizes))
+        if states is None:
             break
+        low, high = states
+        ahead = np.minimum(problem.at_bounds(contributions, low & problem.costly, high), problem.caps)
+        ahead = problem.solve(ahead, 0.0) if falls.any() and attempt % NEWTON_AFTER == 0 else ahead
+        if problem.is_solved(ahead) or not falls.any():
+            return ahead
+        # Answers that go to and fro meet in between.
+        contributions = ahead if attempt < NEWTON_AFTER else contributions + 0.3 * (ahead - contributions)
     return contributions
 
 
@@ -206,9 +276,9 @@ def _another_solution(federation: Federation, contributions: FloatArray) -> bool
     size = max(float(contributions.max()), float(np.abs(wanted / problem.own).max()))
     for choice in product(*states):
         candidate = _at_choice(problem.weights, wanted, federation.caps, np.array(choice))
-        if candidate is None or problem.residual(candidate) > 1e-9:
+        if candidate is None or np.abs(candidate - contributions).max() <= 1e-6 * size:
             continue
-        if np.abs(candidate - contributions).max() > 1e-6 * size:
+        if problem.is_solved(candidate):
             return True
     return False
 
@@ -227,36 +297,44 @@ def _at_choice(
     return candidate if (candidate >= 0).all() and (candidate <= caps).all() else None
 
 
-def _lemke(matrix: FloatArray, constants: FloatArray) -> FloatArray | None:
-    """A solution z >= 0 with w = M z + q >= 0 and z.w = 0, or None if the path ends in a ray or takes too long.
+def _box_lemke(
+    matrix: FloatArray, constants: FloatArray, caps: FloatArray
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Who is at zero and who at its cap in a solution of  w = M z + q,  z in [0, caps],  w >= 0 at 0, <= 0 at caps.
 
-    The path of almost complementary solutions; for copositive M such as non-negative matrices with a positive diagonal
-    it ends at a solution (Cottle, Pang and Stone, The Linear Complementarity Problem, section 4.4). Ties are broken
-    lexicographically, so it does not cycle. Cost: a few n pivots of n^2 each. SciPy has no such solver.
+    Lemke's path of the solutions with q + theta: from z = 0 at a large theta down to theta = 0. Since z is bounded and
+    z = caps is the only solution at a very negative theta, the path must cross zero: a solution is found whatever M is
+    (Cottle, Pang and Stone, The Linear Complementarity Problem, section 4.4). Ties are broken lexicographically, so it
+    does not cycle. None if it takes too many pivots. Cost: a few n pivots of n^2 each. SciPy has no such solver.
     """
-    size = constants.size
-    if (constants >= 0).all():
-        return np.zeros(size)
-    # Columns: w (the identity), z, the artificial variable, the constants.
-    tableau = np.hstack([np.eye(size), -matrix, -np.ones((size, 1)), constants[:, None]])
-    artificial = 2 * size
-    basis = np.arange(size)
-    row = int(np.argmin(constants))
-    entering = artificial
-    for _ in range(MAX_PIVOTS_PER_VARIABLE * size):
+    n_agents = constants.size
+    size = 2 * n_agents
+    block = np.zeros((size, size))
+    block[:n_agents, :n_agents] = matrix
+    block[:n_agents, n_agents:], block[n_agents:, :n_agents] = np.eye(n_agents), -np.eye(n_agents)
+    # Columns: the slacks (the identity), z and the slope at the caps, theta, the constants.
+    theta = 2 * size
+    lowered = np.concatenate([np.ones(n_agents), np.zeros(n_agents)])
+    given = np.hstack([np.eye(size), -block, -lowered[:, None], np.concatenate([constants, caps])[:, None]])
+    tableau, basis = given.copy(), np.arange(size)
+    row, entering = int(np.argmin(constants)), theta
+    if constants[row] >= 0:
+        return np.full(n_agents, True), np.full(n_agents, False)
+    for pivot in range(1, MAX_PIVOTS_PER_VARIABLE * size):
         leaving = int(basis[row])
         _pivot(tableau, row, entering)
         basis[row] = entering
-        if leaving == artificial:
-            solution = np.zeros(2 * size + 1)
-            solution[basis] = tableau[:, -1]
-            return np.maximum(solution[size : 2 * size], 0.0)
+        if leaving == theta:
+            inside = np.isin(np.arange(2 * size), basis)
+            return ~inside[size : size + n_agents], inside[size + n_agents : 2 * size]
+        if pivot % PIVOTS_PER_FACTORISATION == 0:
+            tableau = np.linalg.solve(given[:, basis], given)
         entering = leaving + size if leaving < size else leaving - size
         column = tableau[:, entering]
         rows = np.flatnonzero(column > MIN_PIVOT * max(1.0, float(np.abs(column).max())))
         if rows.size == 0:
             return None
-        row = _first_to_vanish(tableau, rows, column, basis, artificial)
+        row = _first_to_vanish(tableau, rows, column, basis, theta)
     return None
 
 
@@ -274,6 +352,6 @@ def _first_to_vanish(tableau: FloatArray, rows: np.ndarray, column: FloatArray, 
     if tied.size > 1:
         if (basis[tied] == last).any():
             return int(tied[basis[tied] == last][0])
-        keys = tableau[tied, : basis.size] / column[tied][:, None]
+        keys = np.round(tableau[tied, : basis.size] / column[tied][:, None], TIE_DIGITS)
         return int(tied[np.lexsort(keys.T[::-1])[0]])
     return int(tied[0])

@@ -124,3 +124,47 @@ def test_values_beyond_double_precision_are_named():
         fp.NotConverged, match=r"the value 4\.94066e-324 that .* puts on payoff is too far from its costs"
     ):
         fp.Voluntary().solve(base.replace(values=5e-324))
+
+
+def spread_federation(seed: int, n_agents: int, *, harm: float, **numbers) -> fp.Federation:
+    """Weights over eight orders of magnitude, of both signs."""
+    rng = np.random.default_rng(seed)
+    weights = 10.0 ** rng.uniform(-4.0, 4.0, (n_agents, n_agents))
+    weights *= np.where(rng.random(weights.shape) < harm, -1.0, 1.0)
+    np.fill_diagonal(weights, 10.0 ** rng.uniform(-4.0, 4.0, n_agents))
+    return fp.Federation(weights, costs=10.0 ** rng.uniform(-6.0, 3.0, n_agents), payoff=fp.Log(), **numbers)
+
+
+@pytest.mark.parametrize("seed", range(cases(40)))
+def test_weights_over_eight_orders_of_magnitude(seed):
+    fed = spread_federation(seed, 5 + seed % 30, harm=0.0)
+    s = free_riding_equilibrium(fed)
+    wanted = fed.payoff.inverse_slope(fed.costs.linear / (fed.values * fed.own_weights))
+    spare = fed.data(s) - wanted
+    rounding = 1e-11 * (fed.data(s) + np.abs(wanted))
+    assert (spare >= -rounding).all()
+    assert (spare[s > 0] <= rounding[s > 0]).all()
+
+
+@pytest.mark.parametrize("seed", range(cases(40)))
+def test_with_caps_and_harm_every_answer_is_a_best_response(seed):
+    """The complementarity problem on a box always has a solution, whatever the weights."""
+    fed = spread_federation(100 + seed, 5 + seed % 30, harm=0.3, caps=10.0)
+    s = free_riding_equilibrium(fed)
+    wanted = fed.payoff.inverse_slope(fed.costs.linear / (fed.values * fed.own_weights))
+    spare = fed.data(s) - wanted
+    rounding = 1e-11 * (np.abs(fed.dense_weights()) @ s + np.abs(wanted))
+    assert (spare[s < fed.caps] >= -rounding[s < fed.caps]).all()
+    assert (spare[s > 0] <= rounding[s > 0]).all()
+
+
+def test_who_grows_without_end_is_named():
+    fed = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Ada", "Bob"])
+    with pytest.raises(NotConverged, match=r'grow without end, "Ada", "Bob" first.*give caps'):
+        free_riding_equilibrium(fed)
+
+
+def test_who_is_harmed_beyond_the_domain_is_named():
+    fed = fp.Federation([[1.0, -30.0], [0.0, 1.0]], costs=0.1, caps=[1.0, 9.0], payoff=fp.Log(), names=["Ada", "Bob"])
+    with pytest.raises(NotConverged, match=r'"Ada".*reach of -269.*above -1'):
+        fp.Voluntary().solve(fed)
