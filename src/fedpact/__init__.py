@@ -25,6 +25,7 @@ from fedpact.federation import (
 from fedpact.fitting import Delivery, Fit, Observations, estimate_delivery, fit, suggest
 from fedpact.mechanisms import (
     ExternalityMechanism,
+    FairMechanism,
     Mechanism,
     MessageGame,
     ShapleyMechanism,
@@ -38,7 +39,15 @@ from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
 from fedpact.stability import StableFederation, merging_gain, splitting_gain, stable_federation
-from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, MissingExtra, NotConverged, OutsideDomain
+from fedpact.utils.errors import (
+    FedpactError,
+    InvalidInput,
+    MechanismError,
+    MissingExtra,
+    NoFairDeal,
+    NotConverged,
+    OutsideDomain,
+)
 
 __version__ = "0.1.0"
 
@@ -56,6 +65,7 @@ __all__ = [
     "Equilibria",
     "Exponential",
     "ExternalityMechanism",
+    "FairMechanism",
     "Federation",
     "FedpactError",
     "Fit",
@@ -69,6 +79,7 @@ __all__ = [
     "Michaelis",
     "MissingExtra",
     "Money",
+    "NoFairDeal",
     "NotConverged",
     "Observations",
     "Outcome",

@@ -93,7 +93,8 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
 def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitComparison]:
     """Everybody in turn where agents are few; among many until one gains, or would have to be solved for."""
     size = outcome.federation.n_agents
-    few, found = size <= MAX_AGENTS_ALL, []
+    few = size <= MAX_AGENTS_ALL
+    found: list[SplitComparison] = []
     for agent in _agents_to_split(outcome):
         compared = compare_split(outcome, agent, may_solve=few or (size <= MAX_AGENTS_SOLVED and not found))
         found.append(compared)

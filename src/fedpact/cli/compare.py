@@ -31,7 +31,7 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
-from fedpact.mechanisms import MECHANISMS, Mechanism
+from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
@@ -67,7 +67,7 @@ def compare(
     if html is not None:
         check_output(html, force=force)
     chosen = read_scenario(scenario)
-    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms or MECHANISMS], draws, seed)
+    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms or DEFAULT_MECHANISMS], draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 

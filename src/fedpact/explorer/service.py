@@ -23,7 +23,7 @@ from fedpact.comparison.sweeps import is_vectorised, uses_workers
 from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS, mechanism_named
+from fedpact.mechanisms import DEFAULT_MECHANISMS, mechanism_named
 from fedpact.negotiation import negotiate
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
@@ -36,7 +36,7 @@ MAX_RESULTS = 8  # of each kind that are kept
 MAX_POINTS = 400  # of sliders, of which the results are kept
 SLOW_STRIDE = 5  # where deals take long, curves go through every fifth position of a slider
 PAUSE = 0.002  # seconds in which others may take the lock
-FOLLOWED = tuple(mechanism.name for mechanism in MECHANISMS.values() if not mechanism.is_baseline)
+FOLLOWED = tuple(mechanism.name for mechanism in DEFAULT_MECHANISMS.values() if not mechanism.is_baseline)
 SLIDER_METRICS = ("contributions", "payoffs", "costs", "payments", "ir_gaps", "welfare")
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
 from fedpact.fitting.result import Draws, Fit
-from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
+from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import FederationDraws
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
@@ -159,7 +159,7 @@ def _outlooks(
     draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
     batch = batch_of(federation, draws)
     if mechanisms is None:
-        proper = [each for each in MECHANISMS.values() if not each.is_baseline]
+        proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
         mechanisms = [each for each in proper if each.is_vectorised(batch)] or proper[:1]
     chosen = resolve_mechanisms(mechanisms)
     if not all(each.is_vectorised(batch) for each in chosen):

@@ -9,17 +9,26 @@ May use: utils, federation, shapley, programs, certificates, deals.
 
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
+from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.message_game import MessageGame
-from fedpact.mechanisms.registry import MECHANISMS, mechanism_named, resolve_mechanism, resolve_mechanisms
+from fedpact.mechanisms.registry import (
+    DEFAULT_MECHANISMS,
+    MECHANISMS,
+    mechanism_named,
+    resolve_mechanism,
+    resolve_mechanisms,
+)
 from fedpact.mechanisms.shapley import BestResponseTrace, ShapleyMechanism, best_response_dynamics
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.voluntary import Voluntary
 
 __all__ = [
+    "DEFAULT_MECHANISMS",
     "MECHANISMS",
     "BatchSolution",
     "BestResponseTrace",
     "ExternalityMechanism",
+    "FairMechanism",
     "Mechanism",
     "MessageGame",
     "ShapleyMechanism",

@@ -125,7 +125,7 @@ class ExternalityMechanism(Mechanism):
             federation,
             optimum.contributions,
             payments,
-            equilibria=_equilibria(optimum.face),
+            equilibria=equilibria_of(optimum.face),
             solution=optimum.solution,
             face=optimum.face,
         )
@@ -182,7 +182,8 @@ def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...
     return tuple(several)
 
 
-def _equilibria(face: OptimalFace | None) -> Equilibria:
+def equilibria_of(face: OptimalFace | None) -> Equilibria:
+    """What is known of the equilibria of M^E from the set of welfare optima."""
     if face is None:
         return Equilibria(
             unique=None, dimension=0, note="a welfare optimum; with so many agents others were not sought"

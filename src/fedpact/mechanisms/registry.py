@@ -15,6 +15,7 @@ from importlib import import_module
 from fedpact.certificates.claims import Claim
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism
+from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.voluntary import Voluntary
@@ -23,9 +24,15 @@ from fedpact.utils.errors import InvalidInput
 ENTRY_POINTS = "fedpact.mechanisms"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-# In the order they are shown.
-MECHANISMS: Mapping[str, Mechanism] = {
+# Those compared if none is named, in the order they are shown.
+DEFAULT_MECHANISMS: Mapping[str, Mechanism] = {
     mechanism.name: mechanism for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
+}
+
+# All of fedpact's own. Side payments take everybody's numbers and a search through groups: they have to be asked for.
+MECHANISMS: Mapping[str, Mechanism] = {
+    **DEFAULT_MECHANISMS,
+    **{mechanism.name: mechanism for mechanism in (FairMechanism(), FairMechanism(keep="members"))},
 }
 
 
@@ -79,9 +86,9 @@ def resolve_mechanism(given: Mechanism | str) -> Mechanism:
 
 
 def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None) -> tuple[Mechanism, ...]:
-    """The mechanisms meant, each once; all of fedpact's own if nothing is given."""
+    """The mechanisms meant, each once; those that are compared by default if nothing is given."""
     if given is None:
-        return tuple(MECHANISMS.values())
+        return tuple(DEFAULT_MECHANISMS.values())
     if isinstance(given, str | type) or not isinstance(given, Iterable):
         given = [given]
     found = tuple(resolve_mechanism(each) for each in given)

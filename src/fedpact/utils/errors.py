@@ -155,6 +155,25 @@ class NotConverged(FedpactError, RuntimeError):
         self.result = result
 
 
+class NoFairDeal(NotConverged):
+    """No side payments make a fair deal that keeps everybody.
+
+    Attributes
+    ----------
+    groups
+        The names of those who cannot all be kept, group by group; empty where there are no Shapley shares to return.
+    subsidy
+        The least that would have to come from outside, in units of payoff; NaN where there are no shares.
+    """
+
+    def __init__(
+        self, message: str, *, groups: tuple[tuple[str, ...], ...] = (), subsidy: float = float("nan")
+    ) -> None:
+        super().__init__(message)
+        self.groups = groups
+        self.subsidy = subsidy
+
+
 class MechanismError(FedpactError, RuntimeError):
     """A mechanism from outside the package fails, or does not return what is asked of it."""
 

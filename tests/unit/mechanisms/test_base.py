@@ -144,6 +144,8 @@ def test_payments_by_design() -> None:
         "shapley": True,
         "voluntary": False,
         "standalone": False,
+        "fair": True,
+        "fair-members": True,
     }
     assert EqualCosts().has_payments
 

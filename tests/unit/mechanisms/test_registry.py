@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from consortium import EqualCosts, Membership
-from fedpact.mechanisms import MECHANISMS, mechanism_named, resolve_mechanism, resolve_mechanisms
+from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, mechanism_named, resolve_mechanism, resolve_mechanisms
 from strategies import random_federations
 
 PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
@@ -26,7 +26,8 @@ def register(folder: Path, monkeypatch: pytest.MonkeyPatch, **entries: str) -> N
 
 
 def test_names_are_those_of_the_mechanisms() -> None:
-    assert list(MECHANISMS) == ["externality", "shapley", "voluntary", "standalone"]
+    assert list(DEFAULT_MECHANISMS) == ["externality", "shapley", "voluntary", "standalone"]
+    assert list(MECHANISMS) == [*DEFAULT_MECHANISMS, "fair", "fair-members"]
     assert all(mechanism_named(name).name == name for name in MECHANISMS)
 
 
@@ -34,7 +35,11 @@ def test_names_are_those_of_the_mechanisms() -> None:
 def test_every_mechanism_keeps_its_claims_on_random_federations(name: str) -> None:
     mechanism = MECHANISMS[name]
     for federation in random_federations(84, 12):
-        certificates = mechanism.solve(federation).certificates
+        try:
+            certificates = mechanism.solve(federation).certificates
+        except fp.NoFairDeal:
+            assert federation.has_harm  # only harm can make it impossible to keep everybody
+            continue
         assert all(certificates[claim].holds for claim in mechanism.claims)
 
 
@@ -44,14 +49,17 @@ def test_objects_names_and_paths() -> None:
     assert resolve_mechanism("shapley") is MECHANISMS["shapley"]
     assert type(resolve_mechanism("consortium:EqualCosts")) is EqualCosts
     assert resolve_mechanism("consortium:instance") is sys.modules["consortium"].instance
-    assert resolve_mechanisms(None) == tuple(MECHANISMS.values())
+    assert resolve_mechanisms(None) == tuple(DEFAULT_MECHANISMS.values())
     assert resolve_mechanisms("voluntary") == resolve_mechanisms(["voluntary"]) == (MECHANISMS["voluntary"],)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("barter", "mechanism must be one of externality, shapley, voluntary, standalone, got 'barter'"),
+        (
+            "barter",
+            "mechanism must be one of externality, shapley, voluntary, standalone, fair, fair-members, got 'barter'",
+        ),
         ("", "mechanism must be one of externality"),
         (None, "mechanism must be a name or a mechanism such as ShapleyMechanism(), got None"),
         (3, "got 3"),
@@ -109,7 +117,7 @@ def test_a_registered_mechanism_goes_by_its_name(tmp_path: Path, monkeypatch: py
     assert type(mechanism_named("equal-costs")) is EqualCosts
     assert mechanism_named("shapley") is MECHANISMS["shapley"], "fedpact's own come first"
     assert fp.compare(PAIR, ["equal-costs"])["equal-costs"].payments.any()
-    with pytest.raises(fp.InvalidInput, match="one of externality, shapley, voluntary, standalone, equal-costs, got"):
+    with pytest.raises(fp.InvalidInput, match="standalone, fair, fair-members, equal-costs, got"):
         mechanism_named("barter")
 
 

@@ -1,0 +1,252 @@
+"""The fairest deal that holds: M^E's contributions and prices, and side payments that depend on nothing anybody does.
+
+A side payment T_i, the T adding up to zero, changes nobody's reasons to contribute: under M^E with any T the profile
+stays an equilibrium, welfare is still the largest, and payments balance. So T can be chosen for fairness alone. It
+makes the smallest part r of its Shapley share phi_i(s*) that any member has, in what it gets out,
+
+    a_i + p_i + T_i >= r phi_i,
+
+as large as can be while nobody is better off outside: no member alone (`keep="members"`), or no group of members that
+leaves together (`keep="groups"`). Among these it is the T for which benefits are closest to Shapley shares, in the sum
+of squares; that is unique, treats equals alike, and is renamed with the members (`fedpact.programs.fair_shares`).
+
+Where no weight is negative such T exist, because T = 0 is one of them: M^E is in the core. With harm there may be none;
+`NoFairDeal` then says who cannot be kept, and what it would take.
+
+The numbers of all members go into T. Members who report them for their own good change it, and the message game, which
+needs no reports, does not find it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.deviations import Deviations, price_taking
+from fedpact.deals import Equilibria, Outcome
+from fedpact.deals.outcome import AS_GIVEN
+from fedpact.federation import Federation
+from fedpact.mechanisms.externality import ExternalityMechanism, equilibria_of, price_payments
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.fair_shares import (
+    FairShares,
+    KeptGroups,
+    Unkept,
+    share_among_groups,
+    share_among_members,
+)
+from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
+from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
+from fedpact.programs.solver import Solution
+from fedpact.programs.worst_group import worst_group
+from fedpact.shapley import shapley_values
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
+from fedpact.utils.words import MAX_NAMES, join_names
+
+KEEP = ("groups", "members")
+NAMES = {"groups": "fair", "members": "fair-members"}
+TITLES = {"groups": "Fair", "members": "Fair to members"}
+GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
+DEFAULT_TIME_LIMIT = 60.0  # seconds
+ALL_GROUPS = "of all groups none gains by leaving"
+NO_GROUP = "no group gains by leaving"
+NONE_FOUND = "no group was found that gains by leaving"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rules:
+    """The rules of an outcome whose side payments are known: they are constants of its federation."""
+
+    mechanism: FairMechanism
+    federation: Federation
+    side_payments: FloatArray
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return _shift(price_taking(federation, contributions), self._constants(federation))
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return price_payments(federation, contributions) + self._constants(federation)
+
+    def _constants(self, federation: Federation) -> FloatArray:
+        return self.side_payments if federation is self.federation else self.mechanism.side_payments(federation)
+
+
+class FairMechanism(ExternalityMechanism):
+    """M^E with the side payments under which the lowest Shapley share returned is as large as can be.
+
+    Parameters
+    ----------
+    keep
+        Who must be at least as well off as outside: every group of members ("groups") or every member ("members").
+    time_limit
+        Seconds for the search through groups of more than 16 members, after which it ends with a bracket: the outcome's
+        `equilibria.note` says how much a group that was not found could gain at most.
+
+    Examples
+    --------
+    >>> from fedpact import ExternalityMechanism
+    >>> from fedpact.scenario.examples import hospitals
+    >>> rules = (ExternalityMechanism(), FairMechanism(), FairMechanism(keep="members"))
+    >>> [round(each.solve(hospitals().federation).reciprocity, 3) for each in rules]
+    [0.663, 0.711, 0.798]
+    """
+
+    description = (
+        "Contributions and prices as under Externality, and fixed sums between members that bring everybody as close "
+        "to its Shapley share as can be while nobody is better off outside."
+    )
+
+    def __init__(self, keep: str = "groups", *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:
+        if keep not in KEEP:
+            raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
+        self.keep, self.time_limit = keep, time_limit
+        self.name, self.title = NAMES[keep], TITLES[keep]
+        self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY)
+
+    def solve(self, federation: Federation) -> Outcome:
+        """The welfare optimum of smallest norm, its payments at prices, and the side payments.
+
+        Raises
+        ------
+        NoFairDeal
+            If no side payments keep everybody, or there are no Shapley shares to return.
+        """
+        return self._outcome(federation, social_optimum(federation))
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return _shift(price_taking(federation, contributions), self.side_payments(federation))
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return price_payments(federation, contributions) + self.side_payments(federation)
+
+    def side_payments(self, federation: Federation) -> FloatArray:
+        """T: what each member is paid whatever anybody contributes; they add up to zero."""
+        return self._side_payments(federation, social_optimum(federation).contributions)[0]
+
+    def outcome_at(
+        self,
+        federation: Federation,
+        contributions: ArrayLike,
+        payments: ArrayLike | None = None,
+        *,
+        equilibria: Equilibria = AS_GIVEN,
+        solution: Solution | None = None,
+        face: OptimalFace | None = None,
+        side_payments: ArrayLike | None = None,
+    ) -> Outcome:
+        """A profile under these rules; what is paid beyond the prices is a side payment unless they are given."""
+        profile = np.asarray(contributions, dtype=np.float64)
+        priced = price_payments(federation, profile)
+        if side_payments is not None:
+            side = np.asarray(side_payments, dtype=np.float64)
+        else:
+            side = self.side_payments(federation) if payments is None else np.asarray(payments) - priced
+        rules = _Rules(mechanism=self, federation=federation, side_payments=side)
+        made = super().outcome_at(
+            federation,
+            profile,
+            priced + side if payments is None else payments,
+            equilibria=equilibria,
+            solution=solution,
+            face=face,
+            side_payments=side,
+        )
+        return replace(made, deviations=rules.deviations, payment_rule=rules.payment_rule)
+
+    def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
+        equilibria, side = equilibria_of(optimum.face), None
+        if payments is None:
+            side, searched = self._side_payments(federation, optimum.contributions)
+            equilibria = replace(equilibria, note="; ".join(filter(None, [equilibria.note, searched])))
+        return self.outcome_at(
+            federation,
+            optimum.contributions,
+            payments,
+            equilibria=equilibria,
+            solution=optimum.solution,
+            face=optimum.face,
+            side_payments=side,
+        )
+
+    def _side_payments(self, federation: Federation, contributions: FloatArray) -> tuple[FloatArray, str]:
+        """T at a welfare optimum, and how far groups were looked at."""
+        payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
+        utilities = payoffs - costs + price_payments(federation, contributions)
+        alone = standalone_optimum(federation)[1]
+        try:
+            shares = shapley_values(federation, contributions).values
+        except OutsideDomain as error:
+            raise NoFairDeal(
+                f"there are no Shapley shares to return at the welfare optimum: some group of members would leave the "
+                f"domain of a payoff ({error})"
+            ) from error
+        welfare = float(payoffs.sum() - costs.sum())
+        try:
+            if self.keep == "members":
+                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities), ""
+            search = _GroupSearch(federation, self.time_limit)
+            found = share_among_groups(shares, costs, alone, welfare, search)
+            return _zero_sum(found, utilities), search.searched
+        except Unkept as unkept:
+            raise _no_deal(federation, unkept) from None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(keep={self.keep!r})"
+
+
+class _GroupSearch:
+    """Groups that would gain by leaving: from all of them where they can be listed, by a search in limited time beyond.
+
+    `searched` says in words, after the last call, what is known of groups that were not found.
+    """
+
+    def __init__(self, federation: Federation, time_limit: float) -> None:
+        self._federation, self._end = federation, time.monotonic() + time_limit
+        self._optima = group_optima(federation) if federation.n_agents <= MAX_LISTED_AGENTS else None
+        self.searched = ALL_GROUPS
+
+    def __call__(self, utilities: FloatArray) -> KeptGroups:
+        if self._optima is None:
+            found = worst_group(self._federation, utilities, time_limit=0.0)
+            if found.gain <= 0.0 and not found.exact:  # none at first sight: the time is for looking closely
+                found = worst_group(self._federation, utilities, time_limit=max(0.0, self._end - time.monotonic()))
+            bound = max(0.0, found.upper_bound)
+            self.searched = NO_GROUP if found.exact else f"{NONE_FOUND}, and none gains more than {bound:.3g}"
+            return KeptGroups(members=found.members[None], values=np.array([found.value]))
+        gains = self._optima.gains(utilities)
+        worst = np.argsort(-gains, kind="stable")[:GROUPS_AT_A_TIME]
+        worst = worst[gains[worst] > 0]
+        return KeptGroups(members=self._optima.members[worst], values=self._optima.values[worst])
+
+
+def _zero_sum(found: FairShares, utilities: FloatArray) -> FloatArray:
+    """The side payments that lead from one set of utilities to another with the same sum."""
+    side = found.utilities - utilities
+    return np.asarray(side - side.mean())
+
+
+def _shift(best: Deviations, constants: FloatArray) -> Deviations:
+    """The same deviations where everybody is paid a constant whatever it does."""
+    return replace(best, utilities=best.utilities + constants)
+
+
+def _no_deal(federation: Federation, unkept: Unkept) -> NoFairDeal:
+    groups = [tuple(federation.names[agent] for agent in np.flatnonzero(group)) for group in unkept.groups.members]
+    excess = np.asarray(unkept.groups.values, dtype=float)
+    if all(len(group) == 1 for group in groups):
+        who = join_names([group[0] for group in groups], most=MAX_NAMES)
+        why = f"{who} together have more alone than all have together, {excess.sum():.6g}"
+    else:
+        said = join_names([f"({join_names(group, most=MAX_NAMES)})" for group in groups], most=MAX_NAMES)
+        why = f"the groups {said} ask for more by themselves than there is to share"
+    way_out = f"a subsidy of {unkept.subsidy:.6g} from outside would (units of payoff)"
+    return NoFairDeal(
+        f"no side payments keep everybody: {why}; {way_out}",
+        groups=tuple(groups),
+        subsidy=unkept.subsidy,
+    )

@@ -1,0 +1,344 @@
+"""The fairest way to share what a federation reaches, with nobody better off outside.
+
+Members' utilities x add up to W, the largest welfare. Member i has the benefit x_i + c_i, and its Shapley share of all
+benefits is phi_i. The lowest share returned is the largest r with
+
+    x_i + c_i >= r phi_i for every i,      x(X) >= v(X) for every group X to be kept,      x(N) = W,
+
+the members alone being groups of one. Shares and benefits both add up to A = W + sum c, so r is at most 1, where
+everybody has exactly its share; and r = 0 costs nobody anything, so it is never below 0. Among the utilities that reach
+the best r the one with the least sum of squares of x_i + c_i - phi_i is chosen: it is unique, so equals are treated
+alike and renaming members renames the answer.
+
+With members alone both steps have closed forms: r is where the convex sum of max(d_i, r phi_i - c_i) meets W, and the
+nearest point lowers everybody by the same amount down to its own bound. With groups the first step is a linear program
+and the second a projection by a dual active-set method (Goldfarb and Idnani, 1983): it begins at the Shapley shares and
+takes in the constraint that is violated most, until none is. Groups are few among the 2^n that bind, so both take them
+in as they are found to be violated (constraint generation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
+
+BoolArray = NDArray[np.bool_]
+
+# Shares of what is to be shared out, the unit in which everything here is worked out.
+VIOLATION_TOLERANCE = 1e-12  # a constraint violated by less is kept
+LP_TOLERANCE = 1e-10  # the smallest HiGHS takes
+INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of it beside those already binding
+MAX_ROUNDS = 10_000
+LEVEL_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # shares of r by which a linear program may overstate it
+INFEASIBLE = 2  # SciPy's word for it
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KeptGroups:
+    """Groups and what each must have at least: rows of true or false per member, and values."""
+
+    members: BoolArray
+    values: FloatArray
+
+    def joined(self, other: KeptGroups) -> KeptGroups:
+        """These groups and others."""
+        return KeptGroups(
+            members=np.concatenate([self.members, other.members]), values=np.concatenate([self.values, other.values])
+        )
+
+    def shortfalls(self, utilities: FloatArray) -> FloatArray:
+        """What each group lacks; below zero it has more than it must."""
+        return np.asarray(self.values - self.members @ utilities)
+
+
+GroupSearch = Callable[[FloatArray], KeptGroups]
+"""Groups that have less than they could have by themselves under given utilities, the worst first; none if all hold."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FairShares:
+    """The utilities found.
+
+    Attributes
+    ----------
+    utilities
+        x; they add up to the welfare.
+    lowest_share
+        r, the smallest part of its Shapley share that anybody has.
+    groups
+        Those that were found to matter, members alone among them.
+    """
+
+    utilities: FloatArray
+    lowest_share: float
+    groups: KeptGroups
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unkept(Exception):
+    """No sharing keeps all groups.
+
+    Attributes
+    ----------
+    groups
+        Groups that ask for more than there is, if each member's time is shared out among them.
+    subsidy
+        The least that has to come from outside to keep everybody.
+    """
+
+    groups: KeptGroups = field(repr=False)
+    subsidy: float
+
+
+def no_more_groups(utilities: FloatArray) -> KeptGroups:
+    """The search that finds nothing: only the groups known from the start are kept."""
+    return KeptGroups(members=np.zeros((0, utilities.size), dtype=np.bool_), values=np.zeros(0))
+
+
+def share_among_members(shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float) -> FairShares:
+    """The fairest utilities that keep every member, in closed form; O(n log n).
+
+    Raises
+    ------
+    Unkept
+        If the members together have more alone.
+    """
+    singles = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
+    missing = float(alone.sum()) - welfare
+    if missing > VIOLATION_TOLERANCE * _scale(shares, costs, alone, welfare):
+        raise Unkept(groups=singles, subsidy=missing)
+    lowest = _highest_level(shares, costs, alone, welfare)
+    floors = np.maximum(alone, lowest * shares - costs)
+    utilities = _lowered_evenly(shares - costs, floors, welfare)
+    return FairShares(utilities=utilities, lowest_share=lowest, groups=singles)
+
+
+def _highest_level(shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float) -> float:
+    """The largest r up to 1 at which sum of max(d_i, r phi_i - c_i) is at most W: a convex, piecewise linear sum."""
+    counted = shares > 0
+    if not counted.any():
+        return 1.0
+    joins = np.sort(((alone + costs)[counted] / shares[counted]).clip(0.0, 1.0))
+
+    def total(level: float) -> float:
+        return float(np.maximum(alone, level * shares - costs).sum())
+
+    if total(1.0) <= welfare:
+        return 1.0
+    low, high = 0, joins.size  # the sum is at most W at every join before `low`, and above it from `high` on
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if total(float(joins[middle])) <= welfare else (low, middle)
+    start = float(joins[low - 1]) if low else 0.0
+    middle_level = (start + (float(joins[low]) if low < joins.size else 1.0)) / 2.0
+    rising = counted & (middle_level * shares - costs > alone)
+    if not rising.any():
+        return start
+    # Between two joins the sum is linear: solved for r from the members that rise.
+    resting = welfare - float(alone[~rising].sum())
+    return float(np.clip((resting + costs[rising].sum()) / shares[rising].sum(), 0.0, 1.0))
+
+
+def _lowered_evenly(target: FloatArray, floors: FloatArray, total: float) -> FloatArray:
+    """max(floor_i, target_i - t) with the t at which it adds up to the total: the nearest point with that sum."""
+    room = target - floors
+    order = np.argsort(room, kind="stable")
+    # With the k members of least room at their floors the rest share what is left.
+    resting = np.concatenate([[0.0], np.cumsum(floors[order])])
+    above = target.sum() - np.concatenate([[0.0], np.cumsum(target[order])])
+    left = np.arange(target.size, 0, -1)
+    levels = (above[:-1] + resting[:-1] - total) / left
+    fits = np.flatnonzero(levels <= room[order])
+    level = levels[fits[0]] if fits.size else room[order[-1]]
+    return np.maximum(floors, target - level)
+
+
+def share_among_groups(
+    shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float, search: GroupSearch
+) -> FairShares:
+    """The fairest utilities that keep every member and every group the search knows of.
+
+    Raises
+    ------
+    Unkept
+        If no sharing keeps them all.
+    """
+    unit = _scale(shares, costs, alone, welfare)
+    rounds = _Rounds(shares / unit, costs / unit, alone / unit, welfare / unit, search=search, unit=unit)
+    rounds.run(rounds.best_level, LP_TOLERANCE)
+    utilities, lowest = rounds.run(rounds.nearest, VIOLATION_TOLERANCE * shares.size)
+    kept = KeptGroups(members=rounds.groups.members, values=rounds.groups.values * unit)
+    return FairShares(utilities=utilities * unit, lowest_share=lowest, groups=kept)
+
+
+class _Rounds:
+    """Constraint generation: solve with the groups known, look for groups that gain, take these in, and again.
+
+    Everything is in units of what is to be shared out.
+    """
+
+    def __init__(
+        self,
+        shares: FloatArray,
+        costs: FloatArray,
+        alone: FloatArray,
+        welfare: float,
+        *,
+        search: GroupSearch,
+        unit: float,
+    ) -> None:
+        self.shares, self.costs, self.welfare = shares, costs, welfare
+        self.groups = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
+        self._search, self._unit = search, unit
+
+    def run(self, solve: Callable[[], tuple[FloatArray, float]], tolerance: float) -> tuple[FloatArray, float]:
+        """What `solve` finds once no group gains under it by more than the tolerance."""
+        for _ in range(MAX_ROUNDS):
+            utilities, level = solve()
+            found = self._search(utilities * self._unit)
+            found = KeptGroups(members=found.members, values=found.values / self._unit)
+            new = found.shortfalls(utilities) > tolerance
+            if not new.any():
+                return utilities, level
+            self.groups = self.groups.joined(KeptGroups(members=found.members[new], values=found.values[new]))
+        raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
+
+    def best_level(self) -> tuple[FloatArray, float]:
+        """The linear program: utilities with the largest lowest share, and that share."""
+        size = self.shares.size
+        # Columns: the utilities, then r.
+        fair = np.hstack([-np.eye(size), self.shares[:, None]])
+        kept = np.hstack([-self.groups.members.astype(float), np.zeros((len(self.groups.members), 1))])
+        answer = _linear_program(
+            np.append(np.zeros(size), -1.0),
+            A_ub=np.vstack([fair, kept]),
+            b_ub=np.concatenate([self.costs, -self.groups.values]),
+            A_eq=np.append(np.ones(size), 0.0)[None],
+            b_eq=np.array([self.welfare]),
+            bounds=[(None, None)] * size + [(0.0, 1.0)],
+        )
+        if answer is None:
+            raise self._unkept()
+        return answer.x[:-1], float(np.clip(answer.x[-1], 0.0, 1.0))
+
+    def nearest(self) -> tuple[FloatArray, float]:
+        """The utilities closest to Shapley shares among those with the largest lowest share, and that share."""
+        _, best = self.best_level()
+        rows = np.vstack([np.eye(self.shares.size), self.groups.members.astype(float)])
+        for less in LEVEL_ROUNDING:
+            lowest = best * (1.0 - less)
+            limits = np.concatenate([lowest * self.shares - self.costs, self.groups.values])
+            found = nearest_point(self.shares - self.costs, rows, limits, self.welfare)
+            if found is not None:
+                return found, lowest
+        raise NotConverged("the constraints of fair shares contradict each other by more than rounding")
+
+    def _unkept(self) -> Unkept:
+        """The least that keeps every group, and the groups that ask for it."""
+
+        def cheapest() -> tuple[FloatArray, float]:
+            found = self._asked()
+            return found.x, float(found.fun)
+
+        _, total = self.run(cheapest, LP_TOLERANCE)
+        asking = -self._asked().ineqlin.marginals > LP_TOLERANCE
+        blamed = KeptGroups(members=self.groups.members[asking], values=self.groups.values[asking] * self._unit)
+        return Unkept(groups=blamed, subsidy=(total - self.welfare) * self._unit)
+
+    def _asked(self) -> Any:
+        """The least total that keeps the groups known: always feasible, and bounded by what members have alone."""
+        answer = _linear_program(
+            np.ones(self.shares.size),
+            A_ub=-self.groups.members.astype(float),
+            b_ub=-self.groups.values,
+            bounds=(None, None),
+        )
+        assert answer is not None
+        return answer
+
+
+def _scale(shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float) -> float:
+    sizes = (abs(welfare), np.abs(shares).sum(), costs.sum(), np.abs(alone).sum(), np.finfo(float).tiny)
+    return float(max(sizes))
+
+
+def _linear_program(objective: FloatArray, **constraints: Any) -> Any:
+    """SciPy's answer, or None where nothing is feasible."""
+    from scipy.optimize import linprog  # noqa: PLC0415 - loaded where it is used
+
+    options = {"primal_feasibility_tolerance": LP_TOLERANCE, "dual_feasibility_tolerance": LP_TOLERANCE}
+    answer = linprog(objective, method="highs-ds", options=options, **constraints)
+    if answer.status == INFEASIBLE:
+        return None
+    if answer.status != 0:
+        raise NotConverged(f"the linear program of fair shares was not solved: {answer.message}")
+    return answer
+
+
+def nearest_point(target: FloatArray, rows: FloatArray, limits: FloatArray, total: float) -> FloatArray | None:
+    """The point x nearest to the target with rows @ x >= limits and this sum, by a dual active-set method.
+
+    It begins at the nearest point with the sum. Each step takes in the constraint violated most and moves straight
+    towards it, as far as the multipliers of those that bind stay at least zero; one whose multiplier would not is let
+    go. Stops when no constraint is violated by more than `VIOLATION_TOLERANCE`; None where they contradict each other.
+    """
+    projection = _Projection(target + (total - target.sum()) / target.size, rows, limits)
+    for _ in range(MAX_ROUNDS):
+        worst = projection.most_violated()
+        if worst is None:
+            return projection.point
+        if not projection.take_in(worst):
+            return None
+    raise NotConverged(f"the nearest fair shares were not found in {MAX_ROUNDS} steps", result=projection.point)
+
+
+class _Projection:
+    """The state of the dual active-set method: the point, what binds there, and its multipliers."""
+
+    def __init__(self, point: FloatArray, rows: FloatArray, limits: FloatArray) -> None:
+        self.point, self._rows, self._limits = point, rows, limits
+        self._normals = rows - rows.mean(axis=1, keepdims=True)  # along the plane of this sum
+        lengths = np.einsum("ij,ij->i", self._normals, self._normals)
+        self._fixed = lengths <= INDEPENDENCE_TOLERANCE  # everybody together: its sum is given
+        self._binding: list[int] = []
+        self._multipliers = np.zeros(0)
+
+    def most_violated(self) -> int | None:
+        lacking = self._limits - self._rows @ self.point
+        lacking[self._fixed] = -np.inf
+        lacking[self._binding] = -np.inf
+        worst = int(np.argmax(lacking))
+        return worst if lacking[worst] > VIOLATION_TOLERANCE else None
+
+    def take_in(self, added: int) -> bool:
+        """Move to where one more constraint binds; False where there is no such point."""
+        normal, own = self._normals[added], 0.0
+        while True:
+            held = self._normals[self._binding]
+            along = np.linalg.lstsq(held.T, normal, rcond=None)[0] if self._binding else np.zeros(0)
+            direction = normal - held.T @ along
+            free = float(direction @ direction)
+            is_free = free > INDEPENDENCE_TOLERANCE * float(normal @ normal)
+            full = (self._limits[added] - self._rows[added] @ self.point) / free if is_free else np.inf
+            falling = np.flatnonzero(along > 0)
+            steps = self._multipliers[falling] / along[falling]
+            step = min(full, float(steps.min(initial=np.inf)))
+            if not np.isfinite(step):
+                return False
+            self._multipliers, own = np.maximum(self._multipliers - step * along, 0.0), own + step
+            if is_free:
+                self.point = self.point + step * direction
+            if step == full:
+                self._binding.append(added)
+                self._multipliers = np.append(self._multipliers, own)
+                return True
+            dropped = int(falling[np.argmin(steps)])
+            del self._binding[dropped]
+            self._multipliers = np.delete(self._multipliers, dropped)
