@@ -41,6 +41,7 @@ def test_names_are_those_of_the_files_and_the_command_line() -> None:
         "social-optimality",
         "individual-rationality",
         "reciprocity",
+        "core",
         "split-proof",
     ]
     assert [str(verdict) for verdict in Verdict] == ["holds", "not refuted", "undefined", "violated"]

@@ -2,7 +2,7 @@
 
 They are made from the federation and the outcome alone, one for each claim. Nothing here reads what a
 solver reported: equilibrium, optimum, balance, shares and what agents have alone are worked out anew by other routes
-(bisection, the dual bound, coalitions or another integral, sums).
+(bisection, the dual bound, coalitions or another integral, sums); what groups would do is handed over and verified.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from fedpact.certificates.shapley_check import CheckedShares, check_shares
 from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from fedpact.certificates.core import GroupProfiles
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,6 +113,8 @@ class CertifiedOutcome(Protocol):
     def worst_reciprocity(self) -> WorstReciprocity: ...
     def played_in(self, federation: Federation, contributions: FloatArray) -> CertifiedOutcome: ...
     def solved_in(self, federation: Federation) -> CertifiedOutcome | None: ...
+    @property
+    def group_profiles(self) -> GroupProfiles: ...
 
 
 class Certificates(Mapping[str, Certificate]):
@@ -136,11 +141,16 @@ class Certificates(Mapping[str, Certificate]):
         return {
             Claim.NASH: lambda: certify_nash(outcome, self._deviations),
             Claim.BUDGET_BALANCE: lambda: certify_balance(outcome),
-            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome),
+            Claim.SOCIAL_OPTIMALITY: lambda: certify_optimality(outcome, lambda: self._optimum),
             Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
             Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
+            Claim.CORE: lambda: _certify_core(outcome, lambda: self._optimum),
             Claim.SPLIT_PROOF: lambda: _certify_split_proof(outcome),
         }
+
+    @cached_property
+    def _optimum(self) -> FloatArray:
+        return better_profile(self._outcome.federation, self._outcome.contributions)
 
     @cached_property
     def _deviations(self) -> Deviations:
@@ -182,15 +192,15 @@ def certify_balance(outcome: CertifiedOutcome) -> Certificate:
     return Certificate.judge(Claim.BUDGET_BALANCE, -abs(total), tol, "this profile", witness)
 
 
-def certify_optimality(outcome: CertifiedOutcome) -> Certificate:
-    """No admissible profile has more welfare."""
+def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
+    """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
     federation, tol = outcome.federation, float(outcome_tolerances(outcome).sum())
     witness: dict[str, Any] = {"welfare": outcome.welfare}
     bound, refuted = np.inf, False
     if federation.admits(outcome.contributions):
         bound = welfare_bound(federation, outcome.contributions)
     if bound > outcome.welfare + tol:
-        better = better_profile(federation, outcome.contributions)
+        better = optimum()
         welfare = federation.welfare(better)
         bound, refuted = min(bound, welfare_bound(federation, better)), welfare > outcome.welfare + tol
         witness |= {"better_welfare": welfare, "better_contributions": better.tolist()}
@@ -236,6 +246,12 @@ def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None)
     witness |= {"equilibria_searched": worst.searched}
     proven = single and shares.proves
     return Certificate.judge(Claim.RECIPROCITY, margin, tol + shares.error, scope, witness, proven=proven)
+
+
+def _certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
+    from fedpact.certificates.core import certify_core  # noqa: PLC0415 - it uses the certificates above
+
+    return certify_core(outcome, optimum)
 
 
 def _certify_split_proof(outcome: CertifiedOutcome) -> Certificate:

@@ -13,6 +13,7 @@ class Claim(StrEnum):
     SOCIAL_OPTIMALITY = "social-optimality"
     INDIVIDUAL_RATIONALITY = "individual-rationality"
     RECIPROCITY = "reciprocity"
+    CORE = "core"
     SPLIT_PROOF = "split-proof"
 
 

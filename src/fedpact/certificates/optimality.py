@@ -137,11 +137,11 @@ def _dual_value(federation: Federation, prices: FloatArray, upper: FloatArray) -
     spent = np.where(prices > 0, prices * np.where(np.isfinite(data), data, 0.0), 0.0)
     surplus = federation.values * federation.payoff.value(data) - spent
     earned = np.asarray(federation.weights.T @ prices)
-    best = _best_at_prices(federation, earned, upper)
+    best = best_at_prices(federation, earned, upper)
     return float(surplus.sum() + (earned * best - federation.costs.value(best)).sum())
 
 
-def _best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:
+def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:
     """argmax over [0, upper] of earned_j x - c_j(x)."""
     bend = 2.0 * federation.costs.quadratic
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -158,7 +158,7 @@ def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
     made = table(f"Mechanisms, welfare in {unit.label}", *heads)
     welfare = unit.column([outcome.welfare for outcome in compared])
     for outcome, text in zip(compared, welfare, strict=True):
-        promised = compared.mechanisms[outcome.mechanism].claims
+        promised = compared.mechanisms[outcome.mechanism].promises(outcome.federation)
         verdicts = {outcome.certificates[claim].verdict for claim in promised}
         leavers = join_names(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
         made.add_row(

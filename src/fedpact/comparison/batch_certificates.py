@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.core import MAX_AGENTS_ALWAYS_LISTED, member_bounds
 from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.externality import welfare_tangents
+from fedpact.programs.groups import all_groups
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 if TYPE_CHECKING:
@@ -101,6 +103,42 @@ def _judge_reciprocity(outcome: BatchOutcome, claim: Claim) -> Judgements:
     return _verdicts(outcome, claim, outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1), several)
 
 
+def _judge_core(outcome: BatchOutcome, claim: Claim) -> Judgements:
+    """By prices at the outcome's own profile; what is left by all groups, where federations outnumber these."""
+    batch, tols = outcome.batch, outcome.tolerances
+    utilities = np.nan_to_num(outcome.utilities).ravel()
+    bounds = batch.split(member_bounds(batch.joined, utilities, outcome.profile, upper=batch.bounds()[0]))
+    positive = np.maximum(bounds, 0.0).sum(axis=1)
+    margins, sums = -np.where(positive > 0, positive, bounds.max(axis=1)), tols.sum(axis=1)
+    margins[~outcome.solved] = np.nan
+    proved = np.asarray((bounds <= tols).all(axis=1))
+    left = np.flatnonzero(~proved & outcome.solved)
+    if batch.n_agents <= MAX_AGENTS_ALWAYS_LISTED and left.size > 1 << batch.n_agents:
+        margins[left], sums[left], clear = _group_margins(batch.take(left), outcome.utilities[left], tols[left])
+        proved[left[clear]] = True
+    return _verdicts(outcome, claim, margins, sums, ~proved)
+
+
+def _group_margins(
+    batch: Batch, utilities: FloatArray, tols: FloatArray
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Minus the largest gain of any group, its tolerance, and whether that is settled, (federations,) each."""
+    members = all_groups(batch.n_agents)[1:]
+    gains, bounds = np.empty((2, len(batch), len(members)))
+    for place, group in enumerate(members):
+        some = batch.restrict(np.flatnonzero(group))
+        welfare, most = _welfare_and_bounds(some, ExternalityMechanism().solve_batch(some).contributions)
+        has = utilities[:, group].sum(axis=1)
+        gains[:, place], bounds[:, place] = welfare - has, most - has
+    rounding = tols @ members.T
+    beyond = np.asarray(gains > rounding)
+    violated = np.asarray(beyond.any(axis=1))
+    counted = np.where(beyond | ~violated[:, None], gains, -np.inf)
+    worst = np.argmax(counted, axis=1)[:, None]
+    settled = np.asarray(violated | (bounds <= rounding).all(axis=1))
+    return -np.take_along_axis(gains, worst, 1)[:, 0], np.take_along_axis(rounding, worst, 1)[:, 0], settled
+
+
 def _judge_alone(outcome: BatchOutcome, claim: Claim) -> Judgements:
     """By the certificate of each outcome, one after the other."""
     nothing = np.full(len(outcome), np.nan)
@@ -113,6 +151,7 @@ JUDGES: Mapping[Claim, Callable[[BatchOutcome, Claim], Judgements]] = {
     Claim.SOCIAL_OPTIMALITY: _judge_optimality,
     Claim.INDIVIDUAL_RATIONALITY: _judge_rationality,
     Claim.RECIPROCITY: _judge_reciprocity,
+    Claim.CORE: _judge_core,
 }
 
 

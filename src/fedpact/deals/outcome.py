@@ -17,14 +17,17 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.certificates import Certificate, certify
+from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
+from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
@@ -224,6 +227,18 @@ class Outcome:
     def net_externality(self) -> FloatArray:
         """T_i: what one more sample of i's is worth to all the others together."""
         return read_only_copy(self._played.net_externality(self.contributions))
+
+    @property
+    def group_profiles(self) -> GroupProfiles:
+        """Groups that may leave, with what they would contribute by themselves; for the certificates to verify.
+
+        All groups where they can be listed; otherwise the one that gains most of those that a search comes upon.
+        """
+        if self.federation.n_agents <= MAX_LISTED_AGENTS:
+            found = group_optima(self.federation)
+        else:
+            found = search_groups(self.federation, self.utilities)
+        return GroupProfiles(members=found.members, contributions=found.contributions)
 
     @cached_property
     def certificates(self) -> Mapping[str, Certificate]:

@@ -215,6 +215,15 @@ class Batch:
         weights.setflags(write=False)
         return Batch(weights=weights, joined=self.joined.take(agents), names=self.names)
 
+    def restrict(self, agents: ArrayLike) -> Batch:
+        """The same federations with some of the agents only, given by their numbers."""
+        chosen = np.atleast_1d(np.asarray(agents, dtype=np.intp))
+        weights = self.weights[:, chosen[:, None], chosen]
+        weights.setflags(write=False)
+        places = (np.arange(len(self))[:, None] * self.n_agents + chosen).ravel()
+        names = tuple(self.names[agent] for agent in chosen)
+        return Batch(weights=weights, joined=self.joined.take(places), names=names)
+
     def __len__(self) -> int:
         return int(self.weights.shape[0])
 

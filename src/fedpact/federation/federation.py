@@ -132,7 +132,7 @@ class Federation:
         """The weights in no particular order, those of a sparse matrix that are not zero."""
         return self.weights.ravel() if isinstance(self.weights, np.ndarray) else self.weights.data
 
-    @property
+    @cached_property
     def has_harm(self) -> bool:
         """Whether any weight is negative."""
         return bool((self.weight_entries < 0).any())
@@ -265,6 +265,12 @@ class Federation:
         )
 
     @cached_property
+    def maximiser_bounds(self) -> tuple[FloatArray, float]:
+        """The box every welfare maximiser lies in, and the most it spends: see `contribution_bounds`."""
+        upper, spending = block_bounds(self, 1)
+        return read_only_copy(upper), float(spending[0])
+
+    @cached_property
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
         parts = [_class_text(part) if isinstance(part, type) else repr(part) for part in self.signature()]
@@ -346,8 +352,10 @@ def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tup
 
     A bound that comes from spending rather than from a cap is never attained: the spending bound is not tight.
     """
-    upper, spending = block_bounds(federation, 1, multiple=multiple)
-    return upper, float(spending[0])
+    if multiple != 1.0:
+        upper, spending = block_bounds(federation, 1, multiple=multiple)
+        return upper, float(spending[0])
+    return federation.maximiser_bounds
 
 
 def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> tuple[FloatArray, FloatArray]:

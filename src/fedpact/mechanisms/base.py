@@ -74,6 +74,8 @@ class Mechanism(ABC):
         What it does, in a sentence for people who know nothing of mechanisms.
     claims
         The properties it has by design, whatever the federation; `fedpact check` holds it to them.
+    claims_without_harm
+        The properties it has besides where no weight is negative.
     federated
         False where every agent trains alone.
     is_baseline
@@ -84,6 +86,7 @@ class Mechanism(ABC):
     title: str
     description: str = ""
     claims: Sequence[Claim] = ()
+    claims_without_harm: Sequence[Claim] = ()
     federated: bool = True
     is_baseline: bool = False
 
@@ -94,6 +97,10 @@ class Mechanism(ABC):
     @abstractmethod
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         """The best each agent could do instead at a profile; certificates rest on it, so it must not ask the solver."""
+
+    def promises(self, federation: Federation) -> tuple[Claim, ...]:
+        """The claims it makes of its outcome for a federation."""
+        return (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """What each agent is paid at a profile: nothing, unless a mechanism says otherwise."""
@@ -227,9 +234,11 @@ class Mechanism(ABC):
         )
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """What is said of batches and of payments is forgotten where a subclass changes the rules alone."""
+        """What is said of batches and payments is forgotten where a subclass changes rules alone, claims likewise."""
         super().__init_subclass__(**options)
         guard_methods(cls)
+        if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
+            cls.claims_without_harm = ()
         changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
         for name in ("is_vectorised", "solve_together", "deviation_bounds", "payment_bounds", "nearby_equilibrium"):
             if _depth(cls, name) > changed:

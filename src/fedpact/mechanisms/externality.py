@@ -77,6 +77,7 @@ class ExternalityMechanism(Mechanism):
         "data it gives."
     )
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
+    claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""

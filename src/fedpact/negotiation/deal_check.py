@@ -24,7 +24,7 @@ from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.words import differing_texts
+from fedpact.utils.words import differing_texts, join_names
 
 # How the check of the payments, and of all else that a file states, are called among the claims.
 PAYMENTS, STATED = "payments", "stated"
@@ -152,7 +152,7 @@ def check_deal(
         deal=deal,
         rules=chosen,
         outcome=outcome,
-        claims=chosen.claims if claims is None else claims,
+        claims=chosen.promises(outcome.federation) if claims is None else claims,
         audit=found,
         money=money,
         contradictions=stated,
@@ -164,7 +164,7 @@ def check_solved(
 ) -> CheckedDeal:
     """The deal a mechanism makes of a federation, held to claims: by default to its own."""
     outcome = rules.solve(federation)
-    held_to = rules.claims if claims is None else claims
+    held_to = rules.promises(federation) if claims is None else claims
     return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
 
 
@@ -184,6 +184,7 @@ def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules:
 
 def violation_text(certificate: Certificate) -> str:
     """By how much a claim is violated, and what shows it."""
-    simple = [(name, part) for name, part in certificate.witness.items() if isinstance(part, str | float | int)]
+    named = {key: join_names(part) if key == "group" else part for key, part in certificate.witness.items()}
+    simple = [(name, part) for name, part in named.items() if isinstance(part, str | float | int)]
     shown = ", ".join(f"{name} {part:.6g}" if isinstance(part, float) else f"{name} {part}" for name, part in simple)
     return f"by {-certificate.margin:.3g}: {shown}"

@@ -111,6 +111,17 @@ def worst_group(
     return _Search(federation, stay, time.monotonic() + time_limit, progress).run()
 
 
+def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
+    """The group that gains most of everybody, members alone, those that prices point at, and their neighbours.
+
+    Neighbours differ by one member; they are looked at up to 64 agents, while compiled code is quick. One row, always
+    the same for the same federation and utilities.
+    """
+    search = _Search(federation, np.asarray(utilities, dtype=np.float64), np.inf, None)
+    search.try_candidates(neighbours=federation.n_agents <= MAX_COMPILED_MEMBERS)
+    return search.best
+
+
 def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
     """d_i at the prices of a profile: no group gains more than its members' d_i together."""
     slopes = federation.marginal_payoffs(contributions)
@@ -153,30 +164,35 @@ class _Search:
         self._everybody = everybody.contributions[0]
         self._scale = max(abs(float(everybody.values[0])), np.finfo(float).tiny)
         self._tried = {everybody.members[0].tobytes()}
-        self._best, self._gain = everybody, float(everybody.gains(utilities)[0])
+        self.best, self._gain = everybody, float(everybody.gains(utilities)[0])
         self._prices = price_bounds(federation, utilities, self._everybody)
         self._upper = float(np.maximum(self._prices, 0.0).sum()) + GAIN_TOLERANCE * self._scale
 
     def run(self) -> WorstGroup:
         """Candidates and their neighbours; then, if the bracket is open and there is a relaxation, branch and bound."""
-        alone = standalone_optimum(self._federation)[1] - self._utilities
-        self._try((np.arange(alone.size) == np.argmax(alone))[None, :])
-        self._try(self._prices[None, :] > 0)
-        self._climb()
+        self.try_candidates()
         method, obstacle = "neighbouring groups, and a bound by prices", relaxation_obstacle(self._federation)
         if not self._is_closed and not obstacle:
             method = f"branch and bound with {self._branch()} relaxations"
         elif not self._is_closed:
             method += f"; no relaxation: {obstacle}"
         return WorstGroup(
-            members=self._best.members[0],
+            members=self.best.members[0],
             gain=self._gain,
             upper_bound=max(self._upper, self._gain),
             exact=self._is_closed,
-            value=float(self._best.values[0]),
-            contributions=self._best.contributions[0],
+            value=float(self.best.values[0]),
+            contributions=self.best.contributions[0],
             method=method,
         )
+
+    def try_candidates(self, *, neighbours: bool = True) -> None:
+        """The member that gains most alone, those that prices point at and, if wanted, one member more or less."""
+        alone = standalone_optimum(self._federation)[1] - self._utilities
+        self._try((np.arange(alone.size) == np.argmax(alone))[None, :])
+        self._try(self._prices[None, :] > 0)
+        if neighbours:
+            self._climb()
 
     @property
     def _is_closed(self) -> bool:
@@ -198,7 +214,7 @@ class _Search:
         if gains[place] <= self._gain + TIE_TOLERANCE * self._scale:
             return False
         self._gain, some = float(gains[place]), slice(place, place + 1)
-        self._best = GroupOptima(
+        self.best = GroupOptima(
             members=found.members[some], values=found.values[some], contributions=found.contributions[some]
         )
         return True
@@ -209,19 +225,19 @@ class _Search:
         while gained and self._time_left > 0 and not self._is_closed:
             gained = False
             order = np.argsort(-self._flip_gains(), kind="stable")
-            small = self._best.members.sum() < MAX_COMPILED_MEMBERS
+            small = self.best.members.sum() < MAX_COMPILED_MEMBERS
             piece = order.size if small else NEIGHBOURS_AT_A_TIME
             for first in range(0, order.size, piece):
                 if gained or self._time_left <= 0:
                     break
                 flips = order[first : first + piece]
-                neighbours = np.repeat(self._best.members, flips.size, axis=0)
+                neighbours = np.repeat(self.best.members, flips.size, axis=0)
                 neighbours[np.arange(flips.size), flips] ^= True
                 gained = self._try(neighbours)
 
     def _flip_gains(self) -> FloatArray:
         """About what the best group would gain by taking in or leaving out each agent, the others' data as it is."""
-        federation, members, profile = self._federation, self._best.members[0], self._best.contributions[0]
+        federation, members, profile = self._federation, self.best.members[0], self.best.contributions[0]
         data = federation.data(profile)
         inside = data > federation.payoff.floor  # others harm those outside as much as they like
         data = np.where(inside, data, 0.0)

@@ -172,7 +172,9 @@ class CheckedClaim:
 def certificates(view: View) -> dict[str, Any]:
     """Claims by mechanisms, and the evidence behind each verdict."""
     by_outcome = {
-        view.title_of(outcome): checked_claims(outcome, view.comparison.mechanism(outcome.mechanism).claims, view.unit)
+        view.title_of(outcome): checked_claims(
+            outcome, view.comparison.mechanism(outcome.mechanism).promises(outcome.federation), view.unit
+        )
         for outcome in view.comparison
     }
     by_claim = list(zip(*by_outcome.values(), strict=True))

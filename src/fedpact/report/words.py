@@ -29,6 +29,10 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
         "Everybody gets its fair share",
         "Each member gets out at least its Shapley share of what the federation achieves.",
     ),
+    Claim.CORE: (
+        "No group gains by leaving together",
+        "No members could form a federation of their own, with their own data, in which they have more in total.",
+    ),
     Claim.SPLIT_PROOF: (
         "Nobody gains by posing as two",
         "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
@@ -75,6 +79,13 @@ EVIDENCE: Mapping[str, str] = {
     "worst_agent": "to member",
     "worst_contributions": "at contributions",
     "equilibria_searched": "equilibria looked at",
+    "group": "the group",
+    "gain": "what it gains together by leaving",
+    "utilities": "what its members have now",
+    "group_utilities": "what they would have by themselves, before payments among them",
+    "group_contributions": "contributions that give it",
+    "most_in_any_group": "the most it adds to any group",
+    "gain_upper_bound": "no group gains more than",
 }
 
 SHAPLEY_METHODS: Mapping[str, str] = {
