@@ -1,4 +1,4 @@
-"""`fedpact negotiate`: agents reach the Externality deal by questions and answers, on record if wanted."""
+"""`fedpact negotiate`: agents reach the deal of a mechanism by questions and answers, on record if wanted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import read_transcript
 from fedpact.federation import Federation
-from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.negotiation import negotiate as negotiate_deal
 from fedpact.report.numbers import Unit, number_texts
 from fedpact.utils.errors import InvalidInput
@@ -38,10 +38,19 @@ from fedpact.utils.words import count_text
 INTERRUPTED = 130
 STUDIES = ("misreport",)
 ROOM = 110  # columns
+SETTLED_BY = {
+    "personal prices": "at the personal prices",
+    "message game": "by the message game",
+    "Shapley shares": "by Shapley shares",
+    "own payments": "by payments that everybody worked out for itself",
+}
 
 
 def negotiate(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help=f"One of {', '.join(NEGOTIABLE)}.", metavar="NAME")
+    ] = "externality",
     protocol: Annotated[
         str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.", metavar="NAME")
     ] = "price-discovery",
@@ -66,7 +75,7 @@ def negotiate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the agents negotiate the Externality deal; each says only what it is asked about itself.
+    """Let the agents negotiate a deal; each says only what it is asked about itself.
 
     Interrupted and started again with the same transcript, a negotiation goes on where it was.
     """
@@ -78,12 +87,14 @@ def negotiate(
         check_picture(plot)
     if resume and output is None:
         raise InvalidInput("--resume needs the transcript to go on from; name it with --transcript")
-    heading = f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated by {protocol}"
+    rules = "" if mechanism == "externality" else f" under {mechanism}"
+    heading = f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated{escape(rules)} by {escape(protocol)}"
     with status_line(quiet=as_json) as status:
         rounds = Rounds(heading, Unit.of(chosen.money), status, transcript=output, quiet=as_json)
         try:
             deal = negotiate_deal(
                 chosen.federation,
+                mechanism=mechanism,
                 protocol=protocol,
                 game=game,
                 transcript=output,
@@ -117,17 +128,15 @@ def _kept(transcript: Path | None) -> str:
 
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
-    assert deal.prices is not None  # negotiated
     out = [name in deal.excluded for name in deal.agents]
-    prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-    columns = [
-        ("contributes", number_texts(deal.contributions)),
-        ("price per sample", np.where(out, "-", prices).tolist()),
-        ("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()),
-    ]
+    columns = [("contributes", number_texts(deal.contributions))]
+    if deal.prices is not None:
+        prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
+        columns.append(("price per sample", np.where(out, "-", prices).tolist()))
+    columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
     names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
     print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=deal.contributions)
-    by = "at the personal prices" if deal.provenance.messages is None else "by the message game"
+    by = SETTLED_BY[str(deal.provenance.settled_by)]
     welfare, rounds = escape(terminal_text(unit.text(deal.provenance.welfare))), count_text(deal.rounds, "round")
     console.print(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():

@@ -72,7 +72,7 @@ class Provenance:
         Of a negotiation: how it was led, how often everybody was asked, and what the agents said of the end: welfare,
         and the gain still promised as a share of what is at stake.
     settled_by
-        "message game" or "personal prices".
+        "message game", "personal prices", "Shapley shares" or "own payments".
     messages, trace
         The final messages of the game form, and what happened in order.
     ledger

@@ -2,7 +2,7 @@
 
 The first line says what the negotiation is, every other holds one exchange, and the last the deal if there is one:
 
-    {"transcript": 1, "protocol": "price-discovery", "game": true, "agents": ["A", ...], ...}
+    {"transcript": 1, "mechanism": "externality", "protocol": "price-discovery", "agents": ["A", ...], ...}
     {"questions": {"0": {...}, ...}, "answers": {"0": {...}, ...}}
     {"deal": {"mechanism": "externality", "agents": [...], "contributions": [...], "payments": [...], ...}}
 
@@ -32,7 +32,7 @@ class Header:
 
     Attributes
     ----------
-    protocol, game, tol, max_rounds
+    mechanism, protocol, game, tol, max_rounds
         As `coordinate` takes them.
     agents
         Everybody's names, by place.
@@ -49,12 +49,14 @@ class Header:
     agents: tuple[str, ...]
     title: str = ""
     scenario: str | None = None
+    mechanism: str = "externality"
 
     @property
     def description(self) -> str:
         """In words: which negotiation this is."""
         what = f'of "{self.title}"' if self.title else f"between {len(self.agents)} agents"
-        return f"the negotiation {what} by {self.protocol}{'' if self.game else ' without the game'}"
+        rules = "" if self.mechanism == "externality" else f" of {self.mechanism}"
+        return f"the negotiation{rules} {what} by {self.protocol}{'' if self.game else ' without the game'}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,7 +143,7 @@ def _header(entry: dict[str, Any]) -> Header:
             f"transcripts of version {TRANSCRIPT_VERSION} can be read, got {short_repr(entry['transcript'])}; "
             f"use the version of fedpact that wrote it"
         )
-    entry = {"max_rounds": entry.get("most_rounds"), **entry}  # what fedpact 0.1 wrote
+    entry = {"max_rounds": entry.get("most_rounds"), "mechanism": "externality", **entry}  # what fedpact 0.1 wrote
     given = {field.name: entry.get(field.name) for field in fields(Header)}
     for key, (holds, rule) in HEADER_RULES.items():
         if not holds(given[key]):
@@ -154,6 +156,7 @@ def _is_number(given: Any) -> bool:
 
 
 HEADER_RULES: dict[str, tuple[Any, str]] = {
+    "mechanism": (lambda given: isinstance(given, str) and bool(given), "the name of a mechanism"),
     "protocol": (lambda given: given in PROTOCOL_NAMES, f"one of {', '.join(PROTOCOL_NAMES)}"),
     "game": (lambda given: isinstance(given, bool), "true or false"),
     "tol": (lambda given: _is_number(given) and 0 < given < 1, "a number between 0 and 1"),

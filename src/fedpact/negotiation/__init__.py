@@ -1,13 +1,23 @@
-"""Negotiation: the deal of the Externality mechanism, reached between agents that keep their numbers to themselves.
+"""Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
-A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `admm`), over a channel (`channels`, `processes`),
-on record if wanted (`recording`); an `Agent` answers. `audit` checks what a ledger says of all that, `deal_check`
-whether the deal of any file keeps what it promises, `misreport_study` what lying would gain. May use: utils,
-federation, scenario, shapley, programs, certificates, deals, mechanisms, stability, comparison.
+A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `admm`), over a channel
+(`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers. `audit` checks what a ledger says of
+all that, `deal_check` whether the deal of any file keeps what it promises, `misreport_study` what lying would gain. May
+use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, stability, comparison.
 """
 
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import Channel, InProcess
-from fedpact.negotiation.coordinator import PROTOCOLS, coordinate, negotiate, recompute
+from fedpact.negotiation.coordinator import NEGOTIABLE, PROTOCOLS, coordinate, negotiate, recompute
 
-__all__ = ["PROTOCOLS", "Agent", "Channel", "InProcess", "agents_of", "coordinate", "negotiate", "recompute"]
+__all__ = [
+    "NEGOTIABLE",
+    "PROTOCOLS",
+    "Agent",
+    "Channel",
+    "InProcess",
+    "agents_of",
+    "coordinate",
+    "negotiate",
+    "recompute",
+]

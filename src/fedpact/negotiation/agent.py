@@ -15,6 +15,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.programs.best_response import falling_root
+from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray
 
 Question = dict[str, Any]
@@ -65,6 +66,7 @@ class Agent:
         kinds = {
             "introduce": self._introduction,
             "prices": self._marginal_prices,
+            "shares": self._shares,
             "proximal": self._proximal,
             "messages": self._messages,
         }
@@ -104,6 +106,22 @@ class Agent:
             "marginal_cost": _as_float(self.cost.slope(own)),
             "cost_curvature": _as_float(self.cost.curvature(own)),
         }
+
+    def _shares(self, question: Question) -> Answer:
+        """Reveals what `prices` does, and how its payoff is shared out by the Shapley value.
+
+        That is everybody's share of it and the slopes of the shares. A profile counts as outside where any coalition's
+        contributions would be: the shares are means over all coalitions.
+        """
+        said = self._marginal_prices(question)
+        contributions = np.asarray(question["contributions"], dtype=np.float64)
+        if "outside" in said or self._worth(float(np.minimum(self.weights * contributions, 0.0).sum()))[0] is None:
+            return {"outside": True}
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = receiver_shares(self.weights, self.payoff, self.value, contributions)
+        if not (np.isfinite(found.values).all() and np.isfinite(found.slopes).all()):
+            return {"outside": True}
+        return said | {"shares": found.values.tolist(), "slopes": found.slopes.tolist()}
 
     def _worth(self, data: float) -> tuple[float | None, float]:
         """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""

@@ -27,6 +27,7 @@ from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
+from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.validation import read_messages
 from fedpact.utils.errors import InvalidInput
 
@@ -39,15 +40,25 @@ class Rules(NamedTuple):
     max_rounds: int
 
 
-PROTOCOLS: dict[str, Rules] = {
-    "price-discovery": Rules(discover_prices, tol=3e-15, max_rounds=60),
-    "admm": Rules(reach_consensus, tol=1e-9, max_rounds=3000),
+# By mechanism and protocol.
+NEGOTIATIONS: dict[tuple[str, str], Rules] = {
+    ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
+    ("externality", "admm"): Rules(reach_consensus, tol=1e-9, max_rounds=3000),
+    ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
+}
+NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
+PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
+NOT_NEGOTIABLE = {
+    "fair": "its side payments follow from everybody's Shapley share and from what everybody would get alone, which "
+    "nobody can check in a negotiation: whoever overstates its own would be paid for it; negotiate externality, and "
+    "work out side payments from numbers that all accept with FairMechanism",
 }
 
 
 def negotiate(
     federation: Federation,
     *,
+    mechanism: str = "externality",
     protocol: str = "price-discovery",
     game: bool = True,
     transcript: Path | str | None = None,
@@ -55,15 +66,18 @@ def negotiate(
     title: str = "",
     listener: Listener | None = None,
 ) -> Deal:
-    """Let the agents of a federation negotiate: the deal of `ExternalityMechanism`, reached by questions and answers.
+    """Let the agents of a federation negotiate: the deal of a mechanism, reached by questions and answers.
 
     Parameters
     ----------
+    mechanism
+        "externality" or "shapley".
     protocol
-        "price-discovery", few rounds; or "admm", more of them, in which agents answer with what they would ask for.
+        "price-discovery", few rounds; or, for "externality", "admm", more of them, in which agents answer with what
+        they would ask for.
     game
-        Settle by the message game; where fewer than three agents draw on somebody's data, at personal prices, and
-        the trace says so.
+        Settle "externality" by the message game; where fewer than three agents draw on somebody's data, at personal
+        prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
     transcript, resume, title
         As in `coordinate`.
     listener
@@ -79,6 +93,7 @@ def negotiate(
     """
     return coordinate(
         InProcess.of(federation),
+        mechanism=mechanism,
         protocol=protocol,
         game=game,
         transcript=transcript,
@@ -92,6 +107,7 @@ def negotiate(
 def coordinate(
     channel: Channel,
     *,
+    mechanism: str = "externality",
     protocol: str = "price-discovery",
     game: bool = True,
     tol: float | None = None,
@@ -109,7 +125,7 @@ def coordinate(
 
     Parameters
     ----------
-    protocol, game
+    mechanism, protocol, game
         As in `negotiate`.
     tol, max_rounds
         When a protocol stops, and when it gives up; its usual ones if not given.
@@ -134,7 +150,14 @@ def coordinate(
         If the transcript is of another negotiation, cannot be written, or states another deal than it comes to.
     """
     header = transcript_header(
-        channel.names, protocol=protocol, game=game, tol=tol, max_rounds=max_rounds, title=title, scenario=scenario
+        channel.names,
+        mechanism=mechanism,
+        protocol=protocol,
+        game=game,
+        tol=tol,
+        max_rounds=max_rounds,
+        title=title,
+        scenario=scenario,
     )
     if transcript is None:
         if resume:
@@ -170,6 +193,7 @@ def recompute(transcript: Transcript | Path | str, *, listener: Listener | None 
 def transcript_header(
     agents: Sequence[str],
     *,
+    mechanism: str = "externality",
     protocol: str,
     game: bool,
     tol: float | None = None,
@@ -178,13 +202,12 @@ def transcript_header(
     scenario: str | None = None,
 ) -> Header:
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
-    if protocol not in PROTOCOLS:
-        raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-    usual = PROTOCOLS[protocol]
+    usual = negotiation_rules(mechanism, protocol)
     tol, max_rounds = usual.tol if tol is None else tol, usual.max_rounds if max_rounds is None else max_rounds
     if not tol > 0.0 or not max_rounds >= 1:
         raise InvalidInput(f"tol must be positive and max_rounds at least 1, got {tol!r} and {max_rounds!r}")
     return Header(
+        mechanism=mechanism,
         protocol=protocol,
         game=game,
         tol=tol,
@@ -193,6 +216,19 @@ def transcript_header(
         title=title,
         scenario=scenario,
     )
+
+
+def negotiation_rules(mechanism: str, protocol: str) -> Rules:
+    """How a mechanism is negotiated by a protocol; raises `InvalidInput` if it cannot be."""
+    if mechanism in NOT_NEGOTIABLE:
+        raise InvalidInput(f"mechanism {mechanism!r} cannot be negotiated: {NOT_NEGOTIABLE[mechanism]}")
+    for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
+        if given not in known:
+            raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
+    if (mechanism, protocol) not in NEGOTIATIONS:
+        ways = [way for what, way in NEGOTIATIONS if what == mechanism]
+        raise InvalidInput(f"protocol must be one of {', '.join(ways)} for {mechanism!r}, got {protocol!r}")
+    return NEGOTIATIONS[mechanism, protocol]
 
 
 def _negotiated_deal(transcript: Transcript) -> Deal:
@@ -210,13 +246,13 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     """The deal of whoever is at the other end, by the rules of a header."""
     session = Session(channel, listener)
     session.introduce()
-    protocol = PROTOCOLS[header.protocol].protocol
+    protocol = negotiation_rules(header.mechanism, header.protocol).protocol
     start, rounds = np.zeros(session.size), 0
     while True:
         result = protocol(session, tol=header.tol, max_rounds=header.max_rounds, start=start)
         rounds += result.rounds
         start = result.contributions
-        if result.prices is None:
+        if not result.is_agreed:
             continue
         try:
             return _settle(session, result, header, rounds)
@@ -225,12 +261,12 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
 
 
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
-    """The deal of what a protocol came to: through the game form where it applies, otherwise at personal prices."""
-    assert result.prices is not None
-    form = _game_form(session) if header.game else None
-    contributions, prices, messages = result.contributions, result.prices, None
-    payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
-    if form is not None:
+    """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
+    contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
+    form = _game_form(session) if header.game and prices is not None else None
+    if prices is not None:
+        payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
+    if form is not None and prices is not None:
         among = np.ix_(session.members, session.members)
         proposed = form.messages_for(contributions[session.members], prices[among])
         messages = _final_messages(session, proposed)
@@ -238,10 +274,11 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         prices = np.zeros((session.size, session.size))
         prices[among] = outcome.prices
         contributions, payments = map(session.for_everybody, (outcome.contributions, outcome.payments))
-    settled_by = "personal prices" if form is None else "message game"
+    assert payments is not None
+    settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(
-        mechanism="externality",
+        mechanism=header.mechanism,
         agents=tuple(session.names),
         contributions=contributions,
         payments=payments,

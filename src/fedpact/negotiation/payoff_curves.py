@@ -23,7 +23,7 @@ from fedpact.utils.arrays import FloatArray
 
 ASSUMED_POWER = 1.2  # decay x width where nothing else is known
 MAX_WIDTH = 1e6  # in decay lengths: wider ones are exponentials
-MIN_WIDTH = 1e-3
+MIN_WIDTH = 1e-9
 MIN_DISTANCE = 1e-2  # decay lengths: the payoff at a nearer place says too little about the width
 MAX_SLOPE_ERROR = 2.0  # times the slope stated
 MIN_BEND = 1e-12
@@ -178,20 +178,22 @@ def _elsewhere(here: MarginalAnswer, history: Sequence[MarginalAnswer], decay: f
 def _widths(steps: FloatArray, gains: FloatArray, decay: FloatArray, offset: FloatArray) -> FloatArray:
     """The widths at which the integral from 0 to `steps` is `gains`; nothing contributed lies in the domain.
 
-    The integral moves one way as the curve becomes wider: bisection, in the logarithm.
+    The integral moves one way as the curve becomes wider: bisection, in the logarithm of the distance from the furthest
+    place known to the edge of the domain.
     """
     known = steps != 0.0
     furthest = np.maximum(np.maximum(-steps, offset), 0.0)
-    low = furthest * (1.0 + 1e-12) + MIN_WIDTH * ASSUMED_POWER / decay
+    low = furthest * 1e-12 + MIN_WIDTH * ASSUMED_POWER / decay
     high = low + MAX_WIDTH / decay
-    assumed = np.maximum(ASSUMED_POWER / decay, low)
+    narrowest = furthest + low
+    assumed = np.maximum(ASSUMED_POWER / decay, narrowest)
 
     with np.errstate(over="ignore"):
         toward = np.sign(steps)
-        narrowest, wide = low, toward * (_hyperbola(steps, decay, high) - gains) >= 0.0
-        narrow = ~(toward * (_hyperbola(steps, decay, low) - gains) > 0.0)
+        wide = toward * (_hyperbola(steps, decay, furthest + high) - gains) >= 0.0
+        narrow = ~(toward * (_hyperbola(steps, decay, narrowest) - gains) > 0.0)
         for _ in range(HALVINGS):
             middle = np.sqrt(low * high)
-            more = toward * (_hyperbola(steps, decay, middle) - gains) > 0.0
+            more = toward * (_hyperbola(steps, decay, furthest + middle) - gains) > 0.0
             low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.where(known, np.where(wide, np.inf, np.where(narrow, narrowest, high)), assumed)
+    return np.where(known, np.where(wide, np.inf, np.where(narrow, narrowest, furthest + high)), assumed)

@@ -20,19 +20,30 @@ class ProtocolResult:
     contributions
         Everybody's.
     prices
-        Personal prices, (n, n), every column summing to zero; None where somebody had to go: the contributions are
-        then where to go on from.
+        Personal prices, (n, n), every column summing to zero; None where the protocol knows none.
+    payments
+        Everybody's, summing to zero; None where they follow from the prices. With neither somebody had to go, and the
+        contributions are where to go on from.
     rounds
         How often everybody was asked.
+    settled_by
+        What the payments are, where there is no message game.
     residual, welfare
         The gain still promised as a share of what is at stake, and the welfare by what the agents say.
     """
 
     contributions: FloatArray
-    prices: FloatArray | None
+    prices: FloatArray | None = None
+    payments: FloatArray | None = None
     rounds: int
+    settled_by: str = "personal prices"
     residual: float = np.inf
     welfare: float = np.nan
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether there is something to settle."""
+        return self.prices is not None or self.payments is not None
 
 
 class Protocol(Interface):

@@ -20,6 +20,7 @@ from fedpact.utils.arrays import FloatArray
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
 CONTRADICTION_TOLERANCE = 1e-9
 PROPORTION_TOLERANCE = 1e-9
+SHARE_TOLERANCE = 1e-8  # of the payoff: shares come from a quadrature
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
@@ -65,6 +66,14 @@ class MarginalAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class ShareAnswer(MarginalAnswer):
+    """The same, with everybody's Shapley share of the agent's payoff, and d share_j / d s_j."""
+
+    shares: FloatArray
+    slopes: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ProposalAnswer:
     """A proposal near the contributions asked about, payoff and cost at these; minus infinity outside the domain."""
 
@@ -104,11 +113,20 @@ def read_introduction(raw: dict[str, Any], index: int, size: int) -> Introductio
 
 
 def read_marginals(
-    raw: dict[str, Any], at: FloatArray, index: int, introduction: Introduction, earlier: Sequence[MarginalAnswer]
+    raw: dict[str, Any],
+    at: FloatArray,
+    index: int,
+    introduction: Introduction,
+    earlier: Sequence[MarginalAnswer],
+    *,
+    coalitions: bool = False,
 ) -> MarginalAnswer:
-    """Checked: finite numbers of the right sign, about the data that matters, and consistent with all said before."""
+    """Checked: finite numbers of the right sign, about the data that matters, and consistent with all said before.
+
+    With `coalitions` a profile is inside where all coalitions are, so that only harm can lead out.
+    """
     if raw.get("outside") is True:
-        _check_outside(at, earlier)
+        _check_outside(at, earlier, coalitions=coalitions)
         return MarginalAnswer(at=at, outside=True, worth=np.zeros(at.size))
     answer = MarginalAnswer(
         at=at,
@@ -127,8 +145,43 @@ def read_marginals(
         raise BadAnswer("says that contributing without end costs nothing")
     _check_from_nothing(answer, index)
     for before in earlier:
-        _check_consistent(before, answer, index)
+        _check_consistent(before, answer, index, coalitions=coalitions)
     return answer
+
+
+def read_shares(
+    raw: dict[str, Any], at: FloatArray, index: int, introduction: Introduction, earlier: Sequence[MarginalAnswer]
+) -> ShareAnswer:
+    """Checked: marginal prices, and shares that make up the payoff and are those of a concave one."""
+    told = read_marginals(raw, at, index, introduction, earlier, coalitions=True)
+    nothing = np.zeros(at.size)
+    if told.outside:
+        return ShareAnswer(at=at, outside=True, worth=nothing, shares=nothing, slopes=nothing)
+    shares, slopes = _numbers(raw, "shares", at.size), _numbers(raw, "slopes", at.size)
+    if shares[~introduction.uses].any() or slopes[~introduction.uses].any():
+        raise BadAnswer("names a share for data that does not matter to it")
+    size = float(np.abs(shares).sum()) + abs(told.payoff)
+    if abs(float(shares.sum()) - told.payoff) > SHARE_TOLERANCE * size:
+        raise BadAnswer(f"says that its payoff is {told.payoff:g}, where the shares of it add up to {shares.sum():g}")
+    sign = np.sign(told.worth)
+    if (sign * shares < -SHARE_TOLERANCE * size).any() or (sign * slopes < 0.0).any():
+        raise BadAnswer("gives a share for data that harms it, or takes one from data that helps it")
+    if (shares < slopes * at - SHARE_TOLERANCE * (size + np.abs(slopes * at))).any():
+        raise BadAnswer("says that more data of somebody's is worth more to it than the data before")
+    answer = ShareAnswer(**{**vars(told), "shares": shares, "slopes": slopes})
+    for before in earlier:
+        if isinstance(before, ShareAnswer) and not before.outside:
+            _check_falling(before, answer)
+    return answer
+
+
+def _check_falling(before: ShareAnswer, now: ShareAnswer) -> None:
+    """The slopes are the gradient of a concave function, the agent's part of the potential."""
+    step = now.at - before.at
+    turn = (now.slopes - before.slopes) * step
+    rounding = SHARE_TOLERANCE * float(((np.abs(now.slopes) + np.abs(before.slopes)) * np.abs(step)).sum())
+    if turn.sum() > rounding:
+        raise BadAnswer("contradicts its earlier answer: its shares rise faster where there is more data")
 
 
 def read_proposal(raw: dict[str, Any], introduction: Introduction) -> ProposalAnswer:
@@ -173,22 +226,27 @@ def _check_from_nothing(now: MarginalAnswer, index: int) -> None:
         raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
 
 
-def _check_outside(at: FloatArray, earlier: Sequence[MarginalAnswer]) -> None:
+def _reach_steps(worth: FloatArray, move: FloatArray, *, coalitions: bool) -> FloatArray:
+    """What a move adds to the reach that decides on the domain: of all data, or of that which harms alone."""
+    return (np.minimum(worth, 0.0) if coalitions else worth) * move
+
+
+def _check_outside(at: FloatArray, earlier: Sequence[MarginalAnswer], *, coalitions: bool) -> None:
     """Where an agent reaches as much data as at a place inside its domain, it is inside as well."""
     if not at.any():
         raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
     for before in earlier:
-        step = before.worth * (at - before.at)
+        step = _reach_steps(before.worth, at - before.at, coalitions=coalitions)
         if not before.outside and before.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
             raise BadAnswer(
                 "contradicts its earlier answer: outside its domain, with more data than when it was inside"
             )
 
 
-def _check_consistent(before: MarginalAnswer, now: MarginalAnswer, index: int) -> None:
+def _check_consistent(before: MarginalAnswer, now: MarginalAnswer, index: int, *, coalitions: bool) -> None:
     """Tangents lie above a concave payoff and below a convex cost, and the prices keep their direction."""
     step = now.at - before.at
-    _check_outside_before(before, now)
+    _check_outside_before(before, now, coalitions=coalitions)
     if not before.outside:
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * step, now.worth * step)
         before_cost, now_cost = before.marginal_cost * step[index], now.marginal_cost * step[index]
@@ -196,8 +254,8 @@ def _check_consistent(before: MarginalAnswer, now: MarginalAnswer, index: int) -
         check_proportions(before.worth, now.worth)
 
 
-def _check_outside_before(before: MarginalAnswer, now: MarginalAnswer) -> None:
-    step = now.worth * (before.at - now.at)
+def _check_outside_before(before: MarginalAnswer, now: MarginalAnswer, *, coalitions: bool) -> None:
+    step = _reach_steps(now.worth, before.at - now.at, coalitions=coalitions)
     if before.outside and now.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
         raise BadAnswer("contradicts its earlier answer: inside its domain, with less data than when it was outside")
 

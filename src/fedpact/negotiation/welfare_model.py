@@ -82,7 +82,7 @@ class WelfareModel:
         Payoffs are concave, so whatever the curves are like there is no more, as long as the costs of a better profile
         are at most twice the payoffs and costs of this one.
         """
-        upper = np.maximum(np.minimum(self.caps, self._affordable(2.0 * self.scale)), self.at)
+        upper = np.maximum(np.minimum(self.caps, self.affordable(2.0 * self.scale)), self.at)
         return float(linearised_gains(self.at, self.marginal_welfare, upper).sum()) / self.scale
 
     def best(self) -> tuple[FloatArray, float]:
@@ -108,7 +108,7 @@ class WelfareModel:
         with np.errstate(invalid="ignore"):
             return self.curves.payoffs(there) - self.curves.payoffs(here) - costs
 
-    def _affordable(self, budget: float) -> FloatArray:
+    def affordable(self, budget: float) -> FloatArray:
         """The contributions that cost so much each."""
         linear = np.maximum(self._linear_costs, 0.0)
         with np.errstate(divide="ignore"):

@@ -76,7 +76,7 @@ def receiver_nodes(
     log_values = np.log(federation.values)
     for receiver in range(federation.n_agents):
         agents, weights = _senders(federation, receiver)
-        yield _nodes(
+        yield nodes_of(
             agents, weights, contributions[agents], times[receiver], log_masses[receiver] + log_values[receiver]
         )
 
@@ -90,9 +90,10 @@ def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatAr
     return agents, federation.weights[receiver][agents]
 
 
-def _nodes(
+def nodes_of(
     agents: np.ndarray, weights: FloatArray, contributions: FloatArray, times: FloatArray, log_masses: FloatArray
 ) -> ReceiverNodes:
+    """The nodes of one receiver, from the weights and contributions of those who reach it and a rule for t."""
     exponent = -times[:, None] * (weights * contributions)[None, :]  # (T, K); e = exp(exponent)
     nodes, weights_q = gauss_legendre(max((agents.size + 1) // 2, 1))
     q = np.broadcast_to(nodes, (times.size, nodes.size))

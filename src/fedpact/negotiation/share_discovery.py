@@ -1,0 +1,270 @@
+"""Price discovery for the Shapley mechanism: everybody says how its payoff is shared out, and what more data adds.
+
+Shapley values are linear in the game, so j's share of everything is a sum of its shares of the receivers' payoffs, and
+every receiver works out its own from its own row. Each round everybody says, of the same contributions, what it says
+under price discovery, everybody's share of its payoff, and the slopes of these. Their sum is the gradient of the
+potential of which the equilibrium is the maximiser (`fedpact.shapley.potential`).
+
+The coordinator's model shares out the curves fitted to the answers (`fedpact.negotiation.payoff_curves`), and is
+corrected to first order: at the profile asked about its gradient is the one stated. For the four families the curves
+are the payoffs themselves and the correction vanishes; for any other payoff the profile at which the model promises
+nothing more is still the equilibrium. Where the potential turns out to fall along a step, the next goes to where its
+slope along the step vanishes.
+
+Payments are shares less payoffs, p_i = sum_k phi_ki - sum_j phi_ij. They sum to zero because every share is counted
+once either way.
+
+Stopping inequality: the model's step promises at most `tol` of what is at stake to first order, or falls no further
+below `STALLED_GAIN`, and the linearised gain, which bounds what any profile could add, is at most `MAX_GAIN_LEFT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fedpact.federation import Exponential, Federation, PowerLaw
+from fedpact.negotiation.payoff_curves import PayoffCurves
+from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, STALLED_GAIN
+from fedpact.negotiation.protocol import ProtocolResult
+from fedpact.negotiation.session import MemberExcluded, Session
+from fedpact.negotiation.validation import ShareAnswer, read_shares
+from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
+from fedpact.programs.solver import Curvature, DenseCurvature, linearised_gains, maximise_batch, room
+from fedpact.shapley.potential import potential_of
+from fedpact.shapley.receiver import receiver_shares
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged, OutsideDomain
+
+MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
+MIN_OWN_WEIGHT = 1e-30
+NEARLY_OVER = 0.99  # of a box without cap: the maximiser may lie beyond it
+MIN_SHARE, MAX_SHARE = 0.1, 0.7  # of a step that went too far
+
+
+def discover_shares(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
+    """The equilibrium of the Shapley mechanism; `start` is where to begin."""
+    profile, best, residual = start, None, np.inf
+    for number in range(1, max_rounds + 1):
+        try:
+            answers = _ask(session, profile)
+        except MemberExcluded:
+            here = session.for_everybody(profile[session.members])
+            return ProtocolResult(contributions=here, payments=None, rounds=number)
+        outside = any(answer.outside for answer in answers.values())
+        model = None if outside else ShareModel.of(session)
+        asked, accepted = profile, model is not None and (best is None or model.rise_from(best) >= 0.0)
+        if model is not None and accepted:
+            wanted, promised = model.best()
+            last, residual = residual, max(promised, 0.0) / model.scale
+            best, profile = model, session.for_everybody(wanted)
+        else:
+            profile = _step_back(session, best, model, profile)
+        session.notify_round(
+            number,
+            contributions=asked,
+            residual=residual if accepted else None,
+            welfare=None if model is None else model.welfare,
+            prices=None,
+            utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
+        )
+        is_settled = residual <= tol or (residual <= STALLED_GAIN and residual >= last) if accepted else False
+        if best is not None and is_settled and best.gap <= MAX_GAIN_LEFT:
+            return best.result(session, number, residual)
+    if best is not None and best.gap <= MAX_GAIN_LEFT:
+        return best.result(session, max_rounds, residual)
+    reason = "somebody was outside the domain of its payoff in all of them"
+    if best is not None:
+        reason = f"the last step still promised {residual:.1e} of what is at stake{best.suspicion(session)}"
+    raise NotConverged(f"no agreement within {max_rounds} rounds: {reason}", result=best)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShareModel:
+    """The potential less the costs around a profile, as the members have described it.
+
+    `shares` is (members, members), the row's payoff shared out; `slopes` their slopes.
+    """
+
+    welfare_model: WelfareModel
+    shares: FloatArray
+    slopes: FloatArray
+    histories: Sequence[Sequence[ShareAnswer]]
+
+    @classmethod
+    def of(cls, session: Session) -> ShareModel:
+        """The model of what everybody has said, lastly about one profile."""
+        members = session.members
+        histories = [session.histories[int(place)] for place in members]
+        answers = [history[-1] for history in histories]
+        return cls(
+            welfare_model=WelfareModel.of(histories, session.caps, members),
+            shares=np.array([answer.shares[members] for answer in answers]),  # type: ignore[attr-defined]
+            slopes=np.array([answer.slopes[members] for answer in answers]),  # type: ignore[attr-defined]
+            histories=histories,  # type: ignore[arg-type]
+        )
+
+    @property
+    def at(self) -> FloatArray:
+        """The profile of the members."""
+        return self.welfare_model.at
+
+    @property
+    def welfare(self) -> float:
+        """At the profile, as stated."""
+        return self.welfare_model.welfare
+
+    @property
+    def scale(self) -> float:
+        """The size of what is at stake."""
+        return self.welfare_model.scale
+
+    @cached_property
+    def gradient(self) -> FloatArray:
+        """What everybody's share gains by one more sample of its own, less the cost of it; as stated."""
+        return self.slopes.sum(axis=0) - self.welfare_model.marginal_costs
+
+    @property
+    def gap(self) -> float:
+        """How much higher the potential can be at most, of the scale: the linearised gain over what can be afforded."""
+        harmonic = float((1.0 / np.arange(1, self.at.size + 1)).sum())
+        affordable = self.welfare_model.affordable(2.0 * harmonic * self.scale)
+        upper = np.maximum(np.minimum(self.welfare_model.caps, affordable), self.at)
+        return float(linearised_gains(self.at, self.gradient, upper).sum()) / self.scale
+
+    def rise_from(self, before: ShareModel) -> float:
+        """How much higher the potential is than at a profile before, by the slopes at both ends of the step."""
+        step = self.at - before.at
+        rounding = STALLED_GAIN * self.scale
+        return float((before.gradient + self.gradient) @ step) + rounding
+
+    def best(self) -> tuple[FloatArray, float]:
+        """The profile the model is largest at, and how much that promises to first order."""
+        caps = self.welfare_model.caps
+        box = np.where(np.isfinite(caps), caps, STRETCH * (1.0 + self.at.max()))
+        program = _SharesProgram(self)
+        for _ in range(MAX_STRETCHES):
+            found = program.maximise(box)
+            stretched = ~np.isfinite(caps) & (found >= NEARLY_OVER * box)
+            if not stretched.any():
+                break
+            box = np.where(stretched, STRETCH * box, box)
+        return found, float(self.gradient @ (found - self.at))
+
+    def suspicion(self, session: Session) -> str:
+        """Whose answers are furthest from what its earlier ones led to expect."""
+        if any(len(history) < 2 for history in self.histories):
+            return ""
+        model = _SharesProgram(self).receiver_slopes()
+        off = np.abs(model - self.slopes) @ self.at
+        name = session.names[int(session.members[int(np.argmax(off))])]
+        return f'; the answers of agent "{name}" fit together least'
+
+    def result(self, session: Session, rounds: int, residual: float) -> ProtocolResult:
+        """What it comes to: everybody's shares less its payoff."""
+        return ProtocolResult(
+            contributions=session.for_everybody(self.at),
+            payments=session.for_everybody(self.shares.sum(axis=0) - self.shares.sum(axis=1)),
+            rounds=rounds,
+            settled_by="Shapley shares",
+            residual=residual,
+            welfare=self.welfare,
+        )
+
+
+class _SharesProgram:
+    """The model as a program: curves of payoffs shared out, corrected to the gradient that was stated."""
+
+    def __init__(self, model: ShareModel) -> None:
+        self.model, self.scale, self.upper = model, model.scale, model.at
+        self.federation = _fitted_federation(model.welfare_model.curves)
+        self.potential = potential_of(self.federation)
+        self._harm = np.minimum(self.federation.dense_weights(), 0.0)
+        self._correction = model.slopes.sum(axis=0) - self.potential.gradient(model.at)
+
+    def maximise(self, upper: FloatArray) -> FloatArray:
+        """The maximiser over a box."""
+        self.upper = upper
+        found, _ = maximise_batch(self)
+        return np.asarray(found)
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        base = self.model.welfare_model
+        costs = base.marginal_costs + base.cost_curvatures * (contributions - base.at)
+        try:
+            return self.potential.gradient(contributions) + self._correction - costs
+        except OutsideDomain:  # by rounding: the search for a step takes a shorter one
+            return np.full_like(contributions, np.nan)
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        hessian = self.potential.hessian(contributions) - np.diag(self.model.welfare_model.cost_curvatures)
+        return DenseCurvature.scaled(hessian, left, right)
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        return room(self._harm, self.federation.payoff.floor, contributions, direction)
+
+    def start(self) -> FloatArray:
+        share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
+        return self.upper * min(share, 1.0 / (1.0 + self.upper.size))
+
+    def receiver_slopes(self) -> FloatArray:
+        """The slopes of the model at the profile it is about, by receiver."""
+        fitted, at = self.federation, self.model.at
+        return np.array(
+            [
+                receiver_shares(fitted.weights_to(i), fitted.payoff.take([i]), float(fitted.values[i]), at).slopes
+                for i in range(at.size)
+            ]
+        )
+
+
+def _fitted_federation(curves: PayoffCurves) -> Federation:
+    """The curves as payoffs of weights times contributions: exponentials if all are, otherwise power laws.
+
+    It has no costs of its own. A power law has the slope and curvature of its curve where that was taken.
+    """
+    if np.isinf(curves.width).all():
+        values = np.exp(curves.decay * curves.offset) / curves.decay
+        return Federation(_positive_own(curves.prices), costs=1.0, payoff=Exponential(curves.decay), values=values)
+    power = np.clip(np.where(np.isinf(curves.width), np.inf, curves.decay * curves.width - 1.0), MIN_POWER, None)
+    power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * curves.decay * curves.offset))
+    width = (power + 1.0) / curves.decay
+    from_nothing = width - curves.offset  # to the floor
+    values = from_nothing / power * np.exp(-(power + 1.0) * np.log(from_nothing / width))
+    weights = _positive_own(curves.prices / from_nothing[:, None])
+    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values)
+
+
+def _positive_own(weights: FloatArray) -> FloatArray:
+    """With own weights above zero: who has enough names no price of its own data either."""
+    changed = weights.copy()
+    np.fill_diagonal(changed, np.maximum(np.diag(weights), MIN_OWN_WEIGHT))
+    return changed
+
+
+def _ask(session: Session, profile: FloatArray) -> dict[int, ShareAnswer]:
+    """What everybody says of a profile, which goes into the histories."""
+    contributions = profile.tolist()
+    answers = session.ask(
+        "shares",
+        lambda place: {"contributions": contributions},
+        lambda raw, place: read_shares(raw, profile, place, session.introductions[place], session.histories[place]),
+    )
+    for place, answer in answers.items():
+        session.histories[place].append(answer)
+    return answers
+
+
+def _step_back(session: Session, best: ShareModel | None, model: ShareModel | None, profile: FloatArray) -> FloatArray:
+    """Where the potential's slope along the step vanishes, or halfway back where somebody was outside."""
+    if best is None:
+        return 0.5 * profile
+    step = profile[session.members] - best.at
+    share = 0.5
+    if model is not None:
+        ahead, there = float(best.gradient @ step), float(model.gradient @ step)
+        share = float(np.clip(ahead / (ahead - there), MIN_SHARE, MAX_SHARE)) if ahead > there else share
+    return session.for_everybody(best.at + share * step)
