@@ -12,7 +12,7 @@ import pytest
 import fedpact as fp
 from edges import cli_training
 from edges.cli_training import FILES, QUICK, held, rows
-from fedpact.cli.train import per_agent
+from fedpact.cli.per_agent import per_agent
 from fedpact.scenario.examples import example
 
 pytest.importorskip("jax")

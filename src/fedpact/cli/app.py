@@ -32,6 +32,7 @@ from fedpact.cli import (
     solve,
     sweep,
     train,
+    verify,
 )
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 from fedpact.utils.threads import thread_setting
@@ -66,6 +67,7 @@ for command in (
     sweep.sweep,
     explore.explore,
     train.train,
+    verify.verify,
     paper.paper,
 ):
     app.command()(command)

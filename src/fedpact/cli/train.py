@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -29,6 +28,7 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.scenario import Scenario
@@ -41,7 +41,6 @@ from fedpact.training.repeat import compare_runs
 from fedpact.training.run import Run
 from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.training.settings import Training
-from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
@@ -50,7 +49,6 @@ DIFFERS, INTERRUPTED = 1, 130
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
 ALPHA, CLIP = 2.0, 1.0
-EACH = "A number for all, one per agent with commas, or NAME=NUMBER; may be repeated."
 # What may stand beside --repeat, which takes all the rest from the run's settings.
 WITH_REPEAT = {"repeat", "output", "resume", "as_json"}
 
@@ -268,52 +266,3 @@ def _repeat(path: Path, output: Path | None, *, resume: bool, as_json: bool) -> 
         show_repetition(found)
     if not found.same:
         raise typer.Exit(DIFFERS)
-
-
-MOST_LISTED = 6  # names in a message
-
-
-def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: float) -> FloatArray:
-    """One number per agent: `otherwise` where nothing is said, and where more than one thing is said the last.
-
-    Examples
-    --------
-    >>> per_agent("--samples", ["400", "City=600", "0=100"], ["North", "City", "South"], 0.0).tolist()
-    [100.0, 600.0, 400.0]
-    """
-    numbers = np.full(len(names), otherwise)
-    for entry in given:
-        name, equals, text = entry.rpartition("=")
-        if equals:
-            numbers[_place(option, name, names)] = _number(option, text, entry)
-            continue
-        parts = [_number(option, part, entry) for part in entry.split(",")]
-        if len(parts) not in (1, len(names)):
-            raise InvalidInput(
-                f"{option} must be a number for all or one per agent: {len(names)} agents, {len(parts)} numbers given"
-            )
-        numbers[:] = parts
-    return numbers
-
-
-def _number(option: str, text: str, entry: str) -> float:
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise InvalidInput(f"{option} must be NUMBER, NUMBER,NUMBER,... or NAME=NUMBER, got {entry!r:.60}") from error
-    if not np.isfinite(number):
-        raise InvalidInput(f"{option} must be a finite number, got {entry!r:.60}")
-    return number
-
-
-def _place(option: str, given: str, names: Sequence[str]) -> int:
-    for name in (given, given.strip()):
-        if name in names:
-            return list(names).index(name)
-    short = given.strip()
-    if short.isascii() and short.isdecimal() and len(short) <= len(str(len(names))) and int(short) < len(names):
-        return int(short)
-    listed = ", ".join(names[:MOST_LISTED]) + (", ..." if len(names) > MOST_LISTED else "")
-    raise InvalidInput(
-        f"{option}: there is no agent {short!r}; agents are numbered 0 to {len(names) - 1}, or called by name: {listed}"
-    )

@@ -1,8 +1,11 @@
-"""A CSV file of runs: one row is one run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`.
+"""CSV files of runs: one row is one run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`.
 
     contributions.North,contributions.South,accuracy.North,accuracy.South,test_size.North
     100,0,0.71,,1000
     100,50,0.78,0.74,1000
+
+A file of models made of subsets of the updates has columns `subset.NAME` in place of contributions: 1 where the model
+is made of that member's update too, 0 where it is not.
 
 Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1.
 """
@@ -23,14 +26,15 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
 from fedpact.utils.tables import csv_rows, read_csv_rows
 
-CONTRIBUTIONS, ACCURACY, TEST_SIZE = "contributions", "accuracy", "test_size"
+CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE = "contributions", "subset", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
+SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
 RULES = {
     CONTRIBUTIONS: "a number of samples, at least 0",
+    SUBSET: "1 or 0",
     ACCURACY: "a number between 0 and 1",
     TEST_SIZE: "a number of samples, at least 1",
 }
-EXPECTED = "contributions.NAME, accuracy.NAME and test_size.NAME"
 
 
 @dataclass(frozen=True)
@@ -41,22 +45,52 @@ class _Column:
     name: str
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SubsetTable:
+    """Measured models of a file: subsets, accuracies and test sizes, (models, agents) each, NaN where missing."""
+
+    names: tuple[str, ...]
+    subsets: FloatArray
+    accuracies: FloatArray
+    test_sizes: FloatArray
+
+
 def read_runs(path: Path) -> Observations:
     """The observations in a CSV file."""
     with error_context(str(path)):
-        if path.suffix.lower() != ".csv":
-            raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
-        rows = _cells(read_text(path))
-        head_row, head = next(rows, (0, []))
-        if not head:
-            raise InvalidInput("the file has no rows")
-        columns = _columns(head, head_row)
-        names = [column.name for column in columns if column.kind == CONTRIBUTIONS]
-        numbers, places = _numbers(rows, columns, len(head))
-        if not places:
-            raise InvalidInput("the file has a head but no runs; write one row per run below it")
-        given, accuracies, sizes = (_part(numbers, columns, kind, names) for kind in KINDS)
-        return Observations.checked(given, accuracies, sizes, names, places)
+        names, (given, accuracies, sizes), rows = _read_table(path, KINDS)
+        return Observations.checked(given, accuracies, sizes, names, rows)
+
+
+def read_subsets(path: Path) -> SubsetTable:
+    """Models made of subsets of the updates, and what they scored, from a CSV file."""
+    with error_context(str(path)):
+        names, (given, accuracies, sizes), rows = _read_table(path, SUBSET_KINDS)
+        for place, agent in np.argwhere(np.isnan(given))[:1]:
+            raise InvalidInput(
+                f"row {rows[place]}, column {short_repr(f'{SUBSET}.{names[agent]}')} must be {RULES[SUBSET]}, the cell "
+                f"is empty"
+            )
+        return SubsetTable(names=tuple(names), subsets=given, accuracies=accuracies, test_sizes=sizes)
+
+
+def _read_table(
+    path: Path, kinds: Sequence[str]
+) -> tuple[list[str], tuple[FloatArray, FloatArray, FloatArray], list[int]]:
+    """Agents, what they gave, accuracies and test sizes, (rows, agents) each, and where the rows stand."""
+    if path.suffix.lower() != ".csv":
+        raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
+    rows = _cells(read_text(path))
+    head_row, head = next(rows, (0, []))
+    if not head:
+        raise InvalidInput("the file has no rows")
+    columns = _columns(head, head_row, kinds)
+    names = [column.name for column in columns if column.kind == kinds[0]]
+    numbers, places = _numbers(rows, columns, len(head))
+    if not places:
+        raise InvalidInput("the file has a head but no runs; write one row per run below it")
+    given, accuracies, sizes = (_part(numbers, columns, kind, names) for kind in kinds)
+    return names, (given, accuracies, sizes), places
 
 
 def runs_text(
@@ -75,9 +109,9 @@ def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
     return ((row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells)))
 
 
-def _columns(head: Sequence[str], row: int) -> list[_Column]:
-    """The columns by what they hold; contributions say who the agents are."""
-    columns = [_column(place, cell.strip(), row) for place, cell in enumerate(head)]
+def _columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Column]:
+    """The columns by what they hold; those of the first kind say who the agents are."""
+    columns = [_column(place, cell.strip(), row, kinds) for place, cell in enumerate(head)]
     seen: set[str] = set()
     for column in columns:
         if column.label in seen:
@@ -85,16 +119,17 @@ def _columns(head: Sequence[str], row: int) -> list[_Column]:
                 f"row {row}, column {short_repr(column.label)}: the column appears twice; keep one of them"
             )
         seen.add(column.label)
-    names = [column.name for column in columns if column.kind == CONTRIBUTIONS]
+    names = [column.name for column in columns if column.kind == kinds[0]]
     if not names:
-        raise InvalidInput(f"row {row}: there is no column contributions.NAME; a head has the columns {EXPECTED}")
+        expected = " and ".join([", ".join(f"{kind}.NAME" for kind in kinds[:-1]), f"{kinds[-1]}.NAME"])
+        raise InvalidInput(f"row {row}: there is no column {kinds[0]}.NAME; a head has the columns {expected}")
     for column in columns:
         if column.name not in names:
             raise InvalidInput(
-                f"row {row}, column {short_repr(column.label)}: there is no column {CONTRIBUTIONS}.{column.name}; "
+                f"row {row}, column {short_repr(column.label)}: there is no column {kinds[0]}.{column.name}; "
                 f"{_nearest(column.name, names, 'agents are')}"
             )
-    for name in names:
+    for name in names if kinds is KINDS else ():
         if f"{ACCURACY}.{name}" not in seen:
             raise InvalidInput(
                 f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to agent "
@@ -103,11 +138,11 @@ def _columns(head: Sequence[str], row: int) -> list[_Column]:
     return columns
 
 
-def _column(place: int, label: str, row: int) -> _Column:
+def _column(place: int, label: str, row: int, kinds: Sequence[str]) -> _Column:
     kind, _, name = label.partition(".")
-    if kind.strip() not in KINDS or not name.strip():
+    if kind.strip() not in kinds or not name.strip():
         given = "the cell is empty" if not label else "the column is unknown"
-        named = [f"{known}.{name}" if name.strip() else f"{known}.NAME" for known in KINDS]
+        named = [f"{known}.{name}" if name.strip() else f"{known}.NAME" for known in kinds]
         raise InvalidInput(
             f"row {row}, column {short_repr(label) if label else place + 1}: {given}; "
             f"{_nearest(label, named, 'columns are')}"
@@ -143,6 +178,8 @@ def _number(cell: str, row: int, column: _Column) -> float:
         return number
     lowest = 1.0 if column.kind == TEST_SIZE else 0.0
     if not lowest <= number < math.inf or (column.kind == ACCURACY and number > 1):
+        raise _refused(cell, row, column)
+    if column.kind == SUBSET and number not in (0.0, 1.0):
         raise _refused(cell, row, column)
     return number
 

@@ -6,8 +6,9 @@ Model t is aggregated from the updates of the members with Z_tj = 1, and member 
 
 s the agreed contributions and rho the shares of them that arrived. Errors have three sources, and all are estimated:
 every measurement's own (a multiple of a (1 - a) / m, which is what m test samples leave), one that all measurements of
-a model share (a lucky training), and one that all measurements of a member share (a lucky test set, which is the same
-for all models; or a floor that is a little off). If the weights and curves were fitted, what their doubt does to the
+a model share (a lucky training), and one that all measurements of a member share (a floor that is a little off; or a
+lucky test set, if it is the same for all models: what its samples leave less than they should to single measurements,
+they leave to all of them). If the weights and curves were fitted, what their doubt does to the
 predictions is a fourth. The covariance is a diagonal plus few columns, so it is inverted by Woodbury's identity, at
 O(measurements x columns^2).
 
@@ -51,7 +52,9 @@ Predict = Callable[[FloatArray], FloatArray]
 
 
 class ErrorSizes(NamedTuple):
-    """How large the errors are: `own`, in standard deviations that the test set leaves; the others in accuracy."""
+    """How large the errors are: `own`, in standard deviations that a test set leaves; the others in accuracy,
+    `of_member` without the luck of the test sets.
+    """
 
     own: float
     of_model: float
@@ -139,6 +142,10 @@ class SubsetModels:
         return (models[:, None] == counted[0]).astype(float), (members[:, None] == counted[1]).astype(float)
 
     @cached_property
+    def _has_test_sizes(self) -> bool:
+        return self.seen.known_test_sizes() is not None
+
+    @cached_property
     def _test_sizes(self) -> FloatArray:
         sizes = self.seen.known_test_sizes()
         return np.full(self.seen.accuracies.shape, UNKNOWN_TEST_SIZE) if sizes is None else sizes
@@ -184,8 +191,9 @@ class SubsetModels:
 
     def _covariance_of(self, parts: tuple[FloatArray, FloatArray], sizes: ErrorSizes) -> Covariance:
         of_model, of_member = self._indicators
-        columns = [sizes.of_model * of_model, sizes.of_member * of_member, parts[1]]
-        return Covariance(sizes.own**2 * parts[0], np.hstack(columns))
+        luck = max(1.0 - sizes.own**2, 0.0) * parts[0] if self._has_test_sizes else 0.0
+        members = np.sqrt(luck + sizes.of_member**2 * np.ones_like(parts[0]))[:, None] * of_member
+        return Covariance(sizes.own**2 * parts[0], np.hstack([sizes.of_model * of_model, members, parts[1]]))
 
     def _doubt_columns(self, shares: FloatArray, variance: float) -> FloatArray:
         """Columns A with A A' the covariance of the predictions that doubt about the weights makes."""

@@ -15,7 +15,7 @@ from fedpact.utils.jsonl import jsonable
 
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison, Outlook, Sweep
-    from fedpact.fitting import Fit, Suggestion
+    from fedpact.fitting import Delivery, Fit, Suggestion
     from fedpact.stability import StableFederation
 
 
@@ -88,6 +88,26 @@ def departures_record(settled: StableFederation) -> dict[str, Any]:
                 {"leavers": departure.leavers, "endowments": departure.endowments, "agents": departure.outcome.agents}
                 for departure in settled.departures
             ],
+        }
+    )
+    return plain
+
+
+def delivery_record(delivery: Delivery) -> dict[str, Any]:
+    """What each member delivered in effect, with 95 % intervals, and who is flagged."""
+    lower, upper = delivery.intervals()
+    plain: dict[str, Any] = jsonable(
+        {
+            "agents": delivery.names,
+            "models": delivery.models.seen.n_runs,
+            "accuracies": delivery.models.seen.n_measured,
+            "contributions": delivery.contributions,
+            "shares": delivery.shares,
+            "lower": lower,
+            "upper": upper,
+            "p_values": delivery.p_values,
+            "flagged": delivery.flagged,
+            "run_noise": delivery.run_noise,
         }
     )
     return plain

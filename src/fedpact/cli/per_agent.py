@@ -1,0 +1,59 @@
+"""Options that say a number for every agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+MAX_LISTED = 6  # names in a message
+EACH = "A number for all, one per agent with commas, or NAME=NUMBER; may be repeated."
+
+
+def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: float) -> FloatArray:
+    """One number per agent: `otherwise` where nothing is said, and where more than one thing is said the last.
+
+    Examples
+    --------
+    >>> per_agent("--samples", ["400", "City=600", "0=100"], ["North", "City", "South"], 0.0).tolist()
+    [100.0, 600.0, 400.0]
+    """
+    numbers = np.full(len(names), otherwise)
+    for entry in given:
+        name, equals, text = entry.rpartition("=")
+        if equals:
+            numbers[_place(option, name, names)] = _number(option, text, entry)
+            continue
+        parts = [_number(option, part, entry) for part in entry.split(",")]
+        if len(parts) not in (1, len(names)):
+            raise InvalidInput(
+                f"{option} must be a number for all or one per agent: {len(names)} agents, {len(parts)} numbers given"
+            )
+        numbers[:] = parts
+    return numbers
+
+
+def _number(option: str, text: str, entry: str) -> float:
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise InvalidInput(f"{option} must be NUMBER, NUMBER,NUMBER,... or NAME=NUMBER, got {entry!r:.60}") from error
+    if not np.isfinite(number):
+        raise InvalidInput(f"{option} must be a finite number, got {entry!r:.60}")
+    return number
+
+
+def _place(option: str, given: str, names: Sequence[str]) -> int:
+    for name in (given, given.strip()):
+        if name in names:
+            return list(names).index(name)
+    short = given.strip()
+    if short.isascii() and short.isdecimal() and len(short) <= len(str(len(names))) and int(short) < len(names):
+        return int(short)
+    listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+    raise InvalidInput(
+        f"{option}: there is no agent {short!r}; agents are numbered 0 to {len(names) - 1}, or called by name: {listed}"
+    )

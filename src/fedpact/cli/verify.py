@@ -1,0 +1,137 @@
+"""`fedpact verify`: did everybody deliver what was agreed? Exit code 1 if somebody is flagged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from fedpact.cli.common import (
+    DEFAULT_EXAMPLE,
+    AsJson,
+    ScenarioArgument,
+    console,
+    escape,
+    print_json,
+    read_scenario,
+    table,
+    terminal_text,
+)
+from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.per_agent import EACH, per_agent
+from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.deals import Deal
+from fedpact.fitting import Delivery, estimate_delivery
+from fedpact.fitting.runs_file import SUBSET, SubsetTable, read_subsets
+from fedpact.report.numbers import given_text
+from fedpact.report.records import delivery_record
+from fedpact.scenario import Scenario
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.words import join_names
+
+SOMEBODY_FLAGGED = 1
+
+
+def verify(
+    measured: Annotated[
+        Path, typer.Argument(help="A .csv file with one row per model made of a subset of the updates.", metavar="FILE")
+    ],
+    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    deal: DealArgument = None,
+    name: DealMechanism = None,
+    floor: Annotated[
+        list[str] | None, typer.Option("--floor", help=f"Accuracy without data, 0 if not given. {EACH}")
+    ] = None,
+    ceiling: Annotated[
+        list[str] | None, typer.Option("--ceiling", help=f"Accuracy with all data, 1 if not given. {EACH}")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Shares with intervals, as .png, .svg or .pdf.", metavar="FILE")
+    ] = None,
+    unchecked: Unchecked = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate which share of its agreed contribution each member delivered in effect.
+
+    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME. If the scenario says how sure
+    its weights are, the intervals are as much wider. Exit code 1 if somebody is flagged: its 95 % interval lies below
+    what was agreed.
+    """
+    if plot is not None:
+        check_picture(plot)
+    chosen = read_scenario(scenario)
+    names = chosen.federation.names
+    ends = [
+        per_agent(option, given or [], names, otherwise)
+        for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
+    ]
+    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    with error_context(str(measured)):
+        found = _estimate(read_subsets(measured), chosen, agreed, (ends[0], ends[1]))
+    if plot is not None:
+        write_picture(found.plot(), plot)
+    if as_json:
+        print_json({"mechanism": agreed.mechanism} | delivery_record(found))
+    else:
+        _show(found, chosen)
+        if plot is not None:
+            console.print(f"\nWritten: {escape(str(plot))}", soft_wrap=True)
+    if found.flagged:
+        raise typer.Exit(SOMEBODY_FLAGGED)
+
+
+def _estimate(seen: SubsetTable, scenario: Scenario, deal: Deal, ends: tuple[FloatArray, FloatArray]) -> Delivery:
+    """The shares of all agents of the scenario; those who are not in the file gave nothing and measured nothing."""
+    names = scenario.federation.names
+    for name in seen.names:
+        if name not in names:
+            raise InvalidInput(f'{SUBSET}.{name}: there is no agent "{name}"; agents are {", ".join(names)}')
+    agreed = {deal.agents[place]: float(deal.contributions[place]) for place in deal.members}
+    missing = [name for name, given in agreed.items() if given > 0 and name not in seen.names]
+    if missing:
+        raise InvalidInput(
+            f"there is no column {SUBSET}.{missing[0]}, and {missing[0]} contributes under the deal; say which models "
+            f"are made of its update"
+        )
+    places = [names.index(name) for name in seen.names]
+    subsets, accuracies, sizes = (np.full((len(seen.subsets), len(names)), empty) for empty in (0.0, np.nan, np.nan))
+    subsets[:, places], accuracies[:, places], sizes[:, places] = seen.subsets, seen.accuracies, seen.test_sizes
+    return estimate_delivery(
+        scenario.federation,
+        [agreed.get(name, 0.0) for name in names],
+        subsets,
+        accuracies,
+        sizes,
+        *ends,
+        weights_from=scenario.uncertainty,
+    )
+
+
+def _show(found: Delivery, scenario: Scenario) -> None:
+    seen = found.models.seen
+    console.print(
+        f"[bold]Delivery[/bold]: {escape(scenario.title or 'Federation')}, {seen.n_runs} models, {seen.n_measured} "
+        f"accuracies; intervals hold 95 %\n"
+    )
+    lower, upper = found.intervals()
+    made = table("Share of the agreed contribution", "agent", "agreed", "delivered", "interval", "")
+    for agent, name in enumerate(found.names):
+        known = np.isfinite(found.shares[agent])
+        end = f"{100 * upper[agent]:.0f} %" if np.isfinite(upper[agent]) else "more"
+        made.add_row(
+            escape(name),
+            terminal_text(given_text(float(found.contributions[agent]))),
+            f"{100 * found.shares[agent]:.0f} %" if known else "-",
+            f"{100 * lower[agent]:.0f} to {end}" if known else "nothing is known",
+            "[red]flagged[/red]" if name in found.flagged else "",
+        )
+    console.print(made)
+    console.print(f"\nNoise between models of the same data: {found.run_noise:.4f}")
+    if found.flagged:
+        short = escape(join_names(found.flagged))
+        console.print(f"[red]Delivered less than agreed, or data worth less than the weights say[/red]: {short}.")
+    else:
+        console.print("Nobody is flagged.")
