@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -308,3 +309,35 @@ def test_of_many_errors_the_first_are_told(run) -> None:
     lines = result.err.splitlines()
     assert len(lines) == MAX_ERRORS + 1
     assert lines[-1] == f"... and {30 - MAX_ERRORS} more errors"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders")
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare hospitals --force --html out.html",
+        "settle hospitals --force -o out.csv",
+        "settle hospitals --force -o out.json",
+        "new --force out.toml",
+        "fit runs.csv --force -o out.toml",
+        "fit runs.csv --plot out.png",
+        "sweep paper-w3 --vary costs=0.001,0.002 -o out.csv",
+        "sweep paper-w3 --vary costs=0.001,0.002 -o numbers.csv --plot out.svg",
+        "negotiate hospitals -o out.jsonl",
+        "negotiate hospitals --plot out.png",
+        "train hospitals -o out",
+    ],
+)
+def test_a_device_or_a_pipe_is_no_place_for_a_file(run, tmp_path: Path, command: str, kind: str) -> None:
+    """It is refused before any work is done, and stays what it is."""
+    (place,) = (tmp_path / word for word in command.split() if word.startswith("out"))
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(os.devnull)
+    (tmp_path / "runs.csv").write_text("s:A,s:B,acc:A,acc:B\n1,1,0.5,0.5\n", encoding="utf-8")
+    result = run(*command.split())
+    assert result.code == 2
+    assert result.err.startswith(f"error: {place.name}: ")
+    assert place.is_fifo() if kind == "pipe" else place.is_symlink()

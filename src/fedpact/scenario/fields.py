@@ -74,10 +74,9 @@ def rows(field: str, given: Any, *, files: str) -> list[list[float]]:
         if not isinstance(row, list):
             raise _refusal(field, place, "must be a list of one number per agent", row)
     return [
-        [
-            entry if type(entry) is float else number(field, entry, index=(place, column))
-            for column, entry in enumerate(row)
-        ]
+        row
+        if set(map(type, row)) == {float}  # as in nearly all rows of large matrices, which must not take long
+        else [number(field, entry, index=(place, column)) for column, entry in enumerate(row)]
         for place, row in enumerate(given)
     ]
 
