@@ -15,6 +15,7 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds, crowd, piped
 from fedpact.cli.app import MAX_ERRORS
+from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario.examples import example
 
 
@@ -46,7 +47,7 @@ BAD_INPUT = [
     ("compare empty.json", "empty.json: the file is empty"),
     ("compare list.json", "a scenario must be an object"),
     ("compare scenario.yaml", "must end in .toml or .json"),
-    ("compare -m vcg", "mechanism must be one of externality, shapley, voluntary, standalone, got 'vcg'"),
+    ("compare -m vcg", f"mechanism must be one of {', '.join(MECHANISMS)}, got 'vcg'"),
     ("solve -m vcg", "mechanism must be one of"),
     ("solve --leave some", "leave must be one of all, worst, got 'some'"),
     ("check -c honesty", "--claim must be one of nash, budget-balance"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import consortium
+from fedpact.mechanisms import MECHANISMS
 from fedpact.scenario.examples import example
 
 RULES = consortium.EqualCosts()
@@ -53,7 +54,7 @@ def test_a_sweep(run) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("barter", "mechanism must be one of externality, shapley, voluntary, standalone, got 'barter'"),
+        ("barter", f"mechanism must be one of {', '.join(MECHANISMS)}, got 'barter'"),
         ("nowhere:Rules", "'nowhere' cannot be imported"),
         ("consortium:Membership", "cannot be made without arguments"),
     ],
