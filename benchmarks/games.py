@@ -15,6 +15,15 @@ def dense(n_agents):
     return federation, rng.uniform(1.0, 40.0, n_agents)
 
 
+def lots(n_agents, per_agent):
+    """The same with several lots of data per agent."""
+    rng = np.random.default_rng(n_agents)
+    weights = rng.uniform(0.0, 2.0, (n_agents, per_agent * n_agents))
+    owners = np.repeat(np.arange(n_agents), per_agent)
+    federation = fp.Federation(weights, lot_owners=owners, costs=0.1, payoff=fp.PowerLaw(0.5))
+    return federation, rng.uniform(1.0, 40.0 / per_agent, owners.size)
+
+
 def sparse(n_agents):
     """Everybody gets data from itself and ten others."""
     rng = np.random.default_rng(n_agents)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.sparse as sp
 from hypothesis import strategies as st
 
 import fedpact as fp
@@ -113,11 +114,69 @@ def random_federations(seed: int, count: int, **pinned: object) -> Iterator[fp.F
         yield random_federation(rng, **pinned)  # type: ignore[arg-type]
 
 
+def random_lots(
+    rng: np.random.Generator,
+    *,
+    n_agents: int | None = None,
+    harm: bool | None = None,
+    family: type[Payoff] | None = None,
+    quadratic: bool | None = None,
+    collinear: bool = False,
+    sparse: bool = False,
+) -> fp.Federation:
+    """One federation whose agents own up to three lots and two tasks each, some of them none of either.
+
+    Owners stand in any order, own data may be useless or harm its owner; with `collinear`, one agent has two lots
+    with the same weights and costs.
+    """
+    n = int(rng.integers(1, 6)) if n_agents is None else n_agents
+    family = FAMILIES[rng.integers(len(FAMILIES))] if family is None else family
+    harm = bool(rng.integers(2)) if harm is None else harm
+    quadratic = bool(rng.integers(2)) if quadratic is None else quadratic
+    lots = np.repeat(np.arange(n), rng.integers(1, 4, n))
+    tasks = np.repeat(np.arange(n), rng.integers(1, 3, n))
+    if n > 2:  # one only gives, another only receives
+        lots, tasks = lots[lots != 1], tasks[tasks != 2]
+    lots, tasks = rng.permutation(lots), rng.permutation(tasks)
+    if collinear:
+        lots = np.append(lots, lots[0])
+    shape = (tasks.size, lots.size)
+    weights = np.where(rng.random(shape) < 0.25, 0.0, rng.uniform(0.0, 2.0, shape))
+    if harm:
+        weights = np.where(rng.random(shape) < 0.3, -rng.uniform(0.0, 0.5, shape), weights)
+    low, high = {fp.PowerLaw: (0.01, 2.0), fp.Michaelis: (0.3, 30.0), fp.Exponential: (0.02, 2.0)}.get(
+        family, (1.0, 1.0)
+    )
+    payoff = payoff_of(family, np.exp(rng.uniform(np.log(low), np.log(high), tasks.size)))
+    caps = np.exp(rng.uniform(-2.0, 4.0, lots.size))
+    if not harm:
+        caps = np.where(rng.random(lots.size) < 0.5, caps, np.inf)
+    weights = kept_in_domain(weights, caps, payoff)
+    values = np.exp(rng.uniform(-1.5, 1.5, tasks.size))
+    if collinear:
+        weights[:, -1] = weights[:, 0]
+    worth = (values * payoff.slope(np.zeros(tasks.size))) @ np.maximum(weights, 0.0)
+    rates = np.exp(rng.uniform(np.log(1e-2), np.log(1.5), lots.size)) * np.maximum(worth, 1e-3)
+    bends = np.exp(rng.uniform(-6.0, 0.0, lots.size)) * (rng.random(lots.size) < 0.7) * np.maximum(worth, 1e-3)
+    if collinear:
+        rates[-1], bends[[0, -1]] = rates[0], 0.0
+    return fp.Federation(
+        sp.csr_array(weights) if sparse else weights,
+        lot_owners=lots.tolist(),
+        task_owners=tasks.tolist(),
+        names=[f"m{agent}" for agent in range(n)],
+        costs=fp.Quadratic(rates, bends) if quadratic else fp.Linear(rates),
+        caps=caps,
+        payoff=payoff,
+        values=values,
+    )
+
+
 def random_profile(rng: np.random.Generator, federation: fp.Federation) -> FloatArray:
     """Contributions within the caps, some of them at a bound."""
     caps = np.where(np.isinf(federation.caps), ROOMY, federation.caps)
-    place = rng.random(federation.n_agents)
-    return np.where(place < 0.15, 0.0, np.where(place > 0.9, caps, rng.random(federation.n_agents) * caps))
+    place = rng.random(federation.n_lots)
+    return np.where(place < 0.15, 0.0, np.where(place > 0.9, caps, rng.random(federation.n_lots) * caps))
 
 
 def _hundredths(low: int, high: int) -> st.SearchStrategy[float]:

@@ -22,6 +22,7 @@ from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
@@ -180,6 +181,7 @@ def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mecha
 
 
 def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
+    require_single_lots(federation, "a sweep")
     if not 1 <= len(written) <= MAX_AXES:
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))

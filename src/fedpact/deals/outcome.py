@@ -23,6 +23,7 @@ from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciproci
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.social_optimum import OptimalFace
@@ -123,6 +124,7 @@ class Outcome:
     solver: Callable[[Federation], Outcome] | None = None
 
     def __post_init__(self) -> None:
+        require_single_lots(self.federation, "an outcome")
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
         side = np.zeros(self.federation.n_agents) if self.side_payments is None else self.side_payments
         for label, given in (("payments", self.payments), ("side_payments", side)):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -127,6 +128,7 @@ def draft_of(scenario: Scenario) -> Draft:
         texts[f"payoff.{label}"] = typed_text(each[0])
         if own:
             texts |= {f"payoff.{label}[{agent}]": typed_text(number) for agent, number in enumerate(each)}
+    require_single_lots(federation, "the explorer")
     weights = federation.dense_weights()
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {f"payoff.{label}": text for label, text in STARTS.items()}  # for the families that are not chosen

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation, block_bounds
+from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -58,6 +59,7 @@ class Batch:
             raise InvalidInput("a batch needs at least one federation, got none")
         first = federations[0]
         for place, other in enumerate(federations):
+            require_single_lots(other, "a batch")
             if other.n_agents != first.n_agents or type(other.payoff) is not type(first.payoff):
                 raise InvalidInput(
                     f"the federations of a batch must have the same size and payoff family: the first has "
@@ -112,6 +114,7 @@ class Batch:
         >>> batch[1].costs.linear.tolist()
         [0.002, 0.002, 0.002]
         """
+        require_single_lots(base, "a batch")
         given: dict[str, Any] = {"weights": weights, "costs": costs, "quadratic": quadratic}
         given |= {"caps": caps, "values": values} | dict(parameters or {})
         unknown = set(parameters or {}) - set(base.payoff.parameters)

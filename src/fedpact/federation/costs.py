@@ -174,8 +174,9 @@ def as_cost(given: Any, names: Sequence[str]) -> Cost:
 
 def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
     if len(given) != len(names):
-        counts = f": {len(names)} agents, {len(given)} given"
-        raise InvalidInput(field="costs", rule="must have one entry per agent", value=given, given=counts)
+        kind = getattr(names, "kind", "agent")
+        counts = f": {len(names)} {kind}s, {len(given)} given"
+        raise InvalidInput(field="costs", rule=f"must have one entry per {kind}", value=given, given=counts)
     errors = ErrorCollector()
     singles = [errors.attempt(_single, cost, index, names[index]) for index, cost in enumerate(given)]
     errors.raise_errors()

@@ -8,6 +8,10 @@ the column gives. Agent i reaches xi_i = 1 + sum_j w_ij s_j weighted samples, an
 g_i from a payoff family. The paper's setting (equation 3) is `PowerLaw(beta)` with values 1 and w_ii = 1.
 Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 
+An agent may hold several *lots* of data, each with its own column, cost and cap, and have several *tasks*, each with
+its own row, value and curve (`fedpact.federation.ownership`). Then `weights` is (tasks x lots), contributions are per
+lot, and an agent's payoff is the sum over its tasks.
+
 How much any maximiser can contribute, before it is known.
 
 A maximiser does at least as well as contributing nothing, so the payoff it earns covers its cost:
@@ -29,9 +33,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.federation.costs import Cost
+from fedpact.federation.ownership import Owners, OwnersGiven, default_own_names, labels, require_single_lots
 from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
-from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
+from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
@@ -55,6 +60,12 @@ class Federation:
         One distinct name per agent; "agent 0", "agent 1", ... if not given.
     values
         Money per unit of payoff; a number or one per agent.
+    lot_owners, task_owners
+        Whose each column and each row of the weights is, by name or by place among the agents; one of each per agent
+        if not given. With them the weights are (tasks x lots), of any sign; costs and caps are one per lot, the
+        payoff's parameters and values one per task. An agent may own none of either, but not of both.
+    lot_names, task_names
+        What they are called, distinct for one owner.
 
     Examples
     --------
@@ -63,6 +74,11 @@ class Federation:
     >>> federation = Federation(weights=np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> federation.reach(np.array([1.0, 2.0, 3.0]))
     array([7., 7., 7.])
+    >>> lots = Federation(
+    ...     [[1.0, 0.2, 0.5], [0.3, 0.1, 1.0]], lot_owners=["A", "A", "B"], costs=0.01, payoff=PowerLaw(beta=0.02)
+    ... )
+    >>> lots.names, lots.n_lots, lots.n_tasks
+    (('A', 'B'), 3, 2)
     """
 
     weights: Weights
@@ -71,6 +87,10 @@ class Federation:
     payoff: Payoff
     names: tuple[str, ...]
     values: FloatArray
+    lot_owners: Owners
+    task_owners: Owners
+    lot_names: tuple[str, ...]
+    task_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -81,15 +101,83 @@ class Federation:
         caps: ArrayLike = np.inf,
         names: Sequence[str] | None = None,
         values: ArrayLike = 1.0,
+        lot_owners: OwnersGiven | None = None,
+        task_owners: OwnersGiven | None = None,
+        lot_names: Sequence[str] | None = None,
+        task_names: Sequence[str] | None = None,
     ) -> None:
-        inputs = checked_inputs(weights, costs=costs, payoff=payoff, caps=caps, names=names, values=values)
+        inputs = checked_inputs(
+            weights,
+            costs=costs,
+            payoff=payoff,
+            caps=caps,
+            names=names,
+            values=values,
+            lot_owners=lot_owners,
+            task_owners=task_owners,
+            lot_names=lot_names,
+            task_names=task_names,
+        )
         for field, value in inputs._asdict().items():
             object.__setattr__(self, field, value)
 
     @property
     def n_agents(self) -> int:
         """How many agents there are."""
+        return len(self.names)
+
+    @property
+    def n_lots(self) -> int:
+        """How many lots of data there are."""
+        return int(self.weights.shape[1])
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are."""
         return int(self.weights.shape[0])
+
+    @cached_property
+    def has_lots(self) -> bool:
+        """Whether agents own several lots or tasks; False where lots and tasks are the agents, in their order.
+
+        Where everybody has one of each but somebody's own data is of no use to itself, they count as several.
+        """
+        everybody = np.arange(self.n_agents)
+        single = all(np.array_equal(owners, everybody) for owners in (self.lot_owners, self.task_owners))
+        return not single or not bool((self.weights.diagonal() > 0).all())
+
+    @cached_property
+    def lot_labels(self) -> tuple[str, ...]:
+        """Names that tell all lots apart; the agents' where each has one lot."""
+        return LotLabels(labels(self.lot_owners, self.lot_names, self.names)) if self.has_lots else self.names
+
+    @cached_property
+    def task_labels(self) -> tuple[str, ...]:
+        """Names that tell all tasks apart; the agents' where each has one task."""
+        return TaskLabels(labels(self.task_owners, self.task_names, self.names)) if self.has_lots else self.names
+
+    def lots_of(self, agent: int) -> Owners:
+        """The places of an agent's lots."""
+        return np.flatnonzero(self.lot_owners == agent)
+
+    def tasks_of(self, agent: int) -> Owners:
+        """The places of an agent's tasks."""
+        return np.flatnonzero(self.task_owners == agent)
+
+    @cached_property
+    def lots_by_owner(self) -> tuple[Owners, Owners, Owners]:
+        """The lots in the order of their owners, those who own any, and where the lots of each of these start."""
+        order = np.argsort(self.lot_owners, kind="stable")
+        owners, starts = np.unique(self.lot_owners[order], return_index=True)
+        return order, owners, starts
+
+    def per_agent_from_lots(self, numbers: FloatArray) -> FloatArray:
+        """Numbers per lot, summed for every agent."""
+        return _sums(numbers, self.lot_owners, self.n_agents) if self.has_lots else numbers
+
+    def per_agent_from_tasks(self, numbers: FloatArray) -> FloatArray:
+        """Numbers per task, summed for every agent."""
+        return _sums(numbers, self.task_owners, self.n_agents) if self.has_lots else numbers
 
     @property
     def is_sparse(self) -> bool:
@@ -98,7 +186,8 @@ class Federation:
 
     @property
     def own_weights(self) -> FloatArray:
-        """w_ii, how useful each agent's data is to itself."""
+        """w_ii, how useful each agent's data is to itself; of agents with one lot and one task."""
+        require_single_lots(self, "the weight of an agent's own data")
         return np.asarray(self.weights.diagonal())
 
     def dense_weights(self) -> FloatArray:
@@ -111,11 +200,13 @@ class Federation:
 
     def weights_to(self, agent: int) -> FloatArray:
         """w_ij for all j, how useful everybody's data is to agent i: a new array."""
+        require_single_lots(self, "a row of weights")
         row = self.weights[[agent], :]
         return row[0] if isinstance(row, np.ndarray) else row.toarray()[0]
 
     def weights_from(self, agent: int) -> FloatArray:
         """w_ij for all i, how useful agent j's data is to everybody: a new array."""
+        require_single_lots(self, "a column of weights")
         column = self.weights[:, [agent]]
         return column[:, 0] if isinstance(column, np.ndarray) else column.toarray()[:, 0]
 
@@ -145,12 +236,62 @@ class Federation:
         """xi_i = 1 + sum_j w_ij s_j."""
         return 1.0 + self.data(contributions)
 
-    def payoffs(self, contributions: ArrayLike) -> FloatArray:
-        """a_i(s), in units of money when `values` are."""
+    def agent_data(self, contributions: ArrayLike) -> Weights:
+        """u_rj, the weighted data that agent j's lots together bring to task r; dense or sparse like the weights."""
+        brought = np.asarray(contributions, dtype=np.float64)
+        if not isinstance(self.weights, np.ndarray):
+            entries = (np.ones(self.n_lots), (np.arange(self.n_lots), self.lot_owners))
+            owned = sp.csr_array(entries, shape=(self.n_lots, self.n_agents))
+            return sp.csr_array((self.weights @ sp.diags_array(brought)) @ owned)
+        order, owners, starts = self.lots_by_owner
+        data = np.zeros((self.n_tasks, self.n_agents))
+        if order.size:
+            data[:, owners] = np.add.reduceat(self.weights[:, order] * brought[order], starts, axis=1)
+        return data
+
+    def lowest_data(self, contributions: ArrayLike) -> FloatArray:
+        """The lowest y of every task in any coalition: that of the agents whose data harms it."""
+        if not self.has_lots:
+            return np.asarray(self.negative_weights() @ np.asarray(contributions, dtype=np.float64))
+        if not self.has_harm:
+            return np.zeros(self.n_tasks)
+        brought = self.agent_data(contributions)
+        harm = np.minimum(brought, 0.0) if isinstance(brought, np.ndarray) else brought.minimum(0.0)
+        return np.asarray(harm.sum(axis=1))
+
+    def highest_data(self, contributions: ArrayLike) -> FloatArray:
+        """The highest y of every task in any coalition: that of the agents whose data helps it."""
+        if not self.has_lots:
+            return np.asarray(self.positive_weights() @ np.asarray(contributions, dtype=np.float64))
+        if not self.has_harm:
+            return self.data(contributions)
+        brought = self.agent_data(contributions)
+        helped = np.maximum(brought, 0.0) if isinstance(brought, np.ndarray) else brought.maximum(0.0)
+        return np.asarray(helped.sum(axis=1))
+
+    def own_data(self, contributions: ArrayLike) -> FloatArray:
+        """Per task, the weighted data that its owner's lots bring to it."""
+        brought = np.asarray(contributions, dtype=np.float64)
+        return np.asarray(self._own_weights_only @ brought) if self.has_lots else self.own_weights * brought
+
+    def own_worth(self, slopes: FloatArray) -> FloatArray:
+        """Per lot, what one more sample is worth to its owner's tasks, `slopes` being worth per unit of their reach."""
+        return np.asarray(self._own_weights_only.T @ slopes) if self.has_lots else self.own_weights * slopes
+
+    def task_payoffs(self, contributions: ArrayLike) -> FloatArray:
+        """The payoff of every task, in units of money when `values` are."""
         return self.values * self.payoff.value(self._data_in_domain(contributions))
 
+    def payoffs(self, contributions: ArrayLike) -> FloatArray:
+        """a_i(s), in units of money when `values` are: per agent, over all of its tasks."""
+        return self.per_agent_from_tasks(self.task_payoffs(contributions))
+
+    def spending(self, contributions: ArrayLike) -> FloatArray:
+        """c_i(s_i), what each agent's contributions cost it."""
+        return self.per_agent_from_lots(self.costs.value(np.asarray(contributions, dtype=np.float64)))
+
     def marginal_payoffs(self, contributions: ArrayLike) -> FloatArray:
-        """values_i g_i'(xi_i - 1): what one more unit of reach is worth to each agent."""
+        """values_r g_r'(xi_r - 1): what one more unit of reach is worth to each task (one per agent: to each agent)."""
         return self.values * self.payoff.slope(self._data_in_domain(contributions))
 
     def admits(self, contributions: ArrayLike) -> bool:
@@ -162,20 +303,21 @@ class Federation:
     def welfare(self, contributions: ArrayLike) -> float:
         """sum of payoffs minus sum of costs."""
         spent = self.costs.value(np.asarray(contributions, dtype=np.float64))
-        return float(self.payoffs(contributions).sum() - spent.sum())
+        return float(self.task_payoffs(contributions).sum() - spent.sum())
 
     def net_externality(self, contributions: ArrayLike) -> FloatArray:
-        """T_i = sum_{k != i} w_ki a_k': what one more sample of i's is worth to all the others together.
+        """T_i = sum_{k != i} w_ki a_k': what one more sample of i's is worth to all the others together, per lot.
 
         The paper's T_i (equation 18) leaves out the common factor beta; the sign, which is what matters, is the same.
         """
         slopes = self.marginal_payoffs(contributions)
-        return np.asarray(self.weights.T @ slopes) - self.own_weights * slopes
+        return np.asarray(self.weights.T @ slopes) - self.own_worth(slopes)
 
     def checked_contributions(self, contributions: ArrayLike) -> FloatArray:
-        """Contributions as a read-only array, checked against the caps."""
-        numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=self.names)
-        profile = read_only_copy(np.broadcast_to(numbers, self.n_agents))
+        """Contributions, one per lot, as a read-only array, checked against the caps."""
+        names = self.lot_labels
+        numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=names)
+        profile = read_only_copy(np.broadcast_to(numbers, self.n_lots))
         outside = first_where((profile < 0) | (profile > self.caps))
         if outside is not None:
             raise InvalidInput(
@@ -183,7 +325,8 @@ class Federation:
                 index=outside,
                 rule=f"must lie between 0 and the cap {self.caps[outside]:g}",
                 value=float(profile[outside]),
-                agent=self.names[outside],
+                agent=names[outside],
+                whose=f'lot "{names[outside]}"' if self.has_lots else None,
             )
         return profile
 
@@ -195,17 +338,26 @@ class Federation:
                 raise InvalidInput(f"a mask of agents must have {self.n_agents} entries, got shape {chosen.shape}")
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
+        lots, lot_owners = _owned(self.lot_owners, chosen) if self.has_lots else (chosen, None)
+        tasks, task_owners = _owned(self.task_owners, chosen) if self.has_lots else (chosen, None)
+        lot_names, task_names = self._given_names
         return Federation(
-            weights=self.weights[chosen][:, chosen],
-            costs=self.costs.take(chosen),
-            caps=self.caps[chosen],
-            payoff=self.payoff.take(chosen),
+            weights=self.weights[tasks][:, lots],
+            costs=self.costs.take(lots),
+            caps=self.caps[lots],
+            payoff=self.payoff.take(tasks),
             names=[self.names[agent] for agent in chosen],
-            values=self.values[chosen],
+            values=self.values[tasks],
+            lot_owners=lot_owners,
+            task_owners=task_owners,
+            lot_names=None if lot_names is None else [lot_names[lot] for lot in lots],
+            task_names=None if task_names is None else [task_names[task] for task in tasks],
         )
 
     def without_sharing(self) -> Federation:
         """The same agents, each with its own data only."""
+        if self.has_lots:
+            return self.replace(weights=self._own_weights_only)
         own = self.own_weights
         return self.replace(weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))
 
@@ -218,6 +370,10 @@ class Federation:
         caps: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         values: ArrayLike | None = None,
+        lot_owners: OwnersGiven | None = None,
+        task_owners: OwnersGiven | None = None,
+        lot_names: Sequence[str] | None = None,
+        task_names: Sequence[str] | None = None,
     ) -> Federation:
         """A federation with what is given in place of what it has; what is not given stays.
 
@@ -229,6 +385,8 @@ class Federation:
         >>> federation.replace(caps=100.0).caps
         array([100., 100., 100.])
         """
+        kept_lots, kept_tasks = (self.lot_owners, self.task_owners) if self.has_lots else (None, None)
+        kept_lot_names, kept_task_names = self._given_names
         return Federation(
             self.weights if weights is None else weights,
             costs=self.costs if costs is None else costs,
@@ -236,6 +394,10 @@ class Federation:
             caps=self.caps if caps is None else caps,
             names=self.names if names is None else names,
             values=self.values if values is None else values,
+            lot_owners=kept_lots if lot_owners is None else lot_owners,
+            task_owners=kept_tasks if task_owners is None else task_owners,
+            lot_names=kept_lot_names if lot_names is None else lot_names,
+            task_names=kept_task_names if task_names is None else task_names,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -254,7 +416,7 @@ class Federation:
             matrix = (self.weights.data.tobytes(), *(part.astype(np.int64).tobytes() for part in places))
         parameters = tuple((name, numbers.tobytes()) for name, numbers in self.payoff.parameters.items())
         numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
-        return (
+        parts = (
             self.names,
             self.is_sparse,
             matrix,
@@ -263,6 +425,10 @@ class Federation:
             parameters,
             tuple(array.tobytes() for array in numbers),
         )
+        if not self.has_lots and self._given_names == (None, None):
+            return parts
+        owners = tuple(owners.astype(np.int64).tobytes() for owners in (self.lot_owners, self.task_owners))
+        return (*parts, owners, self.lot_names, self.task_names)
 
     @cached_property
     def maximiser_bounds(self) -> tuple[FloatArray, float]:
@@ -276,13 +442,31 @@ class Federation:
         parts = [_class_text(part) if isinstance(part, type) else repr(part) for part in self.signature()]
         return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()[:32]
 
+    @cached_property
+    def _own_weights_only(self) -> Weights:
+        """The weights with zeros where a lot and a task have different owners."""
+        if isinstance(self.weights, np.ndarray):
+            return np.where(self.task_owners[:, None] == self.lot_owners[None, :], self.weights, 0.0)
+        entries = sp.coo_array(self.weights)
+        tasks, lots = entries.coords
+        own = self.task_owners[tasks] == self.lot_owners[lots]
+        return sp.csr_array((entries.data[own], (tasks[own], lots[own])), shape=self.weights.shape)
+
+    @property
+    def _given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """The names of lots and tasks; None where they follow from the agents' names."""
+        own = ((self.lot_names, self.lot_owners), (self.task_names, self.task_owners))
+        lots, tasks = (None if given == default_own_names(owners, self.names) else given for given, owners in own)
+        return lots, tasks
+
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
-        agent = first_where(data <= np.broadcast_to(self.payoff.floor, data.shape))
-        if agent is not None:
+        task = first_where(data <= np.broadcast_to(self.payoff.floor, data.shape))
+        if task is not None:
             raise OutsideDomain(
-                f'agent "{self.names[agent]}" is harmed beyond the domain of its payoff: its reach is '
-                f"{1.0 + data[agent]:g}, it must exceed {1.0 + np.broadcast_to(self.payoff.floor, data.shape)[agent]:g}"
+                f'{"task" if self.has_lots else "agent"} "{self.task_labels[task]}" is harmed beyond the domain of its '
+                f"payoff: its reach is {1.0 + data[task]:g}, it must exceed "
+                f"{1.0 + np.broadcast_to(self.payoff.floor, data.shape)[task]:g}"
             )
         return data
 
@@ -309,6 +493,17 @@ class Federation:
         return plot_federation(self, ax=ax)
 
 
+def _owned(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:
+    """What some agents own, in their order, and whose among these it is."""
+    own = [np.flatnonzero(owners == agent) for agent in agents]
+    places = np.repeat(np.arange(agents.size), [each.size for each in own])
+    return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), places
+
+
+def _sums(numbers: FloatArray, owners: Owners, n_agents: int) -> FloatArray:
+    return np.asarray(np.bincount(owners, weights=numbers, minlength=n_agents), dtype=np.float64)
+
+
 def _class_text(kind: type) -> str:
     """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
     module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
@@ -329,9 +524,9 @@ def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.
     positive, best_rate = federation.positive_weights(), _best_rates(federation)
 
     def worth(spending: FloatArray) -> FloatArray:
-        each = np.repeat(spending, federation.n_agents // blocks)
-        from_all = np.asarray(positive @ federation.costs.affordable(each))
-        payoffs = federation.values * federation.payoff.value(np.minimum(from_all, best_rate * each))
+        from_all = np.asarray(positive @ federation.costs.affordable(np.repeat(spending, federation.n_lots // blocks)))
+        bought = best_rate * np.repeat(spending, federation.n_tasks // blocks)
+        payoffs = federation.values * federation.payoff.value(np.minimum(from_all, bought))
         return np.asarray(multiple * payoffs.reshape(blocks, -1).sum(axis=1))
 
     return largest_spending(worth, blocks)
@@ -361,7 +556,7 @@ def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tup
 def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) -> tuple[FloatArray, FloatArray]:
     """The box, and the spending bound of each block, of `blocks` federations side by side."""
     spending = spending_bounds(federation, blocks, multiple=multiple)
-    budgets = np.repeat(2.0 * spending, federation.n_agents // blocks)
+    budgets = np.repeat(2.0 * spending, federation.n_lots // blocks)
     return np.minimum(federation.caps, federation.costs.affordable(budgets)), spending
 
 
@@ -369,7 +564,7 @@ def _best_rates(federation: Federation) -> FloatArray:
     """The data one unit of spending buys an agent from the sender with the best weight per cost, at most."""
     rate = federation.costs.linear
     if not rate.all():
-        return np.full(federation.n_agents, np.inf)
+        return np.full(federation.n_tasks, np.inf)
     weights = federation.positive_weights()
     if sp.issparse(weights):
         return np.asarray((weights @ sp.diags_array(1.0 / rate)).max(axis=1).toarray().ravel())

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -53,6 +54,7 @@ class Population:
         def __init__(self, types: Federation, *, counts: ArrayLike, own_weights: ArrayLike | None = None) -> None: ...
 
     def __post_init__(self) -> None:
+        require_single_lots(self.types, "a population")
         names = self.types.names
         given = checked_numbers("counts", self.counts, _whole, "a whole number of at least 1", names=names)
         own = self.types.own_weights if self.own_weights is None else self.own_weights

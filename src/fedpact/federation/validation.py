@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,8 +10,26 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.federation.costs import Cost, as_cost
+from fedpact.federation.ownership import (
+    Owners,
+    OwnersGiven,
+    Ownership,
+    checked_ownership,
+    default_names,
+    labels,
+    owner_names,
+)
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import MAX_ERRORS, POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
+from fedpact.utils.arrays import (
+    MAX_ERRORS,
+    POSITIVE,
+    FloatArray,
+    LotLabels,
+    TaskLabels,
+    checked_numbers,
+    positive,
+    read_only_copy,
+)
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
 Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
@@ -27,6 +45,10 @@ class Inputs(NamedTuple):
     caps: FloatArray
     names: tuple[str, ...]
     values: FloatArray
+    lot_owners: Owners
+    task_owners: Owners
+    lot_names: tuple[str, ...]
+    task_names: tuple[str, ...]
 
 
 def federation_errors(
@@ -37,6 +59,10 @@ def federation_errors(
     caps: ArrayLike = np.inf,
     names: Sequence[str] | None = None,
     values: ArrayLike = 1.0,
+    lot_owners: OwnersGiven | None = None,
+    task_owners: OwnersGiven | None = None,
+    lot_names: Sequence[str] | None = None,
+    task_names: Sequence[str] | None = None,
 ) -> tuple[InvalidInput, ...]:
     """Everything that is wrong with the inputs of a federation; they are those of `Federation`.
 
@@ -50,7 +76,18 @@ def federation_errors(
     caps must be at least zero, got -5
     """
     try:
-        checked_inputs(weights, costs=costs, payoff=payoff, caps=caps, names=names, values=values)
+        checked_inputs(
+            weights,
+            costs=costs,
+            payoff=payoff,
+            caps=caps,
+            names=names,
+            values=values,
+            lot_owners=lot_owners,
+            task_owners=task_owners,
+            lot_names=lot_names,
+            task_names=task_names,
+        )
     except InvalidInput as error:
         return error.errors
     return ()
@@ -64,33 +101,77 @@ def checked_inputs(
     caps: ArrayLike,
     names: Sequence[str] | None,
     values: ArrayLike,
+    lot_owners: OwnersGiven | None,
+    task_owners: OwnersGiven | None,
+    lot_names: Sequence[str] | None,
+    task_names: Sequence[str] | None,
 ) -> Inputs:
     """The inputs of a federation in the form it keeps them in, or an error that holds all errors."""
     errors = ErrorCollector()
-    matrix = errors.attempt(_square_matrix, weights)
+    if lot_owners is not None or task_owners is not None:
+        owned = {"lot_owners": lot_owners, "task_owners": task_owners}
+        owned |= {"lot_names": lot_names, "task_names": task_names}
+        return _inputs_with_lots(weights, names, owned, costs=costs, payoff=payoff, caps=caps, values=values)
+    matrix = errors.attempt(_checked_matrix, weights)
     size = None if matrix is None else matrix.shape[0]
     known = errors.attempt(checked_names, names, size, counted="rows of weights")
     if known is None:
         known = default_names(size or 0)
     if matrix is not None:
-        errors.attempt(_check_entries, matrix, known)
+        errors.attempt(_check_entries, matrix, known, known)
+        errors.attempt(_check_own_weights, matrix, known)
     elif not known:  # how many agents there are is anybody's guess
         errors.raise_errors()
-    checked = {
-        "weights": matrix,
-        "payoff": errors.attempt(_checked_payoff, payoff, known),
-        "costs": errors.attempt(as_cost, costs, known),
-        "caps": errors.attempt(_per_agent, "caps", caps, lambda caps: caps >= 0, "at least zero", known),
-        "names": known,
-        "values": errors.attempt(_per_agent, "values", values, positive, POSITIVE, known),
-    }
+    numbers = _checked_numbers(errors, known, known, costs=costs, payoff=payoff, caps=caps, values=values)
+    named = {"lot_names": lot_names, "task_names": task_names}
+    ownership = errors.attempt(checked_ownership, known, (len(known),) * 2, lot_owners=None, task_owners=None, **named)
     errors.raise_errors()
-    return Inputs(**checked)  # type: ignore[arg-type]
+    return _inputs(matrix, known, ownership, numbers)
 
 
-def default_names(n_agents: int) -> tuple[str, ...]:
-    """What agents are called whom nobody has named."""
-    return tuple(f"agent {agent}" for agent in range(n_agents))
+def _inputs_with_lots(
+    weights: ArrayLike | sp.sparray, names: Sequence[str] | None, owned: Mapping[str, Any], **numbers: Any
+) -> Inputs:
+    """The same where agents own several lots or tasks; an agent's own data need not be useful to it."""
+    errors = ErrorCollector()
+    matrix = errors.attempt(_checked_matrix, weights, square=False)
+    found = owner_names(owned["lot_owners"], owned["task_owners"]) if names is None else names
+    known = errors.attempt(checked_names, found, None)
+    errors.raise_errors()
+    assert matrix is not None and known is not None
+    ownership = errors.attempt(checked_ownership, known, matrix.shape, **owned)
+    errors.raise_errors()
+    assert ownership is not None
+    lots = LotLabels(labels(ownership.lot_owners, ownership.lot_names, known))
+    tasks = TaskLabels(labels(ownership.task_owners, ownership.task_names, known))
+    errors.attempt(_check_entries, matrix, tasks, lots)
+    checked = _checked_numbers(errors, lots, tasks, **numbers)
+    errors.raise_errors()
+    return _inputs(matrix, known, ownership, checked)
+
+
+def _inputs(matrix: Weights | None, names: tuple[str, ...], ownership: Ownership | None, numbers: Any) -> Inputs:
+    assert matrix is not None and ownership is not None
+    return Inputs(weights=matrix, names=names, **numbers, **ownership._asdict())
+
+
+def _checked_numbers(
+    errors: ErrorCollector,
+    lots: Sequence[str],
+    tasks: Sequence[str],
+    *,
+    costs: Costs,
+    payoff: Payoff,
+    caps: ArrayLike,
+    values: ArrayLike,
+) -> dict[str, Any]:
+    """Costs and caps per lot, payoff and values per task; None for what is wrong with one of them."""
+    return {
+        "payoff": errors.attempt(_checked_payoff, payoff, tasks),
+        "costs": errors.attempt(as_cost, costs, lots),
+        "caps": errors.attempt(_one_each, "caps", caps, lambda caps: caps >= 0, "at least zero", lots),
+        "values": errors.attempt(_one_each, "values", values, positive, POSITIVE, tasks),
+    }
 
 
 def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "agents") -> tuple[str, ...]:
@@ -126,7 +207,7 @@ def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted:
     return names
 
 
-def _square_matrix(given: Any) -> Weights:
+def _checked_matrix(given: Any, *, square: bool = True) -> Weights:
     if sp.issparse(given):
         weights = sp.csr_array(given, dtype=np.float64, copy=True)
         weights.sum_duplicates()
@@ -138,17 +219,19 @@ def _square_matrix(given: Any) -> Weights:
         try:
             weights = read_only_copy(given)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(field="weights", rule="must be a square matrix of numbers", value=given) from error
-    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
+            kind = "square matrix" if square else "matrix"
+            raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error
+    if weights.ndim != 2 or 0 in weights.shape or (square and weights.shape[0] != weights.shape[1]):
         shape = f", got shape {weights.shape}"
-        rule = "must be a square matrix with a row per agent"
+        square_rule = "must be a square matrix with a row per agent"
+        rule = square_rule if square else "must be a matrix with a row per task and a column per lot"
         raise InvalidInput(field="weights", rule=rule, value=given, given=shape)
     return weights
 
 
-def _check_entries(weights: Weights, names: Sequence[str]) -> None:
+def _check_entries(weights: Weights, tasks: Sequence[str], lots: Sequence[str]) -> None:
     numbers = weights if isinstance(weights, np.ndarray) else weights.data
-    if np.isfinite(numbers).all() and (weights.diagonal() > 0).all():
+    if np.isfinite(numbers).all():
         return
     entries = sp.coo_array(weights)
     rows, columns = entries.coords
@@ -159,13 +242,17 @@ def _check_entries(weights: Weights, names: Sequence[str]) -> None:
             index=(int(row), int(column)),
             rule="must be finite",
             value=float(number),
-            agent=names[row],
-            whose=f'what "{names[column]}" is worth to "{names[row]}"',
+            agent=tasks[row],
+            whose=f'what "{lots[column]}" is worth to "{tasks[row]}"',
         )
         for row, column, number in zip(rows[infinite], columns[infinite], entries.data[infinite], strict=True)
     ]
+    raise InvalidInput.first_of(errors[:MAX_ERRORS])
+
+
+def _check_own_weights(weights: Weights, names: Sequence[str]) -> None:
     own = weights.diagonal()
-    errors += [
+    errors = [
         InvalidInput(
             field="weights",
             index=(agent, agent),
@@ -176,7 +263,8 @@ def _check_entries(weights: Weights, names: Sequence[str]) -> None:
         )
         for agent in np.flatnonzero(np.isfinite(own) & (own <= 0)).tolist()
     ]
-    raise InvalidInput.first_of(errors[:MAX_ERRORS])
+    if errors:
+        raise InvalidInput.first_of(errors[:MAX_ERRORS])
 
 
 def _checked_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
@@ -186,5 +274,5 @@ def _checked_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
     return payoff.per_agent(names)
 
 
-def _per_agent(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
+def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
     return read_only_copy(np.broadcast_to(checked_numbers(field, given, accepts, rule, names=names), len(names)))

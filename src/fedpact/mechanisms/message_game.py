@@ -27,6 +27,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -179,6 +180,7 @@ class MessageGame:
     """
 
     def __init__(self, federation: Federation) -> None:
+        require_single_lots(federation, "the message game")
         self.federation = federation
         self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
 

@@ -20,6 +20,7 @@ from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
@@ -91,6 +92,7 @@ def negotiate(
     >>> deal.contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
+    require_single_lots(federation, "a negotiation")
     return coordinate(
         InProcess.of(federation),
         mechanism=mechanism,

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
 from fedpact.federation import Federation, Linear, Quadratic
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
@@ -93,6 +94,7 @@ def misreport_study(
     tried = np.atleast_1d(checked_numbers("factors", usual if factors is None else factors, positive, POSITIVE))
     if not tried.size:
         raise InvalidInput("factors must hold at least one number, got none")
+    require_single_lots(federation, "the misreport study")
     game, missing = _game_of(federation)
     count = _BatchProgress(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
     found = [_study_agent(federation, game, agent, tried, count) for agent in liars]

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.solver import Curvature, DenseCurvature, Solution, interior_point, maximise, room
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
@@ -20,6 +21,7 @@ class ShapleyProgram:
     """Maximise the potential less the costs; `potential` is the route to it."""
 
     def __init__(self, federation: Federation, potential: Potential) -> None:
+        require_single_lots(federation, "the Shapley equilibrium")
         self.federation = federation
         self.potential = potential
         # P is a weighted sum of A over coalitions; the weights of the coalitions of size k add up to 1/k.

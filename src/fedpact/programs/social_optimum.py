@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.validation import Weights
 from fedpact.programs.solver import (
     Curvature,
@@ -236,6 +237,7 @@ class WelfareProgram:
     """Maximise the welfare of one federation; sparse weights stay sparse where that pays."""
 
     def __init__(self, federation: Federation) -> None:
+        require_single_lots(federation, "the social optimum")
         self.federation = federation
         self.upper, self.scale = contribution_bounds(federation)
         self._sparse = federation.is_sparse and federation.n_agents > MAX_DENSE_AGENTS

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT
+from fedpact.federation.ownership import require_single_lots
 from fedpact.report.numbers import given_text, number_texts, probability_text
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
@@ -41,7 +42,10 @@ SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
 def federation_line(federation: Federation) -> str:
     """Size, payoff family and kind of weights, in one line."""
     kind = f"sparse weights, {federation.weight_entries.size} not zero" if federation.is_sparse else "dense weights"
-    return f"Federation({count_text(federation.n_agents, 'agent')}, {federation.payoff.family}, {kind})"
+    owned = ""
+    if federation.has_lots:
+        owned = f", {count_text(federation.n_lots, 'lot')}, {count_text(federation.n_tasks, 'task')}"
+    return f"Federation({count_text(federation.n_agents, 'agent')}{owned}, {federation.payoff.family}, {kind})"
 
 
 def outcome_line(outcome: Outcome) -> str:
@@ -138,9 +142,15 @@ def federation_html(federation: Federation) -> str:
     n_weights = np.count_nonzero(federation.weight_entries)
     kind = "sparse" if federation.is_sparse else "dense"
     title = Markup("<b>{}</b>, {} payoffs, {} × {} {} weights: {} not zero, {} negative").format(
-        count_text(n_agents, "agent"), federation.payoff.family, n_agents, n_agents, kind, n_weights, n_negative
+        count_text(n_agents, "agent"),
+        federation.payoff.family,
+        federation.n_tasks,
+        federation.n_lots,
+        kind,
+        n_weights,
+        n_negative,
     )
-    if federation.is_sparse or n_agents > MAX_JUDGED:
+    if federation.is_sparse or federation.has_lots or n_agents > MAX_JUDGED:
         return _block(title)
     columns = {
         label: [given_text(number) for number in numbers[:MAX_ROWS]]
@@ -192,6 +202,7 @@ def sweep_frame(sweep: Sweep) -> Any:
 def federation_frame(federation: Federation) -> Any:
     """A pandas frame of costs, caps, values and payoff parameters, a row per agent."""
     pandas = _pandas()
+    require_single_lots(federation, "a frame of a federation")
     index = pandas.Index(federation.names, name="agent", dtype=object)
     return pandas.DataFrame(_federation_columns(federation), index=index)
 

@@ -40,7 +40,8 @@ def name(field: str, given: Any, *, index: Index = ()) -> str:
 def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        raise _refusal(field, (), "must be a list of one name per agent", given)
+        each = "agent" if field == "names" else field.partition("_")[0]
+        raise _refusal(field, (), f"must be a list of one name per {each}", given)
     errors = ErrorCollector()
     for agent, entry in enumerate(given):
         errors.attempt(name, field, entry, index=agent)

@@ -7,6 +7,8 @@ along the top and down the side, in the same order; the row receives, the column
     North,1.0,0.2
     South,0.4,1.0
 
+Where members have several lots of data or tasks, the lots stand along the top and the tasks down the side.
+
 An NPZ file comes from `scipy.sparse.save_npz`, or from `numpy.savez(path, weights=matrix)`. Correlations are an NPZ
 file with an array "factor" (see `Uncertainty`).
 """
@@ -16,6 +18,8 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,10 +35,12 @@ MAX_ARRAY_BYTES = 1 << 30  # a dense matrix of 11,585 agents
 MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
 
 
-def read_weights(path: Path) -> tuple[Any, list[str] | None]:
-    """The matrix in a file, and the agents' names if the file has them."""
+def read_weights(path: Path, *, square: bool = True) -> tuple[Any, list[str] | None, list[str] | None]:
+    """The matrix in a file, and the names of its columns and of its rows if the file has them."""
     with error_context(f"weights file {path}"):
-        return choose_format(path, {".csv": _read_csv, ".npz": _read_npz})(path)
+        readers: dict[str, Callable[[Path], Any]] = {".csv": partial(_read_csv, square=square), ".npz": _read_npz}
+        matrix, columns, rows = choose_format(path, readers)(path)
+        return matrix, columns, rows
 
 
 def read_factor(path: Path) -> FloatArray:
@@ -68,28 +74,30 @@ def factor_bytes(factor: FloatArray) -> bytes:
     return buffer.getvalue()
 
 
-def _read_csv(path: Path) -> tuple[Any, list[str] | None]:
+def _read_csv(path: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
     rows = _cells(read_text(path))
     _, first = rows[0]
+    each = "agent" if square else "lot"
     if _is_number(first[0]):
-        return [_numbers_of(row, cells, len(rows)) for row, cells in rows], None
+        width = len(rows) if square else len(first)
+        return [_numbers_of(row, cells, width, each) for row, cells in rows], None, None
     names = [cell.strip() for cell in first[1:]]
     if not names:
         raise InvalidInput(
             f"row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, "
             f"got {short_repr(first[0])}"
         )
-    if len(rows) - 1 != len(names):
+    if square and len(rows) - 1 != len(names):
         raise InvalidInput(f"there must be one row per agent: {len(names)} names in row 1, {len(rows) - 1} rows below")
     matrix = []
-    for name, (row, cells) in zip(names, rows[1:], strict=True):
-        if cells[0].strip() != name:
+    for place, (row, cells) in enumerate(rows[1:]):
+        if square and cells[0].strip() != (name := names[place]):
             raise InvalidInput(
                 f"row {row} must start with {short_repr(name)}, got {short_repr(cells[0])}; "
                 f"name the agents in the same order along the top and down the side"
             )
-        matrix.append(_numbers_of(row, cells[1:], len(names), first_column=2))
-    return matrix, names
+        matrix.append(_numbers_of(row, cells[1:], len(names), each, first_column=2))
+    return matrix, names, [cells[0].strip() for _, cells in rows[1:]]
 
 
 def _cells(content: str) -> list[tuple[int, list[str]]]:
@@ -108,9 +116,9 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int = 1) -> list[float]:
-    if len(cells) != n_agents:
-        raise InvalidInput(f"row {row} must have {n_agents} numbers, one per agent, got {len(cells)}")
+def _numbers_of(row: int, cells: list[str], width: int, each: str, *, first_column: int = 1) -> list[float]:
+    if len(cells) != width:
+        raise InvalidInput(f"row {row} must have {width} numbers, one per {each}, got {len(cells)}")
     try:
         numbers = list(map(float, cells))
         if all(map(math.isfinite, numbers)):
@@ -125,7 +133,7 @@ def _numbers_of(row: int, cells: list[str], n_agents: int, *, first_column: int 
     return [float(cell) for cell in cells]
 
 
-def _read_npz(path: Path) -> tuple[Any, None]:
+def _read_npz(path: Path) -> tuple[Any, None, None]:
     content = read_bytes(path)
     try:
         _check_sizes(content)
@@ -141,7 +149,7 @@ def _read_npz(path: Path) -> tuple[Any, None]:
         raise InvalidInput('the archive has no array called "weights"; write it with numpy.savez(path, weights=matrix)')
     if weights.dtype.kind not in "iuf" or weights.dtype.itemsize > np.dtype(np.float64).itemsize:
         raise InvalidInput(f"the weights must be real numbers of at most 64 bits, got dtype {weights.dtype}")
-    return weights, None
+    return weights, None, None
 
 
 def _check_sizes(content: bytes) -> None:

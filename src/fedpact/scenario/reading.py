@@ -28,6 +28,7 @@ AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
 AROUND = ("title", "description", "money", "uncertainty")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
+OWNER_KEYS = ("lot_owners", "task_owners")
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
@@ -74,8 +75,11 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         parts = _read_parts(mapping, folder)
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         doubts = words.pop("uncertainty", None)
-        parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
-        federation = Federation(**parts)
+        if _has_owners(parts):
+            federation = _federation_with_lots(parts, folder)
+        else:
+            parts["weights"], parts["names"] = _matrix(parts["weights"], parts.get("names"), folder)
+            federation = Federation(**parts)
         uncertainty = None if doubts is None else _uncertainty(doubts, federation, folder)
         return Scenario(federation=federation, uncertainty=uncertainty, **words)
 
@@ -89,19 +93,30 @@ def _read_parts(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     read = {key: errors.attempt(reader, key, mapping[key]) for key, reader in KEYS.items() if key in mapping}
     if errors.errors and read.get("weights") is not None:
         given = {key: part for key, part in read.items() if part is not None and key not in AROUND}
-        matrix = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
-        if matrix is not None:
-            given["weights"], given["names"] = matrix
+        if _has_owners(read):
+            matrix = errors.attempt(_matrix_with_lots, given["weights"], folder)
+            known = matrix is not None and all(read[key] is not None for key in OWNER_KEYS if key in read)
+            given |= {"weights": matrix[0]} if matrix is not None else {}
+        else:
+            square = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
+            known = square is not None
+            given |= {"weights": square[0], "names": square[1]} if square is not None else {}
+        if known:
             errors.errors += federation_errors(**(STAND_INS | given))
     errors.raise_errors()
     return read
 
 
+def _has_owners(parts: Mapping[str, Any]) -> bool:
+    """Whether members have several lots or tasks: whether it is said whose these are."""
+    return any(key in parts for key in OWNER_KEYS)
+
+
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) that scenario files satisfy, TOML files once read into plain data.
 
-    It states all rules but those that tie parts together: that the matrix is square, that lists have one entry per
-    agent, that names agree with a weights file.
+    It states all rules but those that tie parts together: that the matrix is square where members have one lot and one
+    task each, that lists have one entry per agent, lot or task, that names agree with a weights file.
 
     Examples
     --------
@@ -121,10 +136,39 @@ def _matrix(given: list[list[float]] | str, names: list[str] | None, folder: Pat
     if not isinstance(given, str):
         _check_square(given, names)
         return given, names
-    weights, names_there = read_weights(folder / given)
+    weights, names_there, _ = read_weights(folder / given)
     if names is not None and names_there is not None:
-        _check_same_names(names, names_there)
+        _check_same_names("names", names, names_there)
     return weights, names_there if names is None else names
+
+
+def _federation_with_lots(parts: dict[str, Any], folder: Path) -> Federation:
+    """The federation of members with several lots or tasks, its weights from their file if they have one."""
+    weights, columns, rows = _matrix_with_lots(parts["weights"], folder)
+    federation = Federation(**(parts | {"weights": weights}))
+    for field, there, plain, full in (
+        ("lot_names", columns, federation.lot_names, federation.lot_labels),
+        ("task_names", rows, federation.task_names, federation.task_labels),
+    ):
+        if there is not None and tuple(there) != tuple(full):
+            _check_same_names(field, plain, there)
+    return federation
+
+
+def _matrix_with_lots(given: list[list[float]] | str, folder: Path) -> tuple[Any, list[str] | None, list[str] | None]:
+    """The weights, and the names of their columns and rows if they stand in a file that has them."""
+    if isinstance(given, str):
+        return read_weights(folder / given, square=False)
+    _check_rectangular(given)
+    return given, None, None
+
+
+def _check_rectangular(rows: Sequence[Sequence[float]]) -> None:
+    for task, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            counts = f": {len(rows[0])} numbers in the first row, {len(row)} given"
+            rule = "must have one number per lot"
+            raise InvalidInput(field="weights", index=task, rule=rule, value=row, given=counts)
 
 
 def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) -> None:
@@ -140,14 +184,14 @@ def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) 
             )
 
 
-def _check_same_names(names: Sequence[str], names_there: Sequence[str]) -> None:
+def _check_same_names(field: str, names: Sequence[str], names_there: Sequence[str]) -> None:
     if len(names) != len(names_there):
         counts = f": {len(names)} names here, {len(names_there)} there"
-        raise InvalidInput(field="names", rule=AGREE, value=names, given=counts)
+        raise InvalidInput(field=field, rule=AGREE, value=names, given=counts)
     for agent, (here, there) in enumerate(zip(names, names_there, strict=True)):
         if here.strip() != there:
             both = f": {short_repr(here)} here, {short_repr(there)} there"
-            raise InvalidInput(field="names", index=agent, rule=AGREE, value=here, given=both)
+            raise InvalidInput(field=field, index=agent, rule=AGREE, value=here, given=both)
 
 
 def _costs(field: str, given: Any) -> float | list[float] | Quadratic:
@@ -232,6 +276,10 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "caps": capacities,
     "values": numbers,
     "payoff": _payoff,
+    "lot_owners": name_list,
+    "lot_names": name_list,
+    "task_owners": name_list,
+    "task_names": name_list,
     "money": _money,
     "uncertainty": _uncertainty_table,
 }

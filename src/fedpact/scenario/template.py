@@ -31,6 +31,16 @@ weights = [
 {weights}
 ]
 
+# If members hold several kinds of data (lots), or care about several tests (tasks), say whose each column and each row
+# is, by the names above. There is then a row per task and a column per lot; costs and caps have one number per lot,
+# values and the payoff's parameter one per task. A member's own data may then be of any use to it. For example, two
+# lots of the first member and one of the second, and a task each:
+#   lot_owners = ["North", "North", "South"]
+#   lot_names = ["X-rays, new device", "X-rays, old device", "X-rays"]
+#   task_owners = ["North", "South"]
+#   task_names = ["adults", "children"]
+#   weights = [[1.0, 0.6, 0.5], [0.5, 0.2, 1.0]]
+
 # What one more sample costs its owner, in the same units as the payoff: a number for all members, or a list with
 # one per member. If samples get dearer the more one gives: costs = {{linear = 0.001, quadratic = 0.00001}}
 costs = 0.001

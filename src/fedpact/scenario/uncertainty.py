@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import MAX_ERRORS, NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -117,6 +118,7 @@ class Uncertainty:
 
     def check(self, federation: Federation) -> None:
         """Raise `InvalidInput` unless these are standard errors of this federation's numbers."""
+        require_single_lots(federation, "uncertainty")
         if federation.is_sparse:
             raise InvalidInput("uncertainty needs dense weights; write the weights as rows, or leave uncertainty out")
         if federation.n_agents != self.n_agents:

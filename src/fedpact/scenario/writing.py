@@ -67,6 +67,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
         "title": scenario.title,
         "description": scenario.description,
         "names": list(federation.names),
+        **_ownership(federation),
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
         "costs": _costs(federation.costs),
         "caps": _shared(federation.caps),
@@ -76,6 +77,20 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
         "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation, correlations_file),
     }
     return {key: given for key, given in document.items() if given not in ("", None)}
+
+
+def _ownership(federation: Federation) -> dict[str, Any]:
+    """Whose lots and tasks there are, and their names; nothing where each member has one of each."""
+    owned = {"lot": (federation.lot_owners, federation.lot_names)}
+    owned |= {"task": (federation.task_owners, federation.task_names)}
+    everybody = list(federation.names)
+    document: dict[str, Any] = {}
+    for kind, (owners, names) in owned.items():
+        if federation.has_lots:
+            document[f"{kind}_owners"] = [everybody[owner] for owner in owners]
+        if federation.has_lots or list(names) != everybody:
+            document[f"{kind}_names"] = list(names)
+    return document
 
 
 def _shared(numbers: FloatArray) -> Any:

@@ -36,7 +36,7 @@ class CoalitionGame:
         members = self._members([coalition])
         if self.federation.is_sparse:
             return float(self.values(members)[0])
-        chosen = np.flatnonzero(members[0])  # one coalition at a time costs no more than its members
+        chosen = np.flatnonzero(self._brought(members)[0])  # one coalition at a time costs no more than its members
         return float(self._worth(members, (self.federation.weights[:, chosen] @ self.contributions[chosen])[None])[0])
 
     def values(self, coalitions: NDArray[Any] | Sequence[Iterable[int]]) -> FloatArray:
@@ -48,16 +48,22 @@ class CoalitionGame:
             If a coalition takes an agent's reach out of the domain of its payoff.
         """
         members = self._members(coalitions)
-        return self._worth(members, np.asarray(self.federation.weights @ (members * self.contributions).T).T)
+        brought = self._brought(members) * self.contributions
+        return self._worth(members, np.asarray(self.federation.weights @ brought.T).T)
+
+    def _brought(self, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which lots the members bring."""
+        return members[:, self.federation.lot_owners] if self.federation.has_lots else members
 
     def _worth(self, members: NDArray[np.bool_], data: FloatArray) -> FloatArray:
         federation = self.federation
         outside = np.argwhere(data <= np.broadcast_to(federation.payoff.floor, data.shape))
         if outside.size:
-            row, agent = outside[0]
+            row, task = outside[0]
             raise OutsideDomain(
-                f"coalition {tuple(np.flatnonzero(members[row]).tolist())} takes the reach of agent "
-                f'"{federation.names[agent]}" to {1.0 + data[row, agent]:g}, out of the domain of its payoff; '
+                f"coalition {tuple(np.flatnonzero(members[row]).tolist())} takes the reach of "
+                f'{"task" if federation.has_lots else "agent"} "{federation.task_labels[task]}" to '
+                f"{1.0 + data[row, task]:g}, out of the domain of its payoff; "
                 f"lower the contributions of those who harm it"
             )
         return np.asarray(federation.payoff.value(data) @ federation.values)

@@ -6,11 +6,13 @@ for a tolerance, sparse weights cost by their non-zeros, and groups of identical
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import scipy.sparse as sp
 
 from fedpact.federation import Federation, Payoff, Population
 from fedpact.shapley.quadrature import gauss_legendre
@@ -64,11 +66,112 @@ class Precision:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class LotWeights(ABC):
+    """Several lots per agent: which lots an entry of `ReceiverRows` is the sum of; `owners` is the agent of each."""
+
+    owners: np.ndarray
+
+    @property
+    def n_lots(self) -> int:
+        """How many lots there are."""
+        return self.owners.size
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of lots that one agent owns."""
+        one, other = np.nonzero(self.owners[:, None] == self.owners)
+        return one, other
+
+    @abstractmethod
+    def take(self, own: slice, receivers: slice) -> LotWeights:
+        """Those of some of the entries and receivers, counted from the first of these."""
+
+    @abstractmethod
+    def pulls(self, contributions: FloatArray) -> FloatArray:
+        """u, the sum over an agent's lots of weight times contribution, per entry."""
+
+    @abstractmethod
+    def per_lot(self, integrals: FloatArray, power: int) -> FloatArray:
+        """Entries times weight^power, summed over receivers."""
+
+    @abstractmethod
+    def dense(self, rows: ReceiverRows) -> FloatArray:
+        """The weights, (receivers, lots)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LotMatrix(LotWeights):
+    """Where nearly all weights count: `matrix` (receivers, lots), its columns in the `order` of the lots' owners.
+
+    `firsts` is where the lots of each owner start, `ranks` the owner of every column among those who own any.
+    """
+
+    order: np.ndarray
+    firsts: np.ndarray
+    ranks: np.ndarray
+    matrix: FloatArray
+
+    def take(self, own: slice, receivers: slice) -> LotMatrix:
+        """Some of the receivers."""
+        return replace(self, matrix=self.matrix[receivers])
+
+    def pulls(self, contributions: FloatArray) -> FloatArray:
+        """u per entry."""
+        return np.asarray(np.add.reduceat(self.matrix * contributions[self.order], self.firsts, axis=1)).ravel()
+
+    def per_lot(self, integrals: FloatArray, power: int) -> FloatArray:
+        """Entries times weight^power, summed over receivers."""
+        credited = integrals.reshape(-1, self.firsts.size)[:, self.ranks]
+        sums = np.empty(self.n_lots)
+        sums[self.order] = np.einsum("rl,rl->l", self.matrix if power == 1 else self.matrix**power, credited)
+        return sums
+
+    def dense(self, rows: ReceiverRows) -> FloatArray:
+        """The weights, (receivers, lots)."""
+        matrix = np.empty_like(self.matrix)
+        matrix[:, self.order] = self.matrix
+        return matrix
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LotEntries(LotWeights):
+    """The weights that are not zero: `entries` is the entry each belongs to, rising, `lots` its lot."""
+
+    entries: np.ndarray
+    lots: np.ndarray
+    weights: FloatArray
+
+    def take(self, own: slice, receivers: slice) -> LotEntries:
+        """Some of the receivers."""
+        some = slice(*np.searchsorted(self.entries, [own.start, own.stop]))
+        return replace(self, entries=self.entries[some] - own.start, lots=self.lots[some], weights=self.weights[some])
+
+    def pulls(self, contributions: FloatArray) -> FloatArray:
+        """u per entry."""
+        if not self.entries.size:
+            return np.zeros(0)
+        firsts = np.flatnonzero(np.diff(self.entries, prepend=-1))
+        return np.asarray(np.add.reduceat(self.weights * contributions[self.lots], firsts), dtype=np.float64)
+
+    def per_lot(self, integrals: FloatArray, power: int) -> FloatArray:
+        """Entries times weight^power, summed over receivers."""
+        credited = integrals[self.entries] * self.weights**power
+        return np.asarray(np.bincount(self.lots, weights=credited, minlength=self.n_lots), dtype=np.float64)
+
+    def dense(self, rows: ReceiverRows) -> FloatArray:
+        """The weights, (receivers, lots)."""
+        matrix = np.zeros((rows.n_receivers, self.n_lots))
+        matrix[rows.receivers[self.entries], self.lots] = self.weights
+        return matrix
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ReceiverRows:
     """Who reaches whom: receiver i owns the entries starts[i] to starts[i + 1].
 
-    `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it stands
-    for in the receiver's product; both are one unless agents are grouped.
+    With several lots per agent an entry stands for all of an agent's lots (`lots`), and its weight is one: s is then u
+    itself. `credits` is how many receivers of that kind an agent meets through the entry, `counts` how many agents it
+    stands for in the receiver's product; both are one unless agents are grouped.
     """
 
     n_agents: int
@@ -79,6 +182,22 @@ class ReceiverRows:
     credits: FloatArray | None
     payoff: Payoff
     values: FloatArray
+    lots: LotWeights | None = None
+
+    @property
+    def n_receivers(self) -> int:
+        """How many receivers there are."""
+        return self.starts.size - 1
+
+    @property
+    def receivers(self) -> np.ndarray:
+        """The receiver of every entry."""
+        return np.repeat(np.arange(self.n_receivers), np.diff(self.starts))
+
+    @property
+    def n_lots(self) -> int:
+        """How many slopes there are."""
+        return self.n_agents if self.lots is None else self.lots.n_lots
 
     def blocks(self, max_rows: int = MAX_BLOCK_ROWS) -> Iterator[tuple[slice, ReceiverRows]]:
         """The same entries, so many receivers at a time that they fit into memory and take no longer than a second."""
@@ -98,9 +217,22 @@ class ReceiverRows:
                     credits=None if self.credits is None else self.credits[own],
                     payoff=self.payoff.take(np.arange(first, last)),
                     values=self.values[first:last],
+                    lots=None if self.lots is None else self.lots.take(own, slice(first, last)),
                 ),
             )
             first = last
+
+    def pulls(self, contributions: FloatArray) -> FloatArray:
+        """w_ij s_j per entry, or its sum over the agent's lots."""
+        if self.lots is not None:
+            return self.lots.pulls(contributions)
+        return self.weights * contributions[self.agents]
+
+    def per_lot(self, integrals: FloatArray, power: int) -> FloatArray:
+        """Entries times weight^power, summed over receivers: for slopes the first power, for bends the second."""
+        if self.lots is not None:
+            return self.lots.per_lot(integrals, power)
+        return self.per_agent(integrals * (self.weights if power == 1 else self.weights**power))
 
     def per_agent(self, integrals: FloatArray) -> FloatArray:
         """Entries summed over receivers."""
@@ -112,17 +244,23 @@ class ReceiverRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Integrals:
-    """Shapley values, their slopes d phi_j / d s_j, and the bends d^2 phi_j / d s_j^2, per agent."""
+    """Shapley values per agent, their slopes d phi_j / d s_j and bends d^2 phi_j / d s_j^2 per lot.
+
+    `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), where asked for.
+    """
 
     values: FloatArray
     slopes: FloatArray
     bends: FloatArray
+    own_bends: FloatArray | None = None
 
 
 def receiver_rows(federation: Federation | Population) -> ReceiverRows:
     """The entries of a federation, or of one agent per type of a population."""
     if isinstance(federation, Population):
         return _group_rows(federation)
+    if federation.has_lots:
+        return _lot_rows(federation)
     n_agents = federation.n_agents
     weights = federation.weights
     if not federation.is_sparse and np.count_nonzero(weights) >= DENSE_SHARE * weights.size:
@@ -148,11 +286,18 @@ def receiver_rows(federation: Federation | Population) -> ReceiverRows:
     )
 
 
-def integrate(rows: ReceiverRows, contributions: FloatArray, precision: Precision) -> Integrals:
-    """All Shapley integrals of a profile. Cost: entries x t nodes, a few operations each."""
+def integrate(
+    rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, curved: bool = False
+) -> Integrals:
+    """All Shapley integrals of a profile; `curved` with the bends between lots of one agent, where there are several.
+
+    Cost: entries x t nodes, a few operations each.
+    """
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    values, slopes, bends = (np.zeros(rows.n_agents) for _ in range(3))
+    values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
+    pairs = rows.lots.pairs if rows.lots is not None and curved else None
+    own_bends = None if pairs is None else np.zeros(pairs[0].size)
     for _, block in rows.blocks():
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
@@ -164,9 +309,20 @@ def integrate(rows: ReceiverRows, contributions: FloatArray, precision: Precisio
             value, slope, bend,
         )  # fmt: skip
         values += block.per_agent(value)
-        slopes += block.per_agent(slope * block.weights)
-        bends -= block.per_agent(bend * block.weights**2)
-    return Integrals(values=values, slopes=slopes, bends=bends)
+        slopes += block.per_lot(slope, 1)
+        bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them
+        if pairs is not None and own_bends is not None:
+            own_bends -= _sum_of_pairs(block, bend, pairs)
+    return Integrals(values=values, slopes=slopes, bends=bends, own_bends=own_bends)
+
+
+def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray, pairs: tuple[np.ndarray, np.ndarray]) -> FloatArray:
+    """sum over receivers of bend w_l w_m for every pair of lots (l, m) of one agent."""
+    assert rows.lots is not None
+    weights, bends = rows.lots.dense(rows), np.zeros((rows.n_receivers, rows.n_agents))
+    bends[rows.receivers, rows.agents] = bend
+    one, other = pairs
+    return np.asarray((weights[:, one] * weights[:, other] * bends[:, rows.lots.owners[one]]).sum(axis=0))
 
 
 def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatArray:
@@ -176,9 +332,9 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
     """
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    hessian = np.zeros((rows.n_agents, rows.n_agents))
+    hessian = np.zeros((rows.n_lots, rows.n_lots))
     precision = Precision.for_curvature(harmed=bool((rows.weights < 0).any()))
-    for _, block in rows.blocks(MAX_CURVATURE_ROWS):
+    for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
         roots = np.zeros((times.size * slots, rows.n_agents))
@@ -186,17 +342,23 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             block.starts, block.agents, x, block.weights, block.counts, factors, times, log_masses,
             _exact_rules(MAX_EXACT_Q_NODES), gauss_legendre(precision.q_nodes), precision.living, roots,
         )  # fmt: skip
+        if block.lots is not None:
+            weights = np.repeat(block.lots.dense(block), times.shape[1] * slots, axis=0)
+            roots = roots[:, block.lots.owners] * weights
         hessian -= roots.T @ roots
     return hessian
 
 
 def own_coefficients(
     rows: ReceiverRows, contributions: FloatArray, agent: int, lowest: FloatArray, precision: Precision
-) -> tuple[FloatArray, FloatArray]:
-    """Logs of the coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent."""
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """Logs of the coefficients and rates of phi_j(x) = sum of coefficient x (1 - e^{-rate x}), for one agent.
+
+    With several lots x is the u of the receiver, which comes as the third array.
+    """
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    coefficients, rates = [], []
+    coefficients, rates, served = [], [], []
     for receivers, block in rows.blocks():
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, lowest=lowest[receivers])
         mine = np.flatnonzero(block.agents == agent)
@@ -210,14 +372,15 @@ def own_coefficients(
         )  # fmt: skip
         coefficients.append(found.ravel())
         rates.append((times * weights[:, None]).ravel())
-    return np.concatenate(coefficients), np.concatenate(rates)
+        served.append(np.repeat(np.arange(receivers.start, receivers.stop), times.shape[1]))
+    return np.concatenate(coefficients), np.concatenate(rates), np.concatenate(served)
 
 
 def _prepare_nodes(
     rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
 ) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
     """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
-    x = rows.weights * contributions[rows.agents]
+    x = rows.pulls(contributions)
     pulled = rows.counts * x
     low = _row_sums(np.minimum(pulled, 0.0), rows.starts)
     high = _row_sums(np.maximum(pulled, 0.0), rows.starts)
@@ -234,6 +397,39 @@ def _row_sums(numbers: FloatArray, starts: np.ndarray) -> FloatArray:
     if filled.size:
         sums[filled] = np.add.reduceat(numbers, starts[filled])
     return sums
+
+
+def _lot_rows(federation: Federation) -> ReceiverRows:
+    """Per task: the agents with a lot that reaches it."""
+    order, present, firsts = federation.lots_by_owner
+    weights, owners = federation.weights, federation.lot_owners
+    if isinstance(weights, np.ndarray) and np.count_nonzero(weights) >= DENSE_SHARE * weights.size:
+        in_order = bool((np.diff(owners) >= 0).all())
+        ranks = np.repeat(np.arange(present.size), np.diff(np.append(firsts, order.size)))
+        agents, counts = np.tile(present, federation.n_tasks), np.full(federation.n_tasks, present.size)
+        lots: LotWeights = LotMatrix(
+            owners=owners, order=order, firsts=firsts, ranks=ranks, matrix=weights if in_order else weights[:, order]
+        )
+    else:
+        sorted_weights = sp.csr_array(weights)[:, order]
+        sorted_weights.sort_indices()
+        tasks = np.repeat(np.arange(federation.n_tasks), np.diff(sorted_weights.indptr))
+        columns = order[sorted_weights.indices]
+        begins = np.ones(columns.size, dtype=bool)
+        begins[1:] = (np.diff(tasks) != 0) | (np.diff(owners[columns]) != 0)
+        agents, counts = owners[columns][begins], np.bincount(tasks[begins], minlength=federation.n_tasks)
+        lots = LotEntries(owners=owners, entries=np.cumsum(begins) - 1, lots=columns, weights=sorted_weights.data)
+    return ReceiverRows(
+        n_agents=federation.n_agents,
+        starts=np.concatenate([[0], np.cumsum(counts)]),
+        agents=agents,
+        weights=np.ones(agents.size),
+        counts=np.ones(agents.size),
+        credits=None,
+        payoff=federation.payoff,
+        values=federation.values,
+        lots=lots,
+    )
 
 
 def _group_rows(population: Population) -> ReceiverRows:

@@ -4,8 +4,9 @@ With c(k) = (k-1)! (n-k)! / n!, equation (8) of the paper reads
 
     phi_j = sum over X containing j of c(|X|) [A(s[X]) - A(s[X without j])],
 
-and the Hart-Mas-Colell potential is P = sum over non-empty X of c(|X|) A(s[X]), with phi_j = P(N) - P(N without j) and
-d phi_j / d s_j = d P / d s_j. Cost: 2^n n payoff evaluations, in blocks of `COALITIONS_AT_A_TIME`.
+with s[X] the profile in which the lots of those outside X are zero, and the Hart-Mas-Colell potential is P = sum over
+non-empty X of c(|X|) A(s[X]), with phi_j = P(N) - P(N without j) and d phi_j / d s_j = d P / d s_j, for each of j's
+lots. Cost: 2^n n payoff evaluations, in blocks of `COALITIONS_AT_A_TIME`.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ def coalitions(n_agents: int) -> tuple[FloatArray, FloatArray]:
 
 
 def enumerate_shapley(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shapley values and their derivatives d phi_j / d s_j."""
+    """Shapley values per agent, and their derivatives d phi_j / d s_j per lot."""
     n_agents = federation.n_agents
     weights = federation.dense_weights()
     totals = np.empty(1 << n_agents)
-    gradient = np.zeros(n_agents)
+    gradient = np.zeros(federation.n_lots)
     by_size = _weights(n_agents)
     for rows in _blocks(1 << n_agents):
         members = _members(rows, n_agents)
-        data = (members * contributions) @ weights.T
+        brought = members[:, federation.lot_owners] if federation.has_lots else members
+        data = (brought * contributions) @ weights.T
         totals[rows] = federation.payoff.value(data) @ federation.values
         share = by_size[members.sum(axis=1).astype(np.intp)]
         marginal = (federation.payoff.slope(data) * federation.values) @ weights
-        gradient += share @ (members * marginal)
+        gradient += share @ (brought * marginal)
     values = np.array([_from_totals(totals, agent, n_agents) for agent in range(n_agents)])
     for agent in np.flatnonzero(np.abs(values) < SMALL_SHARE * np.abs(totals).max()):
         values[agent] = _from_increments(federation, contributions, weights, int(agent))
@@ -103,13 +105,18 @@ def _from_totals(totals: FloatArray, agent: int, n_agents: int) -> float:
 
 def _from_increments(federation: Federation, contributions: FloatArray, weights: FloatArray, agent: int) -> float:
     n_agents = federation.n_agents
-    step = weights[:, agent] * contributions[agent]
+    if federation.has_lots:
+        own = federation.lots_of(agent)
+        step = weights[:, own] @ contributions[own]
+    else:
+        step = weights[:, agent] * contributions[agent]
     by_size = _weights(n_agents)
     value = 0.0
     for rows in _blocks(1 << n_agents):
         without = _members(rows, n_agents)
         without = without[without[:, agent] == 0]
-        data = (without * contributions) @ weights.T
+        brought = without[:, federation.lot_owners] if federation.has_lots else without
+        data = (brought * contributions) @ weights.T
         share = by_size[without.sum(axis=1).astype(np.intp) + 1]
         value += float(share @ (federation.payoff.increment(data, step) @ federation.values))
     return value

@@ -2,7 +2,10 @@
 
 Given the others, phi_j(x) = sum over nodes of coefficient x (1 - e^{-t w_ij x}) or sum over coalitions of increments: a
 concave function of one variable, cheap to evaluate once the others have been summed over. Best-response dynamics climb
-it; the Nash certificate searches all of it.
+it.
+
+With several lots phi_j is a sum over tasks of concave functions of u_r, what j's lots together bring to task r
+(`OwnLots`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.shapley.compiled import Precision, own_coefficients, receiver_rows
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.potential import EXACT_TOLERANCE
@@ -37,7 +41,8 @@ class OwnShare:
 def own_shares(
     federation: Federation, contributions: FloatArray, agents: Iterable[int], *, method: str = "auto"
 ) -> list[OwnShare]:
-    """`OwnShare` of each of `agents` at a profile, by "enumeration" or "quadrature"."""
+    """`OwnShare` of each of `agents`, who have one lot each, at a profile, by "enumeration" or "quadrature"."""
+    require_single_lots(federation, "an agent's share as a function of one number")
     route = choose_route(federation, method)
     upper, lowest = domain_limits(federation, contributions)
     agents = [int(agent) for agent in agents]
@@ -45,10 +50,119 @@ def own_shares(
         return [_sum_over_coalitions(federation, contributions, agent, float(upper[agent])) for agent in agents]
     if route is Route.COMPILED:
         rows, precision = receiver_rows(federation), Precision.reaching(EXACT_TOLERANCE)
-        found = {agent: own_coefficients(rows, contributions, agent, lowest, precision) for agent in agents}
+        found = {agent: own_coefficients(rows, contributions, agent, lowest, precision)[:2] for agent in agents}
     else:
         found = _own_coefficients(federation, contributions, lowest, set(agents))
     return [_sum_of_exponentials(*found[agent], float(upper[agent])) for agent in agents]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnLots:
+    """phi_j as a function of agent j's lots, through what they bring to every task, u = weights @ x.
+
+    Attributes
+    ----------
+    weights
+        (tasks, lots of j).
+    value, slopes, bends
+        phi_j, and its first and second derivatives by each u, as functions of u.
+    floor
+        What every u must exceed, for each coalition to stay in the domain.
+    """
+
+    weights: FloatArray
+    value: Callable[[FloatArray], float]
+    slopes: Callable[[FloatArray], FloatArray]
+    bends: Callable[[FloatArray], FloatArray]
+    floor: FloatArray
+
+
+def own_lots(
+    federation: Federation, contributions: FloatArray, agent: int, upper: FloatArray, *, method: str = "auto"
+) -> OwnLots:
+    """The share of one agent as a function of its lots in the box up to `upper`, the others held fixed."""
+    own = federation.lots_of(agent)
+    weights = federation.dense_weights()[:, own]
+    profile = contributions.copy()
+    profile[own] = 0.0
+    others = federation.lowest_data(profile)
+    payoff_floor = np.broadcast_to(federation.payoff.floor, others.shape)
+    floor = payoff_floor - others
+    route = choose_route(federation, method)
+    if route is Route.COALITIONS:
+        return _lots_over_coalitions(federation, profile, agent, weights, floor)
+    deepest = np.minimum(weights, 0.0) @ upper
+    lowest = np.maximum(others + deepest, payoff_floor * (1.0 - DOMAIN_EDGE) + DOMAIN_EDGE * others)
+    # The agent's factor drops out, so anything may stand for its own data; something must, for it to have an entry.
+    profile[own] = contributions[own]
+    if route is Route.COMPILED:
+        precision = Precision.reaching(EXACT_TOLERANCE)
+        log_coefficients, times, tasks = own_coefficients(receiver_rows(federation), profile, agent, lowest, precision)
+    else:
+        log_coefficients, times, tasks = _own_lot_coefficients(federation, profile, lowest, agent)
+    return _lots_of_exponentials(log_coefficients, times, tasks, weights, floor)
+
+
+def _lots_over_coalitions(
+    federation: Federation, profile: FloatArray, agent: int, weights: FloatArray, floor: FloatArray
+) -> OwnLots:
+    members, shares = coalitions(federation.n_agents)
+    without = members[:, agent] == 0
+    joined = shares[np.flatnonzero(without) | (1 << agent)]
+    data = (members[without][:, federation.lot_owners] * profile) @ federation.dense_weights().T
+    payoff, values = federation.payoff, federation.values
+    return OwnLots(
+        weights=weights,
+        value=lambda u: float(joined @ (payoff.increment(data, u) @ values)),
+        slopes=lambda u: np.asarray((joined @ payoff.slope(data + u)) * values),
+        bends=lambda u: np.asarray((joined @ payoff.curvature(data + u)) * values),
+        floor=floor,
+    )
+
+
+def _own_lot_coefficients(
+    federation: Federation, contributions: FloatArray, lowest: FloatArray, agent: int
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """The logs of the coefficients of an agent's value, the times and the tasks they belong to."""
+    pieces = []
+    for task, nodes in enumerate(receiver_nodes(federation, contributions, lowest=lowest)):
+        for place in np.flatnonzero(nodes.agents == agent):
+            pieces.append(
+                (logsumexp(nodes.log_others[:, :, place], axis=1), nodes.times, np.full(nodes.times.size, task))
+            )
+    if not pieces:
+        return np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.intp)
+    log_coefficients, times, tasks = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return log_coefficients, times, tasks
+
+
+def _lots_of_exponentials(
+    log_coefficients: FloatArray, times: FloatArray, tasks: np.ndarray, weights: FloatArray, floor: FloatArray
+) -> OwnLots:
+    """phi(u) = sum of c (1 - e^{-t u_r})."""
+    counts = np.isfinite(log_coefficients) & (times > 0)
+    log_coefficients, times, tasks = log_coefficients[counts], times[counts], tasks[counts]
+    coefficients = np.exp(log_coefficients)
+
+    def value(u: FloatArray) -> float:
+        exponents = -times * u[tasks]
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.exp(log_coefficients + exponents) - coefficients
+            near = coefficients * np.expm1(np.minimum(exponents, 1.0))
+        return -float(np.where(exponents > 1.0, far, near).sum())
+
+    def derivative(u: FloatArray, order: int) -> FloatArray:
+        logs = log_coefficients + order * np.log(times) - times * u[tasks]
+        terms = np.exp(np.minimum(logs, MAX_EXPONENT))
+        return np.asarray(np.bincount(tasks, weights=terms, minlength=weights.shape[0]), dtype=np.float64)
+
+    return OwnLots(
+        weights=weights,
+        value=value,
+        slopes=lambda u: derivative(u, 1),
+        bends=lambda u: -derivative(u, 2),
+        floor=floor,
+    )
 
 
 def domain_limits(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:

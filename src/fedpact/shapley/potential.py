@@ -5,7 +5,8 @@ that is paid its Shapley value climbs the potential. In terms of the integral,
 
     P(s) = sum_i values_i int dm(t) int_0^1 dq [1 - prod_k (1 - q + q e_ik)] / q,     e_ik = e^{-t w_ik s_k}.
 
-Agents on their own make P strictly concave.
+Agents on their own make P strictly concave in what each brings to each task. With several lots per agent u_ij, the sum
+over j's lots of w_il s_l, stands for w_ij s_j: the gradient has an entry per lot, by the chain rule.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class EnumeratedPotential:
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self._weights = federation.dense_weights()
-        self._members, self._shares = coalitions(federation.n_agents)
+        members, self._shares = coalitions(federation.n_agents)
+        self._members = members[:, federation.lot_owners] if federation.has_lots else members
 
     def value(self, contributions: FloatArray) -> float:
         """P(s)."""
@@ -76,20 +78,24 @@ class IntegratedPotential:
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
         """d P / d s_j."""
-        gradient = np.zeros(self.federation.n_agents)
+        gradient = np.zeros(self.federation.n_lots)
         for nodes in receiver_nodes(self.federation, contributions):
-            gradient[nodes.agents] += np.einsum("tq,tqk->k", nodes.level, nodes.slope)
+            gradient[nodes.lots] += np.einsum("tq,tqk->k", nodes.level, nodes.slope)
         return gradient
 
     def hessian(self, contributions: FloatArray) -> FloatArray:
         """The matrix of second derivatives."""
-        hessian = np.zeros((self.federation.n_agents,) * 2)
+        hessian = np.zeros((self.federation.n_lots,) * 2)
         for nodes in receiver_nodes(self.federation, contributions):
-            count = nodes.agents.size
-            slopes = nodes.slope.reshape(-1, count)
+            slopes = nodes.slope.reshape(nodes.level.size, nodes.lots.size)
             pair = -(slopes.T * (nodes.level * nodes.q).ravel()) @ slopes
-            np.fill_diagonal(pair, -np.einsum("tq,tqk->k", nodes.level, nodes.bend))
-            hessian[np.ix_(nodes.agents, nodes.agents)] += pair
+            if nodes.lots.size > nodes.agents.size:
+                one, other = np.nonzero(nodes.owners[:, None] == nodes.owners)  # lots of one agent share a factor
+                bends = nodes.rates[:, None, one] * nodes.slope[:, :, other]
+                pair[one, other] = -np.einsum("tq,tqk->k", nodes.level, bends)
+            else:
+                np.fill_diagonal(pair, -np.einsum("tq,tqk->k", nodes.level, nodes.rates[:, None, :] * nodes.slope))
+            hessian[np.ix_(nodes.lots, nodes.lots)] += pair
         return hessian
 
 
@@ -109,13 +115,16 @@ class CompiledPotential:
     def hessian(self, contributions: FloatArray) -> FloatArray:
         """The matrix of second derivatives."""
         hessian = potential_curvature(self._rows, contributions)
-        np.fill_diagonal(hessian, self._integrate(contributions).bends)
+        integrals = self._integrate(contributions)
+        if self._rows.lots is not None:
+            hessian[self._rows.lots.pairs] = integrals.own_bends
+        np.fill_diagonal(hessian, integrals.bends)
         return hessian
 
     def _integrate(self, contributions: FloatArray) -> Integrals:
         """The integrals at a point; a Hessian is asked for where the gradient was."""
         if self._integrals is None or self._at is None or not np.array_equal(self._at, contributions):
-            self._integrals = integrate(self._rows, contributions, self._precision)
+            self._integrals = integrate(self._rows, contributions, self._precision, curved=True)
             self._at = contributions.copy()
         return self._integrals
 

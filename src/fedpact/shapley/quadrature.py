@@ -9,6 +9,8 @@ and d phi_j / d s_j with (1 - e_ij) replaced by t w_ij e_ij. The t integral is a
 data each receiver can reach; the q integrand is a polynomial of degree n - 1, so Gauss-Legendre with n/2 nodes
 integrates it exactly.
 
+With several lots per agent, e_ij = e^{-t u_ij} with u_ij the sum over j's lots of w_il s_l, and receivers are tasks.
+
 Cost: receivers x non-zero weights^2 x t nodes. Efficiency, sum_j phi_j = A(s), is a free check of the error. With many
 agents q is integrated where the integrand lives, by `fedpact.shapley.compiled`.
 """
@@ -33,52 +35,54 @@ TAIL = 1e-14  # where the t nodes start, in units of one over the largest reacha
 class ReceiverNodes:
     """One receiver's integrand at the nodes (t, q), for the agents whose data reaches it.
 
-    `level` (T, Q) holds weight x prod_k (1 - q + q e_k) and `complement` weight x (1 - prod_k ...); `benefit`, `slope`
-    and `bend` (T, Q, K) are (1 - e_j), t w_j e_j and t^2 w_j^2 e_j over the j-th factor, so that `level x benefit` is
-    the integrand of phi_j. `rates` (T, K) are the t w_j; `log_others` (T, Q, K) is the log of `level` without the j-th
-    factor.
+    `level` (T, Q) holds weight x prod_k (1 - q + q e_k) and `complement` weight x (1 - prod_k ...); `benefit` (T, Q, K)
+    is (1 - e_j) over the j-th factor, so that `level x benefit` is the integrand of phi_j; `slope` (T, Q, L) is
+    t w_l e_j over it, for each of `lots`, whose owner stands at `owners` among the agents. `rates` (T, L) are the
+    t w_l; `log_others` (T, Q, K) is the log of `level` without the j-th factor.
     """
 
     agents: np.ndarray
+    lots: np.ndarray
+    owners: np.ndarray
+    times: FloatArray
     rates: FloatArray
     level: FloatArray
     complement: FloatArray
     benefit: FloatArray
     slope: FloatArray
-    bend: FloatArray
     q: FloatArray
     log_others: FloatArray
 
 
 def quadrature_shapley(federation: Federation, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shapley values and their derivatives d phi_j / d s_j."""
+    """Shapley values per agent, and their derivatives d phi_j / d s_j per lot."""
     values = np.zeros(federation.n_agents)
-    gradient = np.zeros(federation.n_agents)
+    gradient = np.zeros(federation.n_lots)
     for nodes in receiver_nodes(federation, contributions):
         values[nodes.agents] += np.einsum("tq,tqk->k", nodes.level, nodes.benefit)
-        gradient[nodes.agents] += np.einsum("tq,tqk->k", nodes.level, nodes.slope)
+        gradient[nodes.lots] += np.einsum("tq,tqk->k", nodes.level, nodes.slope)
     return values, gradient
 
 
 def receiver_nodes(
     federation: Federation, contributions: FloatArray, *, lowest: FloatArray | None = None
 ) -> Iterator[ReceiverNodes]:
-    """Yield `ReceiverNodes` for every agent of the federation.
+    """Yield `ReceiverNodes` for every task of the federation.
 
     The nodes serve every coalition at `contributions`; with `lowest` also profiles at which y falls as low as that.
     """
     if lowest is None:
-        lowest = np.asarray(federation.negative_weights() @ contributions)
-    highest = np.asarray(federation.positive_weights() @ contributions)
+        lowest = federation.lowest_data(contributions)
+    highest = federation.highest_data(contributions)
     if (lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)).any():
         raise OutsideDomain("some coalition takes an agent's reach out of the domain of its payoff")
     times, log_masses = federation.payoff.rule(lowest, highest, STEP, TAIL)
     log_values = np.log(federation.values)
-    for receiver in range(federation.n_agents):
-        agents, weights = _senders(federation, receiver)
-        yield nodes_of(
-            agents, weights, contributions[agents], times[receiver], log_masses[receiver] + log_values[receiver]
-        )
+    for receiver in range(federation.n_tasks):
+        lots, weights = _senders(federation, receiver)
+        owners = federation.lot_owners[lots] if federation.has_lots else None
+        masses = log_masses[receiver] + log_values[receiver]
+        yield nodes_of(lots, weights, contributions[lots], times[receiver], masses, lot_owners=owners)
 
 
 def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatArray]:
@@ -86,15 +90,29 @@ def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatAr
         weights = federation.sparse_weights()
         row = slice(weights.indptr[receiver], weights.indptr[receiver + 1])
         return weights.indices[row], weights.data[row]
-    agents = np.flatnonzero(federation.weights[receiver])
-    return agents, federation.weights[receiver][agents]
+    lots = np.flatnonzero(federation.weights[receiver])
+    return lots, federation.weights[receiver][lots]
 
 
 def nodes_of(
-    agents: np.ndarray, weights: FloatArray, contributions: FloatArray, times: FloatArray, log_masses: FloatArray
+    lots: np.ndarray,
+    weights: FloatArray,
+    contributions: FloatArray,
+    times: FloatArray,
+    log_masses: FloatArray,
+    *,
+    lot_owners: np.ndarray | None = None,
 ) -> ReceiverNodes:
-    """The nodes of one receiver, from the weights and contributions of those who reach it and a rule for t."""
-    exponent = -times[:, None] * (weights * contributions)[None, :]  # (T, K); e = exp(exponent)
+    """The nodes of one receiver, from the weights and contributions of those who reach it and a rule for t.
+
+    Lots are agents unless `lot_owners` says whose each is.
+    """
+    pulled = weights * contributions
+    agents, owners = lots, np.arange(lots.size)
+    if lot_owners is not None:
+        agents, owners = np.unique(lot_owners, return_inverse=True)
+        pulled = np.bincount(owners, weights=pulled, minlength=agents.size)
+    exponent = -times[:, None] * pulled[None, :]  # (T, K); e = exp(exponent)
     nodes, weights_q = gauss_legendre(max((agents.size + 1) // 2, 1))
     q = np.broadcast_to(nodes, (times.size, nodes.size))
     # Factor 1 - q + q e, written so that neither e nor 1/e overflows.
@@ -111,15 +129,18 @@ def nodes_of(
     log_level = log_weight + log_product
     gain = -np.expm1(-np.abs(exponent))[:, None, :] * np.where(rising3, -1.0, 1.0)
     e_over = np.where(rising3, 1.0, damped)
-    slope = times[:, None, None] * weights * e_over / core
+    left, own = (e_over, core) if lot_owners is None else (e_over[:, :, owners], core[:, :, owners])
+    slope = times[:, None, None] * weights * left / own
     return ReceiverNodes(
         agents=agents,
+        lots=lots,
+        owners=owners,
+        times=times,
         rates=times[:, None] * weights,
         level=np.exp(log_level),
         complement=_complement(log_weight, log_product),
         benefit=gain / core,
         slope=slope,
-        bend=times[:, None, None] * weights * slope,
         q=q,
         log_others=log_level[:, :, None] - log_factor,
     )

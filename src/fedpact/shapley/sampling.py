@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -48,6 +49,7 @@ def sample_shapley(
 
     Cost: `permutations` x n^2 payoff increments, on dense weights.
     """
+    require_single_lots(federation, "sampling")
     if permutations < MIN_PERMUTATIONS:
         raise InvalidInput(f"permutations must be at least {MIN_PERMUTATIONS}, to tell the error, got {permutations}")
     game = _game(federation, contributions)

@@ -30,7 +30,7 @@ class ShapleyValues:
     values
         phi_j, each agent's share of the total payoff.
     gradient
-        d phi_j / d s_j.
+        d phi_j / d s_j, for each lot of agent j.
     efficiency_gap
         How far sum(phi) is from A, relative to the sum of absolute payoffs, or to what it would be without harm.
     method
@@ -137,7 +137,7 @@ def _helped_payoff(federation: Federation, profile: FloatArray) -> float:
     """The total payoff if nobody harmed anybody: a scale where help and harm cancel."""
     if not federation.has_harm:
         return 0.0
-    helped = np.asarray(federation.positive_weights() @ profile)
+    helped = federation.highest_data(profile)
     return float((federation.values * federation.payoff.value(helped)).sum())
 
 
@@ -155,8 +155,8 @@ def _check_precision(federation: Federation, profile: FloatArray, result: Shaple
                 result=result,
             )
         return
-    floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
-    distance = np.where(np.isfinite(floor), np.asarray(federation.negative_weights() @ profile) - floor, 1.0)
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
+    distance = np.where(np.isfinite(floor), federation.lowest_data(profile) - floor, 1.0)
     reached = 40.0 * np.finfo(float).eps * float((np.abs(np.where(np.isfinite(floor), floor, 1.0)) / distance).max())
     if max(reached, result.efficiency_gap) > tolerance:
         raise NotConverged(
@@ -166,24 +166,26 @@ def _check_precision(federation: Federation, profile: FloatArray, result: Shaple
         )
 
 
-def undefined_values(n_agents: int) -> ShapleyValues:
+def undefined_values(n_agents: int, n_lots: int | None = None) -> ShapleyValues:
     """What stands for the Shapley values of a profile at which some coalition leaves the domain."""
     unknown = read_only_copy(np.full(n_agents, np.nan))
+    slopes = unknown if n_lots is None else read_only_copy(np.full(n_lots, np.nan))
     return ShapleyValues(
-        values=unknown, gradient=unknown, efficiency_gap=np.nan, method="undefined", standard_errors=unknown
+        values=unknown, gradient=slopes, efficiency_gap=np.nan, method="undefined", standard_errors=unknown
     )
 
 
 def check_domain(federation: Federation, contributions: FloatArray) -> None:
     """Refuse profiles at which some coalition leaves the domain: the worst holds just those who harm."""
-    worst = np.asarray(federation.negative_weights() @ contributions)
+    worst = federation.lowest_data(contributions)
     floor = np.broadcast_to(federation.payoff.floor, worst.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         outside = (worst <= floor) | ~np.isfinite(federation.payoff.value(worst))
     if outside.any():
-        agent = int(np.flatnonzero(outside)[0])
+        task = int(np.flatnonzero(outside)[0])
         raise OutsideDomain(
-            f'agent "{federation.names[agent]}" is harmed beyond the domain of its payoff by the coalition of '
-            f"those whose data harms it: reach {1.0 + worst[agent]:g}, it must exceed {1.0 + floor[agent]:g}; "
+            f'{"task" if federation.has_lots else "agent"} "{federation.task_labels[task]}" is harmed beyond the '
+            f"domain of its payoff by the coalition of "
+            f"those whose data harms it: reach {1.0 + worst[task]:g}, it must exceed {1.0 + floor[task]:g}; "
             f"lower their contributions"
         )

@@ -9,6 +9,7 @@ import numpy as np
 from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray
 from fedpact.training.experiment import Experiment
@@ -29,6 +30,7 @@ def deal_for_everybody(deal: Deal | Outcome, federation: Federation) -> Deal:
     given = deal.deal if isinstance(deal, Outcome) else deal
     if not isinstance(given, Deal):
         raise InvalidInput(f"deal must be a Deal or an Outcome, got {short_repr(given)}")
+    require_single_lots(federation, "training")
     agreed, _ = given.belonging_to(federation)
     names = federation.names
     places = [names.index(name) for name in agreed.agents]

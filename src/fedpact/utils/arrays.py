@@ -14,8 +14,20 @@ FloatArray = NDArray[np.float64]
 
 POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
-ONE_OR_ONE_EACH = "must be a number or one number per agent"
+ONE_OR_ONE_EACH = "must be a number or one number per {kind}"
 MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
+
+
+class LotLabels(tuple[str, ...]):
+    """Names of lots of data, where numbers are given per lot."""
+
+    kind = "lot"
+
+
+class TaskLabels(tuple[str, ...]):
+    """Names of tasks, where numbers are given per task."""
+
+    kind = "task"
 
 
 def read_only_copy(array: ArrayLike) -> FloatArray:
@@ -44,20 +56,23 @@ def checked_numbers(
     """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
 
     The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
-    speak of the agent by name. `index` and `agent` say whose a single number is.
+    speak of the agent by name, or of the lot or task (`LotLabels`, `TaskLabels`). `index` and `agent` say whose a
+    single number is.
     """
+    kind: str = getattr(names, "kind", "agent")
+    one_or_one_each = ONE_OR_ONE_EACH.format(kind=kind)
     try:
         if given is None:
             raise TypeError("nothing given")
         array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(field=field, index=index, rule=ONE_OR_ONE_EACH, value=given) from error
+        raise InvalidInput(field=field, index=index, rule=one_or_one_each, value=given) from error
     if array.ndim > 1:
         shape = f", got an array of shape {array.shape}"
-        raise InvalidInput(field=field, rule=ONE_OR_ONE_EACH, value=given, given=shape)
+        raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=shape)
     if names is not None and array.ndim == 1 and array.size != len(names):
-        counts = f": {len(names)} agents, {array.size} numbers given"
-        raise InvalidInput(field=field, rule=ONE_OR_ONE_EACH, value=given, given=counts)
+        counts = f": {len(names)} {kind}s, {array.size} numbers given"
+        raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=counts)
     numbers = np.atleast_1d(array)
     wrong = np.flatnonzero(~accepts(numbers))
     if wrong.size:
@@ -70,6 +85,7 @@ def checked_numbers(
                     rule=f"must be {rule.removesuffix(' and finite') if np.isfinite(numbers[place]) else rule}",
                     value=float(numbers[place]),
                     agent=names[place] if each and names is not None else agent,
+                    whose=f'{kind} "{names[place]}"' if each and names is not None else None,
                 )
                 for place in wrong[:MAX_ERRORS]
             ]

@@ -203,3 +203,47 @@ def test_sparse_weights_have_no_plain_form():
     with pytest.raises(InvalidInput, match="sparse weights need a file of their own"):
         scenario_to_dict(scenario)
     assert scenario_to_dict(scenario, weights_file="w.npz")["weights"] == "w.npz"
+
+
+LOTS = Scenario(
+    federation=Federation(
+        [[1.0, 0.4, 0.5], [0.2, 0.0, 1.0]],
+        lot_owners=["North", "North", "South"],
+        lot_names=["new device", "old device", "X-rays"],
+        costs=[0.01, 0.02, 0.03],
+        caps=[10.0, np.inf, 30.0],
+        values=[1.0, 2.0],
+        payoff=PowerLaw(beta=[0.1, 0.2]),
+    )
+)
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_lots_and_tasks(suffix, sparse, tmp_path):
+    federation = LOTS.federation
+    if sparse:
+        federation = federation.replace(weights=sp.csr_array(federation.weights))
+    scenario = Scenario(federation=federation)
+    save_scenario(scenario, tmp_path / f"lots{suffix}")
+    assert load_scenario(tmp_path / f"lots{suffix}") == scenario
+
+
+def test_lots_in_a_weights_file(tmp_path):
+    """Lots along the top, tasks down the side, by their names or with the owner's in front."""
+    document = scenario_to_dict(LOTS) | {"weights": "w.csv"}
+    for columns, rows in ((",new device,old device,X-rays", "North South"), (None, None)):
+        lines = ["1.0,0.4,0.5", "0.2,0.0,1.0"]
+        if columns is not None:
+            lines = [columns, *(f"{name},{line}" for name, line in zip(rows.split(), lines, strict=True))]
+        (tmp_path / "w.csv").write_text("\n".join(lines))
+        assert parse_scenario(document, where="here", folder=tmp_path) == LOTS
+    (tmp_path / "w.csv").write_text(",new device,scans,X-rays\nNorth,1.0,0.4,0.5\nSouth,0.2,0.0,1.0")
+    with pytest.raises(InvalidInput, match=r"lot_names\[1\] must agree with the weights file: 'old device' here"):
+        parse_scenario(document, where="here", folder=tmp_path)
+
+
+def test_rows_of_different_length_are_refused(tmp_path):
+    document = scenario_to_dict(LOTS) | {"weights": [[1.0, 0.4, 0.5], [0.2, 1.0]]}
+    with pytest.raises(InvalidInput, match=r"weights\[1\] must have one number per lot: 3 numbers in the first row"):
+        parse_scenario(document, where="here", folder=tmp_path)

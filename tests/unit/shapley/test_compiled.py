@@ -112,7 +112,7 @@ def test_receivers_in_blocks_change_nothing():
 def test_own_pieces_rebuild_an_agents_value_at_any_contribution(harm):
     federation, contributions = federation_of(20, fp.PowerLaw(0.5), np.random.default_rng(7), harm=harm)
     lowest = np.asarray(federation.negative_weights() @ contributions)
-    log_coefficients, rates = own_coefficients(receiver_rows(federation), contributions, 3, lowest, EXACT)
+    log_coefficients, rates, _ = own_coefficients(receiver_rows(federation), contributions, 3, lowest, EXACT)
     for x in (0.0, 0.5 * contributions[3], contributions[3]):
         moved = contributions.copy()
         moved[3] = x

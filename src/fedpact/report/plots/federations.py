@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from fedpact.federation.ownership import require_single_lots
 from fedpact.report.charts import CAP_REACH
 from fedpact.report.display import who_would_leave
 from fedpact.report.numbers import number_text, number_texts, without_rounding
@@ -46,6 +47,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
 
     Beyond 500 agents every cell is the mean over a block of agents.
     """
+    require_single_lots(federation, "the picture of a federation")
     n_agents = federation.n_agents
     size = min(8.5, 3.4 + 0.32 * n_agents)
     figure = new_figure(size + 1.0, size) if ax is None else ax.figure

@@ -1,0 +1,167 @@
+"""Agents with several lots of data and several tasks: who owns what, and sums over it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import fedpact as fp
+from fedpact.federation import federation_errors
+from fedpact.federation.federation import contribution_bounds
+from random_cases import cases
+from strategies import random_lots, random_profile
+
+WEIGHTS = np.array([[1.0, 0.4, 0.5], [0.2, 0.0, 1.0], [0.1, 0.9, -0.1]])
+LOTS: dict[str, Any] = {
+    "weights": WEIGHTS,
+    "lot_owners": ["North", "North", "South"],
+    "task_owners": ["North", "South", "South"],
+    "lot_names": ["new device", "old device", "X-rays"],
+    "task_names": ["adults", "adults", "children"],
+    "costs": [0.01, 0.02, 0.03],
+    "caps": [10.0, 20.0, 30.0],
+    "values": [1.0, 2.0, 3.0],
+    "payoff": fp.PowerLaw(beta=[0.1, 0.2, 0.3]),
+}
+S = np.array([1.0, 2.0, 3.0])
+
+
+def test_who_owns_what() -> None:
+    fed = fp.Federation(**LOTS)
+    assert (fed.names, fed.n_agents, fed.n_lots, fed.n_tasks, fed.has_lots) == (("North", "South"), 2, 3, 3, True)
+    assert fed.lots_of(0).tolist() == [0, 1] and fed.tasks_of(1).tolist() == [1, 2]
+    assert fed.lot_labels == ("North: new device", "North: old device", "South: X-rays")
+    assert "2 agents, 3 lots, 3 tasks" in repr(fed)
+
+
+def test_payoffs_and_costs_are_sums_over_what_an_agent_owns() -> None:
+    fed = fp.Federation(**LOTS)
+    reach = 1.0 + WEIGHTS @ S
+    tasks = np.array([1.0, 2.0, 3.0]) * (1.0 - reach ** -np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_allclose(fed.task_payoffs(S), tasks, rtol=1e-14)
+    np.testing.assert_allclose(fed.payoffs(S), [tasks[0], tasks[1] + tasks[2]], rtol=1e-14)
+    np.testing.assert_allclose(fed.spending(S), [0.01 + 0.04, 0.09], rtol=1e-14)
+    assert fed.welfare(S) == pytest.approx(tasks.sum() - 0.14, rel=1e-14)
+    slopes = fed.marginal_payoffs(S)
+    others = [WEIGHTS[1:, 0] @ slopes[1:], WEIGHTS[1:, 1] @ slopes[1:], WEIGHTS[0, 2] * slopes[0]]
+    np.testing.assert_allclose(fed.net_externality(S), others, rtol=1e-13)
+
+
+def test_data_of_agents() -> None:
+    fed = fp.Federation(**LOTS)
+    brought = np.array([[1.8, 1.5], [0.2, 3.0], [1.9, -0.3]])
+    np.testing.assert_allclose(fed.agent_data(S), brought, rtol=1e-14)
+    np.testing.assert_allclose(fed.lowest_data(S), [0.0, 0.0, -0.3], rtol=1e-14)
+    np.testing.assert_allclose(fed.highest_data(S), [3.3, 3.2, 1.9], rtol=1e-14)
+    np.testing.assert_allclose(fed.own_data(S), [1.8, 3.0, -0.3], rtol=1e-14)
+    alone = fed.without_sharing()
+    np.testing.assert_allclose(alone.data(S), fed.own_data(S), rtol=1e-14)
+
+
+def test_sparse_weights_say_the_same() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(cases(20)):
+        dense = random_lots(rng)
+        sparse = dense.replace(weights=sp.csr_array(dense.dense_weights()))
+        s = random_profile(rng, dense)
+        for name in ("payoffs", "spending", "lowest_data", "highest_data", "own_data", "net_externality"):
+            np.testing.assert_allclose(getattr(sparse, name)(s), getattr(dense, name)(s), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(sparse.agent_data(s).toarray(), dense.agent_data(s), rtol=1e-12, atol=1e-12)
+
+
+def test_some_of_the_agents_bring_their_lots_and_tasks() -> None:
+    fed = fp.Federation(**LOTS)
+    swapped = fed.take([1, 0])
+    assert swapped.names == ("South", "North") and swapped.lot_owners.tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(swapped.payoffs(S[[2, 0, 1]]), fed.payoffs(S)[[1, 0]])
+    south = fed.take([1])
+    assert south.weights.tolist() == [[1.0], [-0.1]] and south.lot_names == ("X-rays",)
+
+
+def test_one_of_each_is_a_plain_federation() -> None:
+    plain = fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), names=["A", "B"])
+    owned = fp.Federation(
+        np.eye(2), costs=0.1, payoff=fp.Log(), lot_owners=["A", "B"], task_owners=["A", "B"], names=["A", "B"]
+    )
+    assert not owned.has_lots and owned == plain and owned.fingerprint == plain.fingerprint
+    assert plain.lot_names == plain.task_names == ("A", "B")
+    assert plain.replace(names=["C", "D"]).lot_names == ("C", "D")
+    named = plain.replace(lot_names=["X-rays", "scans"])
+    assert named.fingerprint != plain.fingerprint and named.replace(caps=3.0).lot_names == ("X-rays", "scans")
+
+
+def test_own_data_may_be_useless_where_owners_are_given() -> None:
+    """A group of agents may be left with one lot and one task each, of no use to themselves."""
+    owned = fp.Federation([[0.0, 1.0], [1.0, 0.5]], costs=0.1, payoff=fp.Log(), lot_owners=["A", "B"])
+    assert owned.has_lots and owned.take([0]).has_lots and not owned.take([1]).has_lots
+    np.testing.assert_array_equal(owned.without_sharing().data([1.0, 2.0]), [0.0, 1.0])
+
+
+def test_owners_and_names_are_part_of_the_fingerprint() -> None:
+    fed = fp.Federation(**LOTS)
+    assert fed == fp.Federation(**LOTS) and fed.replace(caps=LOTS["caps"]) == fed
+    other = fp.Federation(**(LOTS | {"lot_owners": ["North", "South", "South"]}))
+    assert len({fed.fingerprint, other.fingerprint, fed.replace(lot_names=["a", "b", "c"]).fingerprint}) == 3
+
+
+def test_names_and_owners_that_are_not_given() -> None:
+    fed = fp.Federation([[1.0, 0.2, 0.5], [0.3, 0.1, 1.0]], lot_owners=[0, 0, 1], costs=0.1, payoff=fp.Log())
+    assert fed.names == ("agent 0", "agent 1") and fed.task_owners.tolist() == [0, 1]
+    assert fed.lot_names == ("agent 0 1", "agent 0 2", "agent 1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lot_owners": ["North", "East", "South"], "names": ["North", "South"]}, "lot_owners[1] must be one of the"),
+        ({"lot_owners": ["North", "South"]}, "lot_owners must name an owner for each of the 3 columns, got 2"),
+        ({"lot_owners": 7}, "lot_owners must name an owner for each of the 3 columns, got 7"),
+        ({"task_owners": None}, "task_owners is missing: 3 rows of weights, 2 agents; say whose"),
+        ({"lot_names": ["a", "a", "b"]}, 'lot_names[1] must differ from the owner\'s others, "a" appears twice'),
+        ({"task_names": ["a"]}, "task_names must be non-empty strings, one for each: 3 wanted, 1 given"),
+        ({"names": ["North", "South", "West"]}, "names[2] must own a lot or a task: it owns neither"),
+        ({"caps": [1.0, 2.0]}, "caps must be a number or one number per lot: 3 lots, 2 numbers given"),
+        ({"costs": [0.1, -1.0, 0.1]}, 'costs[1] must be positive, got -1 (lot "North: old device")'),
+        ({"values": [1.0, 0.0, 1.0]}, 'values[1] must be positive, got 0 (task "South: adults")'),
+        ({"weights": np.full((3, 3), np.nan)}, 'weights[0, 0] must be finite, got nan (what "North: new device"'),
+        ({"weights": np.zeros(3)}, "weights must be a matrix with a row per task and a column per lot"),
+    ],
+)
+def test_errors_say_which_lot_or_task(changes: dict[str, Any], message: str) -> None:
+    found = [str(error) for error in federation_errors(**(LOTS | changes))]
+    assert any(text.startswith(message) for text in found), found
+
+
+def test_all_errors_are_told_at_once() -> None:
+    found = federation_errors(**(LOTS | {"costs": -1.0, "caps": [1.0, -2.0, 3.0], "values": 0.0}))
+    assert [error.field for error in found] == ["costs", "caps", "values"]
+
+
+def test_contributions_are_checked_per_lot() -> None:
+    with pytest.raises(
+        fp.InvalidInput, match=r'contributions\[1\] must lie between 0 and the cap 20, got 21 \(lot "No'
+    ):
+        fp.Federation(**LOTS).checked_contributions([0.0, 21.0, 0.0])
+
+
+def test_maximisers_lie_within_the_bounds() -> None:
+    """What is spent beyond the bound earns less than it costs."""
+    rng = np.random.default_rng(6)
+    for _ in range(cases(20)):
+        fed = random_lots(rng, harm=False)
+        upper, spending = contribution_bounds(fed)
+        assert upper.shape == (fed.n_lots,) and np.isfinite(upper).all()
+        beyond = np.where(np.isfinite(fed.caps), np.minimum(fed.caps, 4.0 * upper), 4.0 * upper)
+        if fed.spending(beyond).sum() > 2.0 * spending:
+            assert fed.welfare(beyond) < 0.0
+
+
+def test_what_knows_one_lot_only_refuses() -> None:
+    fed = fp.Federation(**LOTS)
+    with pytest.raises(fp.InvalidInput, match="a batch knows agents with one lot of data and one task only"):
+        fp.Batch.of([fed])
+    with pytest.raises(fp.InvalidInput, match="the weight of an agent's own data knows agents with one lot"):
+        _ = fed.own_weights
