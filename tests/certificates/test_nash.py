@@ -11,7 +11,7 @@ import fedpact as fp
 from certificates import hand
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 # Grids hit maxima to the square of their last spacing: far below the gains of the spoiled profiles.

@@ -15,7 +15,7 @@ from fedpact.certificates.optimality import best_contributions, tangent_gains
 from fedpact.certificates.shapley_check import CheckedShares, best_own_contributions, check_shares, domain_limits
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 MAX_CONTRIBUTION = 1e300

@@ -19,7 +19,7 @@ import numpy as np
 
 from fedpact.certificates.shapley_check import check_shares
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 MAX_DENSE_AGENTS = 1000

@@ -15,7 +15,7 @@ import numpy as np
 from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal_file import OUTCOME_FIELDS, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import short_repr
 from fedpact.utils.words import differing_texts

@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost, Linear, Quadratic
-from fedpact.federation.federation import Federation, block_bounds
+from fedpact.federation.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -41,6 +42,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> split.names, split.caps.tolist(), split.dense_weights()[0].tolist()
     (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
+    require_single_lots(federation, "posing as several agents")
     place = agent_place(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
         raise InvalidInput(field="parts", rule="must be a whole number of at least 2", value=parts)
@@ -73,6 +75,7 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
         If no single agent stands for the two: their rows, columns or payoff curves differ, or their joint cost is not
         linear or quadratic.
     """
+    require_single_lots(federation, "posing as one agent")
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidInput(field="pair", rule="must name two agents", value=pair)
     first, second = sorted(agent_place(federation, agent) for agent in pair)

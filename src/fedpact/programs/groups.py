@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.federation import largest_spending
+from fedpact.federation.bounds import largest_spending
+from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.batch_solver import maximise_stack
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.social_optimum import WelfareProgram
@@ -137,6 +138,7 @@ class _GroupSolver:
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
+        require_single_lots(federation, "what groups reach by themselves")
         self._is_known = federation.payoff.hyperbola() is not None
         self._alone = standalone_optimum(federation)[0]  # the right size to begin with
 

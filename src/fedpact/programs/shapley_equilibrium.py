@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.solver import Curvature, DenseCurvature, Solution, interior_point, maximise, room
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.validation import Weights
 from fedpact.programs.solver import (

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.group_relaxation import GroupRelaxation, RelaxedGroup, relaxation_obstacle
 from fedpact.programs.groups import (
@@ -104,6 +105,7 @@ def worst_group(
     >>> found.members.tolist(), round(found.gain, 4), found.exact
     ([True, True, False], 0.0233, True)
     """
+    require_single_lots(federation, "the search for a group that gains by leaving")
     given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
     stay = np.array(np.broadcast_to(given, federation.n_agents))
     if federation.n_agents <= MAX_LISTED_AGENTS:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.federation import federation_errors
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from random_cases import cases
 from strategies import random_lots, random_profile
 

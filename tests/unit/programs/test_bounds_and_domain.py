@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.federation.federation import contribution_bounds, spending_bound
+from fedpact.federation.bounds import contribution_bounds, spending_bound
 from fedpact.programs.solver import interior_point, room
 from strategies import random_federations
 
