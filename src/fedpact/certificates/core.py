@@ -30,7 +30,7 @@ from fedpact.certificates.deviations import isolation
 from fedpact.certificates.optimality import best_at_prices, better_profile
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
-from fedpact.federation.federation import contribution_bounds
+from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 BoolArray = NDArray[np.bool_]

@@ -167,11 +167,11 @@ class Federation:
 
     def per_agent_from_lots(self, numbers: FloatArray) -> FloatArray:
         """Numbers per lot, summed for every agent."""
-        return _sums(numbers, self.lot_owners, self.n_agents) if self.has_lots else numbers
+        return np.bincount(self.lot_owners, weights=numbers, minlength=self.n_agents) if self.has_lots else numbers
 
     def per_agent_from_tasks(self, numbers: FloatArray) -> FloatArray:
         """Numbers per task, summed for every agent."""
-        return _sums(numbers, self.task_owners, self.n_agents) if self.has_lots else numbers
+        return np.bincount(self.task_owners, weights=numbers, minlength=self.n_agents) if self.has_lots else numbers
 
     @property
     def is_sparse(self) -> bool:
@@ -492,10 +492,6 @@ def _owned(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:
     own = [np.flatnonzero(owners == agent) for agent in agents]
     places = np.repeat(np.arange(agents.size), [each.size for each in own])
     return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), places
-
-
-def _sums(numbers: FloatArray, owners: Owners, n_agents: int) -> FloatArray:
-    return np.asarray(np.bincount(owners, weights=numbers, minlength=n_agents), dtype=np.float64)
 
 
 def _class_text(kind: type) -> str:
