@@ -30,7 +30,7 @@ from fedpact.federation.costs import Cost
 from fedpact.federation.ownership import Owners, OwnersGiven, default_own_names, labels, require_single_lots
 from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
-from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy
+from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy, sum_by
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
@@ -167,11 +167,11 @@ class Federation:
 
     def per_agent_from_lots(self, numbers: FloatArray) -> FloatArray:
         """Numbers per lot, summed for every agent."""
-        return np.bincount(self.lot_owners, weights=numbers, minlength=self.n_agents) if self.has_lots else numbers
+        return sum_by(self.lot_owners, numbers, self.n_agents) if self.has_lots else numbers
 
     def per_agent_from_tasks(self, numbers: FloatArray) -> FloatArray:
         """Numbers per task, summed for every agent."""
-        return np.bincount(self.task_owners, weights=numbers, minlength=self.n_agents) if self.has_lots else numbers
+        return sum_by(self.task_owners, numbers, self.n_agents) if self.has_lots else numbers
 
     @property
     def is_sparse(self) -> bool:
@@ -449,18 +449,17 @@ class Federation:
     @property
     def _given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
         """The names of lots and tasks; None where they follow from the agents' names."""
-        own = ((self.lot_names, self.lot_owners), (self.task_names, self.task_owners))
-        lots, tasks = (None if given == default_own_names(owners, self.names) else given for given, owners in own)
-        return lots, tasks
+        lots, tasks = default_own_names(self.lot_owners, self.names), default_own_names(self.task_owners, self.names)
+        return None if self.lot_names == lots else self.lot_names, None if self.task_names == tasks else self.task_names
 
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
-        task = first_where(data <= np.broadcast_to(self.payoff.floor, data.shape))
+        floor = np.broadcast_to(self.payoff.floor, data.shape)
+        task = first_where(data <= floor)
         if task is not None:
             raise OutsideDomain(
                 f'{"task" if self.has_lots else "agent"} "{self.task_labels[task]}" is harmed beyond the domain of its '
-                f"payoff: its reach is {1.0 + data[task]:g}, it must exceed "
-                f"{1.0 + np.broadcast_to(self.payoff.floor, data.shape)[task]:g}"
+                f"payoff: its reach is {1.0 + data[task]:g}, it must exceed {1.0 + floor[task]:g}"
             )
         return data
 

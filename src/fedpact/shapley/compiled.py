@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from fedpact.federation import Federation, Payoff, Population
 from fedpact.shapley.quadrature import gauss_legendre
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 
 # Rows with up to twice as many entries are integrated exactly in q.
 MAX_EXACT_Q_NODES = 12
@@ -156,7 +156,7 @@ class LotEntries(LotWeights):
     def per_lot(self, integrals: FloatArray, power: int) -> FloatArray:
         """Entries times weight^power, summed over receivers."""
         credited = integrals[self.entries] * self.weights**power
-        return np.asarray(np.bincount(self.lots, weights=credited, minlength=self.n_lots), dtype=np.float64)
+        return sum_by(self.lots, credited, self.n_lots)
 
     def dense(self, rows: ReceiverRows) -> FloatArray:
         """The weights, (receivers, lots)."""
@@ -239,7 +239,7 @@ class ReceiverRows:
         credited = integrals if self.credits is None else integrals * self.credits
         if self.agents.size == (self.starts.size - 1) * self.n_agents and self.credits is None:
             return credited.reshape(-1, self.n_agents).sum(axis=0)
-        return np.asarray(np.bincount(self.agents, weights=credited, minlength=self.n_agents), dtype=np.float64)
+        return sum_by(self.agents, credited, self.n_agents)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import OutsideDomain
 
 STEP = 0.29  # trapezoid spacing in log t: error exp(-pi^2 / 0.29) = 2e-15 times a factor that grows with beta
@@ -111,7 +111,7 @@ def nodes_of(
     agents, owners = lots, np.arange(lots.size)
     if lot_owners is not None:
         agents, owners = np.unique(lot_owners, return_inverse=True)
-        pulled = np.bincount(owners, weights=pulled, minlength=agents.size)
+        pulled = sum_by(owners, pulled, agents.size)
     exponent = -times[:, None] * pulled[None, :]  # (T, K); e = exp(exponent)
     nodes, weights_q = gauss_legendre(max((agents.size + 1) // 2, 1))
     q = np.broadcast_to(nodes, (times.size, nodes.size))
