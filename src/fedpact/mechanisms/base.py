@@ -120,6 +120,10 @@ class Mechanism(ABC):
         due = np.asarray(self.payment_rule(federation, contributions))
         return PaymentBounds(payments=due, errors=np.full(federation.n_agents, unknown))
 
+    def stated_payment_bounds(self, outcome: Outcome) -> PaymentBounds:
+        """The same for an outcome, whose own numbers may help to prove it; nothing is solved here either."""
+        return self.payment_bounds(outcome.federation, outcome.contributions)
+
     def nearby_equilibrium(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """The equilibrium to compare a profile with: where there are several, one close to it."""
         return self.solve(federation).contributions
@@ -240,7 +244,14 @@ class Mechanism(ABC):
         if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
             cls.claims_without_harm = ()
         changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
-        for name in ("is_vectorised", "solve_together", "deviation_bounds", "payment_bounds", "nearby_equilibrium"):
+        for name in (
+            "is_vectorised",
+            "solve_together",
+            "deviation_bounds",
+            "payment_bounds",
+            "stated_payment_bounds",
+            "nearby_equilibrium",
+        ):
             if _depth(cls, name) > changed:
                 setattr(cls, name, vars(Mechanism)[name])
 

@@ -27,6 +27,8 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
+from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
+from fedpact.certificates.side_payments import check_side_payments
 from fedpact.deals import Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Federation
@@ -53,9 +55,6 @@ NAMES = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
 GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 DEFAULT_TIME_LIMIT = 60.0  # seconds
-ALL_GROUPS = "of all groups none gains by leaving"
-NO_GROUP = "no group gains by leaving"
-NONE_FOUND = "no group was found that gains by leaving"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,8 +83,8 @@ class FairMechanism(ExternalityMechanism):
     keep
         Who must be at least as well off as outside: every group of members ("groups") or every member ("members").
     time_limit
-        Seconds for the search through groups of more than 16 members, after which it ends with a bracket: the outcome's
-        `equilibria.note` says how much a group that was not found could gain at most.
+        Seconds for the search through groups of more than 16 members, after which groups may be left that were not
+        found; `fedpact.blocking_group` says how much these could gain at most.
 
     Examples
     --------
@@ -126,7 +125,7 @@ class FairMechanism(ExternalityMechanism):
 
     def side_payments(self, federation: Federation) -> FloatArray:
         """T: what each member is paid whatever anybody contributes; they add up to zero."""
-        return self._side_payments(federation, social_optimum(federation).contributions)[0]
+        return self._side_payments(federation, social_optimum(federation).contributions)
 
     def outcome_at(
         self,
@@ -158,23 +157,40 @@ class FairMechanism(ExternalityMechanism):
         )
         return replace(made, deviations=rules.deviations, payment_rule=rules.payment_rule)
 
+    def stated_payment_bounds(self, outcome: Outcome) -> PaymentBounds:
+        """Payments at prices, certified, and the side payments of the outcome as far as duality proves them."""
+        priced = price_payment_bounds(outcome.federation, outcome.contributions)
+        assert outcome.side_payments is not None
+        due = priced.payments + outcome.side_payments
+        checked = check_side_payments(outcome, outcome.side_payments, groups=self.keep == "groups")
+        if checked is None:
+            return PaymentBounds(payments=due, errors=np.full(due.size, np.inf))
+        missed = (checked.share_bound - checked.lowest_share) * float(np.abs(outcome.payoffs).sum())
+        error = checked.distance + max(missed, 0.0) + max(checked.shortfall, 0.0) + abs(checked.sum)
+        return PaymentBounds(payments=due, errors=priced.errors + error)
+
+    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
+        """Payments at prices, certified; of side payments that nobody states nothing is."""
+        priced = price_payment_bounds(federation, contributions)
+        side = self.side_payments(federation)
+        return PaymentBounds(payments=priced.payments + side, errors=np.full(side.size, np.inf))
+
     def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
-        equilibria, side = equilibria_of(optimum.face), None
+        side = None
         if payments is None:
-            side, searched = self._side_payments(federation, optimum.contributions)
-            equilibria = replace(equilibria, note="; ".join(filter(None, [equilibria.note, searched])))
+            side = self._side_payments(federation, optimum.contributions)
         return self.outcome_at(
             federation,
             optimum.contributions,
             payments,
-            equilibria=equilibria,
+            equilibria=equilibria_of(optimum.face),
             solution=optimum.solution,
             face=optimum.face,
             side_payments=side,
         )
 
-    def _side_payments(self, federation: Federation, contributions: FloatArray) -> tuple[FloatArray, str]:
-        """T at a welfare optimum, and how far groups were looked at."""
+    def _side_payments(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """T at a welfare optimum."""
         payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
         utilities = payoffs - costs + price_payments(federation, contributions)
         alone = standalone_optimum(federation)[1]
@@ -188,10 +204,9 @@ class FairMechanism(ExternalityMechanism):
         welfare = float(payoffs.sum() - costs.sum())
         try:
             if self.keep == "members":
-                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities), ""
+                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities)
             search = _GroupSearch(federation, self.time_limit)
-            found = share_among_groups(shares, costs, alone, welfare, search)
-            return _zero_sum(found, utilities), search.searched
+            return _zero_sum(share_among_groups(shares, costs, alone, welfare, search), utilities)
         except Unkept as unkept:
             raise _no_deal(federation, unkept) from None
 
@@ -200,23 +215,17 @@ class FairMechanism(ExternalityMechanism):
 
 
 class _GroupSearch:
-    """Groups that would gain by leaving: from all of them where they can be listed, by a search in limited time beyond.
-
-    `searched` says in words, after the last call, what is known of groups that were not found.
-    """
+    """Groups that would gain by leaving: from all of them where they can be listed, else by a search in limited time."""
 
     def __init__(self, federation: Federation, time_limit: float) -> None:
         self._federation, self._end = federation, time.monotonic() + time_limit
         self._optima = group_optima(federation) if federation.n_agents <= MAX_LISTED_AGENTS else None
-        self.searched = ALL_GROUPS
 
     def __call__(self, utilities: FloatArray) -> KeptGroups:
         if self._optima is None:
             found = worst_group(self._federation, utilities, time_limit=0.0)
             if found.gain <= 0.0 and not found.exact:  # none at first sight: the time is for looking closely
                 found = worst_group(self._federation, utilities, time_limit=max(0.0, self._end - time.monotonic()))
-            bound = max(0.0, found.upper_bound)
-            self.searched = NO_GROUP if found.exact else f"{NONE_FOUND}, and none gains more than {bound:.3g}"
             return KeptGroups(members=found.members[None], values=np.array([found.value]))
         gains = self._optima.gains(utilities)
         worst = np.argsort(-gains, kind="stable")[:GROUPS_AT_A_TIME]

@@ -70,7 +70,7 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
     """
     federation, stated = outcome.federation, outcome.payments
     tol = payment_tolerance(outcome.deal.turnover, outcome.payoffs, per_payoff)
-    here = mechanism.payment_bounds(federation, outcome.contributions)
+    here = mechanism.stated_payment_bounds(outcome)
     errors, is_certified = np.abs(stated - here.payments) + here.errors, True
     method = AT_PROFILE if mechanism.has_payments else NO_PAYMENTS
     if mechanism.has_payments and not errors.max() <= tol:
