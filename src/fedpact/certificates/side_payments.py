@@ -15,8 +15,8 @@ behind x (`fedpact.mechanisms.fair`) is three things:
   multiplier. What is left of the way is how far anybody can be from the closest sharing, since projections do not
   spread.
 
-Shapley values, what members have alone and bounds on v(X) come from this package. All groups are listed, so that groups
-are checked up to `MAX_AGENTS_WITH_GROUPS` agents; each v(X) is bracketed by a profile and by the dual bound there.
+Shapley values, what members have alone and bounds on v(X) come from this package: a profile of the group, from wherever
+it comes, bounds v(X) from below, and its prices from above. All groups have to be listed: there cannot be many agents.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.certificates.certificates import CertifiedOutcome
+from fedpact.certificates.core import group_gains
 from fedpact.certificates.deviations import isolation
-from fedpact.certificates.optimality import better_profile, welfare_bound
 from fedpact.certificates.shapley_check import check_shares
-from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
-MAX_AGENTS_WITH_GROUPS = 10
 BINDING_TOLERANCE = 1e-9  # of what is shared out: a constraint with no more room than this binds
 
 
@@ -71,15 +70,18 @@ def check_side_payments(
     """
     federation, size = outcome.federation, outcome.federation.n_agents
     shares = check_shares(federation, outcome.contributions)
-    if shares is None or not shares.proves or (groups and size > MAX_AGENTS_WITH_GROUPS):
+    if shares is None or not shares.proves:
         return None
     alone = isolation(federation, outcome.contributions).utilities
     members, lower, upper = np.eye(size), alone, alone
     if groups:
-        several = [row for row in _all_groups(size) if 1 < row.sum() < size]
-        brackets = np.array([_bracket(federation, outcome.contributions, row) for row in several]).reshape(-1, 2)
-        members = np.vstack([members, *several])
-        lower, upper = np.append(alone, brackets[:, 0]), np.append(alone, brackets[:, 1])
+        listed = outcome.group_profiles
+        if not listed.is_complete:
+            return None
+        found, sizes = group_gains(federation, np.zeros(size), listed), listed.members.sum(axis=1)
+        several = (sizes > 1) & (sizes < size)
+        members = np.vstack([members, listed.members[several]])
+        lower, upper = np.append(alone, found.gains[several]), np.append(alone, found.bounds[several])
     benefits, phi = outcome.payoffs + outcome.payments, shares.values
     counted = phi > 0
     lowest = float(min(1.0, (benefits[counted] / phi[counted]).min())) if counted.any() else 1.0
@@ -96,21 +98,8 @@ def check_side_payments(
     )
 
 
-def _all_groups(size: int) -> FloatArray:
-    return ((np.arange(1, 1 << size)[:, None] >> np.arange(size)) & 1).astype(np.float64)
-
-
-def _bracket(federation: Federation, contributions: FloatArray, group: FloatArray) -> tuple[float, float]:
-    """v(X) from below, by a profile of the group alone, and from above, by the dual bound there."""
-    chosen = np.flatnonzero(group)
-    part = federation.take(chosen)
-    profile = better_profile(part, contributions[chosen])
-    reached = part.welfare(profile)
-    return reached, max(reached, welfare_bound(part, profile))
-
-
 def _share_bound(
-    outcome: CertifiedOutcome, phi: FloatArray, members: FloatArray, values: FloatArray, binding: FloatArray
+    outcome: CertifiedOutcome, phi: FloatArray, members: FloatArray, values: FloatArray, binding: NDArray[np.bool_]
 ) -> float:
     """A bound on the lowest share of any sharing, from weights on what binds; 1 where none are found."""
     from scipy.optimize import nnls  # noqa: PLC0415 - loaded where it is used
@@ -130,8 +119,8 @@ def _share_bound(
     given = on_fair + on_kept @ members
     even = float(given.max())
     on_kept[:size] += even - given  # members alone come first
-    bound = even * outcome.welfare + on_fair @ outcome.costs - on_kept @ values
-    return float(min(1.0, bound / returned))
+    bound = even * outcome.welfare + float(on_fair @ outcome.costs - on_kept @ values)
+    return min(1.0, bound / returned)
 
 
 def _distance(way: FloatArray, binding: FloatArray) -> float:

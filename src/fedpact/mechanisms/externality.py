@@ -11,6 +11,7 @@ carries the cap's multiplier, mu_i s_i, without which the budget would not balan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class ExternalityMechanism(Mechanism):
         "data it gives."
     )
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
-    claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
+    claims_without_harm: Sequence[Claim] = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm and its payments."""

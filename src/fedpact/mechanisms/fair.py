@@ -100,12 +100,15 @@ class FairMechanism(ExternalityMechanism):
         "to its Shapley share as can be while nobody is better off outside."
     )
 
+    claims_without_harm = ()  # what it keeps, it keeps with harm as well
+
     def __init__(self, keep: str = "groups", *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:
         if keep not in KEEP:
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
         self.keep, self.time_limit = keep, time_limit
         self.name, self.title = NAMES[keep], TITLES[keep]
-        self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.INDIVIDUAL_RATIONALITY)
+        kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
+        self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)
 
     def solve(self, federation: Federation) -> Outcome:
         """The welfare optimum of smallest norm, its payments at prices, and the side payments.
@@ -215,7 +218,7 @@ class FairMechanism(ExternalityMechanism):
 
 
 class _GroupSearch:
-    """Groups that would gain by leaving: from all of them where they can be listed, else by a search in limited time."""
+    """Groups that would gain by leaving: of all groups where they can be listed, else by a search in limited time."""
 
     def __init__(self, federation: Federation, time_limit: float) -> None:
         self._federation, self._end = federation, time.monotonic() + time_limit
