@@ -38,7 +38,14 @@ from fedpact.negotiation import negotiate
 from fedpact.programs.social_optimum import SocialOptimum, social_optimum
 from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
 from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-from fedpact.stability import StableFederation, merging_gain, splitting_gain, stable_federation
+from fedpact.stability import (
+    BlockingGroup,
+    StableFederation,
+    blocking_group,
+    merging_gain,
+    splitting_gain,
+    stable_federation,
+)
 from fedpact.utils.errors import (
     FedpactError,
     InvalidInput,
@@ -55,6 +62,7 @@ __all__ = [
     "Assumption",
     "Batch",
     "BatchOutcome",
+    "BlockingGroup",
     "Certificate",
     "Claim",
     "CoalitionCache",
@@ -103,6 +111,7 @@ __all__ = [
     "Verdict",
     "Voluntary",
     "best_response_dynamics",
+    "blocking_group",
     "compare",
     "estimate_delivery",
     "fit",

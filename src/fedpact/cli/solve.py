@@ -37,7 +37,9 @@ def solve(
     name: MechanismOption = "externality",
     leave: Annotated[
         str | None,
-        typer.Option("--leave", help="Let agents leave who would: 'all' at once or 'worst' first.", metavar="ORDER"),
+        typer.Option(
+            "--leave", help="Let agents leave who would: 'all' at once, 'worst' first, or in 'groups'.", metavar="ORDER"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -66,10 +66,16 @@ def _exponents(federation: Federation) -> FloatArray | None:
 
 
 class GroupRelaxation:
-    """The relaxation of a federation at given utilities; gains are worked out in units of `scale`."""
+    """The relaxation of a federation at given utilities; gains are worked out in units of `scale`.
 
-    def __init__(self, federation: Federation, utilities: FloatArray, scale: float) -> None:
+    Of groups with at most `max_members`.
+    """
+
+    def __init__(
+        self, federation: Federation, utilities: FloatArray, scale: float, *, max_members: int | None = None
+    ) -> None:
         self._federation, self._utilities, self._scale = federation, utilities, scale
+        self._max_members = federation.n_agents if max_members is None else max_members
         self._weights = federation.dense_weights()
         self._upper = contribution_bounds(federation)[0]
 
@@ -79,7 +85,7 @@ class GroupRelaxation:
         program = _ConicProgram(
             self._federation.take(agents), self._weights[np.ix_(agents, agents)], self._upper[agents], inside[agents]
         )
-        found = program.solve(self._utilities[agents], self._scale, time_limit)
+        found = program.solve(self._utilities[agents], self._scale, time_limit, self._max_members)
         if found is None:
             return None
         bound, fractions = found
@@ -107,7 +113,9 @@ class _ConicProgram:
         self._data = sp.diags_array(scaled.diagonal()) @ self.s + reaching @ self.x
         self._most = np.asarray(scaled.sum(axis=1))
 
-    def solve(self, utilities: FloatArray, scale: float, time_limit: float) -> tuple[float, FloatArray] | None:
+    def solve(
+        self, utilities: FloatArray, scale: float, time_limit: float, max_members: int
+    ) -> tuple[float, FloatArray] | None:
         """The most that is gained, in units of the scale, and z."""
         import clarabel  # noqa: PLC0415 - optional dependency
 
@@ -116,17 +124,16 @@ class _ConicProgram:
         gain -= utilities @ self.z + (costs.linear * upper) @ self.s
         gain -= (np.broadcast_to(costs.quadratic, n) * upper**2)[self._bent] @ self.q
         free, fixed = self.z[~self._inside], self.z[self._inside]
-        linear = [
-            *(self.s, self.z - self.s, self.x, self.s[self._sender] - self.x, self.z[self._receiver] - self.x, -free),
-            sp.csr_array(self.z.sum(axis=0).reshape(1, -1)),
-        ]
+        size = sp.csr_array(self.z.sum(axis=0).reshape(1, -1))
+        linear = [self.s, self.z - self.s, self.x, self.s[self._sender] - self.x, self.z[self._receiver] - self.x]
+        bounded = [-free, size, -size]
         bends = [self.q + self.z[self._bent], self.q - self.z[self._bent], 2.0 * self.s[self._bent]]
-        rows = sp.vstack([fixed, *linear, _interleaved(bends), payoff_rows], format="csc")
+        rows = sp.vstack([fixed, *bounded, *linear, _interleaved(bends), payoff_rows], format="csc")
         constant = np.zeros(rows.shape[0])
-        constant[: fixed.shape[0]] = -1.0
-        above = fixed.shape[0] + sum(block.shape[0] for block in linear)
-        constant[above - 1 - free.shape[0] : above - 1], constant[above - 1] = 1.0, -1.0
-        cones = [clarabel.ZeroConeT(fixed.shape[0]), clarabel.NonnegativeConeT(above - fixed.shape[0])]
+        limits = np.concatenate([-np.ones(fixed.shape[0]), np.ones(free.shape[0]), [-1.0, max_members]])
+        constant[: limits.size] = limits
+        above = sum(block.shape[0] for block in (*bounded, *linear))
+        cones = [clarabel.ZeroConeT(fixed.shape[0]), clarabel.NonnegativeConeT(above)]
         cones += [clarabel.SecondOrderConeT(3)] * self._bent.size + payoff_cones
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.time_limit = False, max(time_limit, 0.0)

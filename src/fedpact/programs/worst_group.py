@@ -39,6 +39,7 @@ from fedpact.programs.groups import (
 )
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray, checked_numbers
+from fedpact.utils.errors import InvalidInput
 
 # A bracket narrower than this share of what all can reach together is closed.
 BRACKET_TOLERANCE = 1e-6
@@ -83,6 +84,7 @@ def worst_group(
     federation: Federation,
     utilities: ArrayLike,
     *,
+    proper: bool = False,
     time_limit: float = DEFAULT_TIME_LIMIT,
     progress: Progress | None = None,
 ) -> WorstGroup:
@@ -92,6 +94,8 @@ def worst_group(
     ----------
     utilities
         What each agent has if it stays.
+    proper
+        Whether somebody must stay behind: then everybody together is no group.
     time_limit
         Seconds after which a search among more than 16 agents ends with the bracket it has.
     progress
@@ -108,9 +112,11 @@ def worst_group(
     require_single_lots(federation, "the search for a group that gains by leaving")
     given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
     stay = np.array(np.broadcast_to(given, federation.n_agents))
+    if proper and federation.n_agents == 1:
+        raise InvalidInput("proper groups need at least two agents, got a federation of one")
     if federation.n_agents <= MAX_LISTED_AGENTS:
-        return _among_all(group_optima(federation, progress=progress), stay)
-    return _Search(federation, stay, time.monotonic() + time_limit, progress).run()
+        return _among_all(group_optima(federation, progress=progress), stay, proper=proper)
+    return _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper).run()
 
 
 def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
@@ -136,11 +142,12 @@ def price_bounds(federation: Federation, utilities: FloatArray, contributions: F
     return np.asarray(surplus + earned * best - federation.costs.value(best) - utilities)
 
 
-def _among_all(optima: GroupOptima, utilities: FloatArray) -> WorstGroup:
+def _among_all(optima: GroupOptima, utilities: FloatArray, *, proper: bool = False) -> WorstGroup:
     """The worst of all groups, the empty one aside."""
-    gains = optima.gains(utilities)[1:]
+    counted = slice(1, len(optima.values) - proper)
+    gains = optima.gains(utilities)[counted]
     alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(optima.values).max()
-    sizes = np.where(alike, optima.members[1:].sum(axis=1), np.inf)
+    sizes = np.where(alike, optima.members[counted].sum(axis=1), np.inf)
     place = 1 + int(np.argmin(sizes))
     most = float(gains.max())
     return WorstGroup(
@@ -158,15 +165,21 @@ class _Search:
     """The worst group of many agents: between the best group found and the lowest bound."""
 
     def __init__(
-        self, federation: Federation, utilities: FloatArray, deadline: float, progress: Progress | None
+        self,
+        federation: Federation,
+        utilities: FloatArray,
+        deadline: float,
+        progress: Progress | None,
+        *,
+        proper: bool = False,
     ) -> None:
         self._federation, self._utilities = federation, utilities
-        self._deadline, self._progress = deadline, progress
+        self._deadline, self._progress, self._proper = deadline, progress, proper
         everybody = group_optima(federation, np.ones((1, federation.n_agents), dtype=bool))
         self._everybody = everybody.contributions[0]
         self._scale = max(abs(float(everybody.values[0])), np.finfo(float).tiny)
         self._tried = {everybody.members[0].tobytes()}
-        self.best, self._gain = everybody, float(everybody.gains(utilities)[0])
+        self.best, self._gain = everybody, -np.inf if proper else float(everybody.gains(utilities)[0])
         self._prices = price_bounds(federation, utilities, self._everybody)
         self._upper = float(np.maximum(self._prices, 0.0).sum()) + GAIN_TOLERANCE * self._scale
 
@@ -254,8 +267,11 @@ class _Search:
 
     def _branch(self) -> int:
         """Branch and bound until the bracket is closed or time is up; how many relaxations it took."""
-        relaxation = GroupRelaxation(self._federation, self._utilities, self._scale)
-        nobody = np.zeros(self._federation.n_agents, dtype=bool)
+        n_agents = self._federation.n_agents
+        relaxation = GroupRelaxation(
+            self._federation, self._utilities, self._scale, max_members=n_agents - self._proper
+        )
+        nobody = np.zeros(n_agents, dtype=bool)
         cases = [(-self._upper, 0, nobody, nobody)]
         solved, settled = 0, -np.inf  # cases, and the highest bound of those that were not divided further
         while cases and not self._is_closed and self._time_left > 0:
@@ -290,4 +306,4 @@ class _Search:
         agent = int(np.argmin(np.where(undecided, np.abs(membership - 0.5), np.inf)))
         chosen = np.arange(membership.size) == agent
         parts = [(-upper, 2 * solved, inside | chosen, outside), (-upper, 2 * solved + 1, inside, outside | chosen)]
-        return [part for part in parts if not part[3].all()]
+        return [part for part in parts if not part[3].all() and not (self._proper and part[2].all())]

@@ -1,9 +1,10 @@
-"""Who stays: members that would do better elsewhere leave, and what is left; who gains by false names.
+"""Who stays: members and groups that would do better elsewhere leave, and what is left; who gains by false names.
 
 May use: utils, federation, shapley, programs, certificates, deals, mechanisms.
 """
 
+from fedpact.stability.blocking_group import BlockingGroup, blocking_group
 from fedpact.stability.participation import StableFederation, stable_federation
 from fedpact.stability.splitting import merging_gain, splitting_gain
 
-__all__ = ["StableFederation", "merging_gain", "splitting_gain", "stable_federation"]
+__all__ = ["BlockingGroup", "StableFederation", "blocking_group", "merging_gain", "splitting_gain", "stable_federation"]

@@ -1,7 +1,9 @@
 """Who stays: agents that would do better alone leave, the rest make a new deal, until nobody wants to leave.
 
-The paper's simulations keep everybody in whatever the gap; here leaving is followed through. Two orders are offered:
-all dissatisfied agents leave at once, or the one with the largest loss leaves first.
+The paper's simulations keep everybody in whatever the gap; here leaving is followed through. Agents leave alone, all
+dissatisfied ones at once or the one with the largest loss first. Or groups leave: the one that gains most by leaving
+together, a single agent or several but not everybody, goes first; it makes a federation of its own, whose members
+have what is best for them in total.
 """
 
 from __future__ import annotations
@@ -14,19 +16,24 @@ import numpy as np
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
+from fedpact.stability.blocking_group import blocking_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-ORDERS = ("all", "worst")
+ORDERS = ("all", "worst", "groups")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Departure:
-    """One round of leaving: the deal on the table, who leaves it, and the endowments that would have kept them."""
+    """One round of leaving: the deal on the table, who leaves it, and the endowments that would have kept them.
+
+    `gain` is what those who leave gain by it, in total. A group is kept by its gain, shared out equally.
+    """
 
     outcome: Outcome
     leavers: Sequence[str]
     endowments: FloatArray
+    gain: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +51,7 @@ class StableFederation:
     welfare_all_stay
         Welfare of the first deal, everybody in.
     welfare
-        Welfare of the members' deal plus the standalone utilities of those who left.
+        Welfare of the members' deal plus what those who left have, each alone or in the group it left with.
     """
 
     members: Sequence[str]
@@ -79,7 +86,8 @@ def stable_federation(
     federation, mechanism
         The instance, and the rules every coalition in turn deals by, as an object or by name.
     leave
-        "all" dissatisfied agents at once, or the "worst" off first.
+        "all" dissatisfied agents at once, the "worst" off first, or "groups": in each round the group that gains most
+        by leaving together.
     first
         The deal with everybody in, if it is known already.
 
@@ -96,22 +104,37 @@ def stable_federation(
     members = np.arange(federation.n_agents)
     outcome: Outcome | None = first or rules.solve(federation)
     assert outcome is not None
-    all_stay, standalone = outcome.welfare, outcome.standalone
+    all_stay = outcome.welfare
     departures: list[Departure] = []
-    while outcome is not None and outcome.leavers:
-        going = np.isin(outcome.agents, outcome.leavers)
-        if leave == "worst":
-            going = np.arange(members.size) == int(np.argmin(np.where(going, outcome.ir_gaps, np.inf)))
-        leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
-        departures.append(Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments))
+    elsewhere = 0.0
+    while outcome is not None and (departure := _next_departure(outcome, leave)) is not None:
+        departures.append(departure)
+        going = np.isin(outcome.agents, departure.leavers)
+        elsewhere += float(outcome.utilities[going].sum()) + departure.gain
         members = members[~going]
         outcome = rules.solve(federation.take(members)) if members.size else None
-    gone = np.setdiff1d(np.arange(federation.n_agents), members)
     inside = outcome.welfare if outcome is not None else 0.0
     return StableFederation(
         members=outcome.agents if outcome is not None else (),
         outcome=outcome,
         departures=tuple(departures),
         welfare_all_stay=all_stay,
-        welfare=float(inside + standalone[gone].sum()),
+        welfare=inside + elsewhere,
     )
+
+
+def _next_departure(outcome: Outcome, leave: str) -> Departure | None:
+    """Who leaves a deal next; None if everybody stays."""
+    if leave == "groups" and len(outcome.agents) > 1:
+        found = blocking_group(outcome, proper=True)
+        endowments = np.where(np.isin(outcome.agents, found.group), found.gain / len(found.group), 0.0)
+        gone = Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
+        return gone if found.blocks else None
+    if not outcome.leavers:
+        return None
+    going = np.isin(outcome.agents, outcome.leavers)
+    if leave == "worst":
+        going = np.arange(going.size) == int(np.argmin(np.where(going, outcome.ir_gaps, np.inf)))
+    leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
+    gain = -float(outcome.ir_gaps[going].sum())
+    return Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments, gain=gain)

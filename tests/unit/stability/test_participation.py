@@ -127,5 +127,5 @@ def test_the_worst_off_is_one_who_would_leave() -> None:
 
 
 def test_unknown_order_is_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match=r"leave must be one of all, worst, got 'best'"):
+    with pytest.raises(fp.InvalidInput, match=r"leave must be one of all, worst, groups, got 'best'"):
         fp.stable_federation(hospitals(), fp.ExternalityMechanism(), leave="best")

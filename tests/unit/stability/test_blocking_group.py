@@ -1,0 +1,93 @@
+"""Which group would leave a deal, with names and numbers; and federations that groups leave."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.programs.groups import group_optima
+from fedpact.scenario.examples import hospitals
+from strategies import random_federations
+
+
+def test_under_the_externality_mechanism_nobody_gains_by_leaving():
+    for federation in random_federations(31, 40, harm=False):
+        outcome = fp.ExternalityMechanism().solve(federation)
+        found = fp.blocking_group(outcome)
+        assert found.exact
+        assert not found.blocks
+        assert found.gain <= 1e-9 * federation.values.sum()
+        assert fp.stable_federation(federation, "externality", leave="groups", first=outcome).departures == ()
+
+
+def test_what_its_members_would_have_adds_up_to_the_gain():
+    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    found = fp.blocking_group(outcome)
+    assert found.blocks and found.exact and found.gain == found.upper_bound > 0
+    now, then = sum(found.utilities.values()), sum(found.group_utilities.values())
+    np.testing.assert_allclose(found.gain, then - now, rtol=1e-9)
+    assert tuple(found.utilities) == tuple(found.group_contributions) == found.group
+    members = outcome.federation.take([outcome.agents.index(name) for name in found.group])
+    np.testing.assert_allclose(members.welfare(list(found.group_contributions.values())), then)
+
+
+def test_certificate_and_search_name_the_same_group():
+    for federation in random_federations(32, 40, n_agents=5):
+        outcome = fp.ShapleyMechanism().solve(federation)
+        found, certificate = fp.blocking_group(outcome), outcome.certificates["core"]
+        assert found.blocks == (certificate.verdict == "violated")
+        if found.blocks:
+            np.testing.assert_allclose(certificate.witness["gain"], found.gain, rtol=1e-6, atol=1e-12)
+
+
+def test_a_proper_group_leaves_somebody_behind():
+    federation = hospitals().federation
+    outcome = fp.ShapleyMechanism().solve(federation)
+    gains = group_optima(federation).gains(outcome.utilities)
+    found = fp.blocking_group(outcome, proper=True)
+    assert len(found.group) < federation.n_agents
+    np.testing.assert_allclose(found.gain, gains[1:-1].max())
+    with pytest.raises(fp.InvalidInput, match="at least two agents"):
+        fp.blocking_group(fp.Voluntary().solve(federation.take([0])), proper=True)
+
+
+def test_groups_leave_until_none_gains_and_everybody_is_counted():
+    for federation in random_federations(33, 40, n_agents=5):
+        stable = fp.stable_federation(federation, "shapley", leave="groups")
+        for departure in stable.departures:
+            assert departure.gain > 0
+            assert 0 < len(departure.leavers) < len(departure.outcome.agents) or len(departure.outcome.agents) == 1
+            np.testing.assert_allclose(departure.endowments.sum(), departure.gain)
+        assert sorted((*stable.members, *stable.leavers)) == sorted(federation.names)
+        if stable.outcome is not None and len(stable.members) > 1:
+            assert not fp.blocking_group(stable.outcome, proper=True).blocks
+        groups = [np.isin(federation.names, departure.leavers) for departure in stable.departures]
+        parts = sum(fp.social_optimum(federation.take(group)).welfare for group in groups)
+        inside = stable.outcome.welfare if stable.outcome is not None else 0.0
+        np.testing.assert_allclose(stable.welfare, inside + parts, rtol=1e-9, atol=1e-12)
+
+
+def test_two_who_give_leave_together_though_neither_would_alone():
+    """A and B share useful data, C and D only take it. Kept halfway between alone and together, A and B leave."""
+    weights = np.array([[1.0, 0.9, 0.0, 0.0], [0.9, 1.0, 0.0, 0.0], [0.9, 0.9, 1.0, 0.0], [0.9, 0.9, 0.0, 1.0]])
+    federation = fp.Federation(weights, costs=0.01, caps=40.0, payoff=fp.PowerLaw(0.5), names=["A", "B", "C", "D"])
+    optimum, values = fp.ExternalityMechanism().solve(federation), group_optima(federation).values
+    halfway = (values[0b01] + values[0b11] / 2.0) / 2.0
+    rest = (optimum.welfare - 2.0 * halfway) / 2.0
+    wanted = np.array([halfway, halfway, rest, rest])
+    outcome = optimum.with_profile(optimum.contributions, wanted - (optimum.payoffs - optimum.costs))
+    assert outcome.leavers == ()
+    found = fp.blocking_group(outcome)
+    assert found.group == ("A", "B") and found.blocks
+    np.testing.assert_allclose(found.gain, values[0b11] - 2.0 * halfway)
+
+
+def test_many_members_get_a_bracket():
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random((20, 20)) < 0.3, rng.uniform(-0.02, 0.5, (20, 20)), 0.0)
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=0.3, caps=15.0, payoff=fp.Log())
+    found = fp.blocking_group(fp.Voluntary().solve(federation), time_limit=5.0)
+    assert 0 < found.gain <= found.upper_bound
+    assert "negative" in found.method
