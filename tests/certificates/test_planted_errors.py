@@ -229,3 +229,53 @@ def test_a_wrong_standalone_utility_does_not_hide_who_would_leave(monkeypatch: p
     certificate = blind.certificates[Claim.INDIVIDUAL_RATIONALITY]
     assert certificate.verdict is Verdict.VIOLATED
     assert certificate.witness["agent"] == "agent 0"
+
+
+# Batches
+
+
+def planted_batch(mechanism: fp.Mechanism) -> fp.BatchOutcome:
+    return fp.solve_batch([federation(4), federation(4).replace(costs=0.05)], mechanism)
+
+
+def change_coalition_values(patch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
+    """What the compiled coalitions of a batch say, wherever it is used."""
+    from fedpact.comparison import batch_outcome
+    from fedpact.mechanisms import shapley
+
+    for module in (shapley, batch_outcome):
+        right = module.enumerate_blocks
+        change_result(patch, module, "enumerate_blocks", right, lambda found: (change(found[0]), found[1]))
+
+
+def test_values_of_a_batch_that_are_off_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a balanced shift, in payments and shares alike: their difference says nothing."""
+    assert planted_batch(fp.ShapleyMechanism()).certificates[Claim.RECIPROCITY].holds.all()
+    change_coalition_values(monkeypatch, lambda found: found + np.array([1e-6, -1e-6, 0.0, 0.0]))
+    certificates = planted_batch(fp.ShapleyMechanism()).certificates
+    for claim in (Claim.RECIPROCITY, Claim.NASH):
+        assert set(certificates[claim].verdicts) == {Verdict.VIOLATED}, claim
+    assert certificates[Claim.BUDGET_BALANCE].holds.all()
+
+
+def test_payments_of_a_batch_that_are_off_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert planted_batch(fp.ExternalityMechanism()).certificates[Claim.NASH].holds.all()
+    right, shift = externality.price_payments, np.array([1e-6, -1e-6, 0.0, 0.0])
+
+    def off(given: fp.Federation, contributions: np.ndarray) -> np.ndarray:
+        return right(given, contributions) + np.resize(shift, contributions.size)
+
+    monkeypatch.setattr(externality, "price_payments", off)
+    certificates = planted_batch(fp.ExternalityMechanism()).certificates
+    assert set(certificates[Claim.NASH].verdicts) == {Verdict.VIOLATED}
+
+
+def test_a_wrong_standalone_utility_of_a_batch_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedpact.comparison import batch_outcome
+
+    right = planted_batch(fp.ShapleyMechanism()).certificates[Claim.INDIVIDUAL_RATIONALITY].margins
+    nothing = lambda given: (np.zeros(given.n_agents), np.zeros(given.n_agents))
+    monkeypatch.setattr(batch_outcome, "standalone_optimum", nothing)
+    blind = planted_batch(fp.ShapleyMechanism())
+    assert (blind.standalone == 0).all()
+    np.testing.assert_allclose(blind.certificates[Claim.INDIVIDUAL_RATIONALITY].margins, right, rtol=1e-9)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import fedpact as fp
@@ -138,4 +139,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        main()

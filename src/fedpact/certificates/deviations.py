@@ -15,7 +15,7 @@ from fedpact.certificates.optimality import best_contributions, tangent_gains
 from fedpact.certificates.shapley_check import CheckedShares, best_own_contributions, check_shares, domain_limits
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.federation import Federation
-from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.bounds import block_bounds, contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 
@@ -77,16 +77,17 @@ def _unbounded(federation: Federation, contributions: FloatArray) -> Deviations:
     return Deviations(actions=contributions, utilities=anything, scope=scope)
 
 
-def price_taking(federation: Federation, contributions: FloatArray) -> Deviations:
+def price_taking(federation: Federation, contributions: FloatArray, *, blocks: int = 1) -> Deviations:
     """At personal prices l_i, agent i asks for the profile x that maximises a_i(x) - c_i(x_i) - l_i x.
 
     The prices are those of this profile: l_ij = da_i/ds_j, and l_jj makes each column sum to zero. Since l_ij is
     proportional to w_ij, no other reach is better for i than the one it has or, at an own contribution x, the nearest
-    that the others' data within the box allows; what is left is a concave problem in x.
+    that the others' data within the box allows; what is left is a concave problem in x. The federation may be several
+    side by side, in as many blocks.
     """
     slopes = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
-    box = np.maximum(contribution_bounds(federation)[0], contributions)
+    box = np.maximum(block_bounds(federation, blocks)[0], contributions)
     own, data = federation.own_weights, federation.data(contributions)
     lowest = np.asarray(federation.negative_weights() @ box) - np.minimum(own, 0.0) * box
     highest = np.asarray(federation.positive_weights() @ box) - np.maximum(own, 0.0) * box

@@ -73,11 +73,10 @@ class _Game(Protocol):
 
 def check_shares(federation: Federation, contributions: FloatArray) -> CheckedShares | None:
     """The Shapley values of a profile; None where some coalition leaves the domain."""
-    worst = np.asarray(federation.negative_weights() @ contributions)
-    if (worst <= np.broadcast_to(federation.payoff.floor, worst.shape)).any():
+    if leaves_domain(federation, contributions).any():
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        values, slopes = _game(federation, contributions).at_profile()
+        values, slopes = (np.ravel(found) for found in _game(federation, contributions).at_profile())
         if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
             return None
     payoffs = federation.payoffs(contributions)
@@ -91,6 +90,12 @@ def check_shares(federation: Federation, contributions: FloatArray) -> CheckedSh
         proves=error <= MAX_ERROR * size,
         method="all coalitions" if few else "an integral of its own",
     )
+
+
+def leaves_domain(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
+    """Whose payoff is not defined in the coalition that is worst for it."""
+    worst = np.asarray(federation.negative_weights() @ contributions)
+    return np.asarray(worst <= federation.payoff.floor)
 
 
 def best_own_contributions(
@@ -114,53 +119,70 @@ def domain_limits(federation: Federation, contributions: FloatArray) -> FloatArr
 
 
 def _game(federation: Federation, contributions: FloatArray) -> _Game:
-    kind = _Coalitions if federation.n_agents <= MAX_COALITION_AGENTS else _Integral
-    return kind(federation, contributions)
+    if federation.n_agents <= MAX_COALITION_AGENTS:
+        return Coalitions(federation, federation.dense_weights()[None], contributions[None])
+    return _Integral(federation, contributions)
 
 
-class _Coalitions:
-    """The game by its 2^n coalitions; row r of `data` is y of the coalition whose members are the bits of r."""
+class Coalitions:
+    """The games of federations side by side by their 2^n coalitions.
 
-    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
-        self.federation, self.contributions = federation, contributions
-        n_agents = federation.n_agents
-        self.weights = federation.dense_weights()
+    Row r of `data` is y of the coalition whose members are the bits of r, in every federation.
+
+    Parameters
+    ----------
+    federation
+        All of them in one, unconnected.
+    weights, contributions
+        Those of each: (federations, n, n) and (federations, n).
+    """
+
+    def __init__(self, federation: Federation, weights: FloatArray, contributions: FloatArray) -> None:
+        self.federation, self.weights, self.contributions = federation, weights, contributions
+        n_agents = self.n_agents = contributions.shape[1]
         self.members = (np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1
-        self.data = (self.members * contributions) @ self.weights.T
+        given = (weights * contributions[:, None, :]).reshape(-1, n_agents)
+        self.data = self.members @ given.T
         # In a random order an agent finds exactly X before it in one case of n times n - 1 over |X|.
         chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
         self.chances = np.array([*chances, 0.0])[self.members.sum(axis=1)]
 
     def at_profile(self) -> tuple[FloatArray, FloatArray]:
-        """Values and slopes of all agents."""
-        agents = range(self.federation.n_agents)
-        own = [float(given) for given in self.contributions]
-        return (
-            np.array([self._value(agent, own[agent]) for agent in agents]),
-            np.array([self._slope(agent, own[agent]) for agent in agents]),
-        )
+        """Values and slopes of all agents, (federations, n)."""
+        agents = range(self.n_agents)
+        values = [self._value(agent, self.contributions[:, agent]) for agent in agents]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return np.stack(values, axis=1), self.slopes(self.contributions)
+
+    def slopes(self, own: FloatArray) -> FloatArray:
+        """The slope of each agent if it alone contributed something else."""
+        return np.stack([self._slope(agent, own[:, agent]) for agent in range(self.n_agents)], axis=1)
 
     def best(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The best contributions of some agents, and their values there."""
+        """Of one federation: the best contributions of some agents, and their values there."""
         found = np.empty(agents.size)
         for place, agent in enumerate(agents):
             cost = self.federation.costs.take([agent])
 
             def slope(x: FloatArray, agent: int = int(agent), cost: Cost = cost) -> FloatArray:
-                return np.array([self._slope(agent, float(x[0]))]) - cost.slope(x)
+                return self._slope(agent, x) - cost.slope(x)
 
             found[place] = best_contributions(slope, upper[[place]])[0]
-        return found, np.array([self._value(int(agent), x) for agent, x in zip(agents, found, strict=True)])
+        return found, np.array([self._value(int(j), found[[place]])[0] for place, j in enumerate(agents)])
 
-    def _value(self, agent: int, own: float) -> float:
+    def _value(self, agent: int, own: FloatArray) -> FloatArray:
         before = self.members[:, agent] == 0
-        added = self.federation.payoff.increment(self.data[before], self.weights[:, agent] * own)
-        return float(self.chances[before] @ (added @ self.federation.values))
+        steps = (self.weights[:, :, agent] * own[:, None]).ravel()
+        added = self.federation.payoff.increment(self.data[before], steps)
+        return self._sum(self.federation.values * (self.chances[before] @ added))
 
-    def _slope(self, agent: int, own: float) -> float:
-        before, column = self.members[:, agent] == 0, self.weights[:, agent]
-        slopes = self.federation.payoff.slope(self.data[before] + column * own)
-        return float(self.chances[before] @ (slopes @ (self.federation.values * column)))
+    def _slope(self, agent: int, own: FloatArray) -> FloatArray:
+        before, column = self.members[:, agent] == 0, self.weights[:, :, agent]
+        slopes = self.federation.payoff.slope(self.data[before] + (column * own[:, None]).ravel())
+        return self._sum(self.federation.values * column.ravel() * (self.chances[before] @ slopes))
+
+    def _sum(self, by_receiver: FloatArray) -> FloatArray:
+        return np.asarray(by_receiver.reshape(-1, self.n_agents).sum(axis=1))
 
 
 class _Integral:

@@ -3,7 +3,9 @@ little.
 
 Utilities are concave in what an agent decides, and so is welfare; tangents therefore bound every gain. At an
 equilibrium they are tight, so almost all federations are settled at once. Where a bound does not decide, or the
-equilibrium is one of several, the federation is judged alone; so is a claim for which there is no such bound.
+equilibrium is one of several, the federation is judged alone; so is a claim for which there is no such bound. No
+number of a solver goes into a margin: one is asked only for profiles that may have more welfare, and what they have is
+worked out here.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.batches import check_batch_shares, welfare_rises
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.core import MAX_AGENTS_ALWAYS_LISTED, member_bounds
+from fedpact.certificates.deviations import isolation
 from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.mechanisms.externality import welfare_tangents
 from fedpact.programs.groups import all_groups
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -93,14 +96,19 @@ def _judge_optimality(outcome: BatchOutcome, claim: Claim) -> Judgements:
 
 
 def _judge_rationality(outcome: BatchOutcome, claim: Claim) -> Judgements:
-    margins, tols = _worst(outcome.ir_gaps, outcome.tolerances)
+    alone = outcome.batch.split(isolation(outcome.batch.joined, outcome.profile).utilities)
+    margins, tols = _worst(outcome.utilities - alone, outcome.tolerances)
     return _verdicts(outcome, claim, margins, tols, np.isnan(margins))
 
 
 def _judge_reciprocity(outcome: BatchOutcome, claim: Claim) -> Judgements:
     several = np.zeros(len(outcome), dtype=bool)
     several[list(outcome.several)] = True
-    return _verdicts(outcome, claim, outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1), several)
+    played = outcome.batch if outcome.mechanism.federated else outcome.batch.without_sharing()
+    shares = check_batch_shares(played, outcome.batch.split(outcome.profile))
+    margins = (outcome.payoffs + outcome.payments - shares.values).min(axis=1)
+    tols = outcome.tolerances.sum(axis=1) + shares.errors
+    return _verdicts(outcome, claim, margins, tols, several | ~shares.proves)
 
 
 def _judge_core(outcome: BatchOutcome, claim: Claim) -> Judgements:
@@ -189,7 +197,7 @@ def _welfare_and_bounds(batch: Batch, contributions: FloatArray) -> tuple[FloatA
     profile = np.where(inside[:, None], contributions, 0.0).ravel()
     welfare = batch.split(batch.joined.payoffs(profile) - batch.joined.costs.value(profile)).sum(axis=1)
     welfare[~inside] = np.nan
-    return welfare, welfare + welfare_tangents(batch, profile).sum(axis=1)
+    return welfare, welfare + welfare_rises(batch, batch.split(profile))
 
 
 def _worst(margins: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -228,6 +228,12 @@ class Batch:
         names = tuple(self.names[agent] for agent in chosen)
         return Batch(weights=weights, joined=self.joined.take(places), names=names)
 
+    def without_sharing(self) -> Batch:
+        """The same agents, each with its own data only."""
+        weights = self.weights * np.eye(self.n_agents)
+        weights.setflags(write=False)
+        return Batch(weights=weights, joined=self.joined.without_sharing(), names=self.names)
+
     def __len__(self) -> int:
         return int(self.weights.shape[0])
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fedpact.certificates.batches import price_bounds
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.optimality import better_profile
@@ -27,7 +28,7 @@ from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, faces_possible, optimum_at, social_optimum
-from fedpact.programs.solver import GAIN_TOLERANCE, linearised_gains
+from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray
 
 MAX_COMPILED_AGENTS = 16  # in the compiled welfare program
@@ -117,10 +118,7 @@ class ExternalityMechanism(Mechanism):
         return BatchSolution(contributions=contributions, payments=payments, several=several, imprecise=imprecise)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
-        profile = contributions.ravel()
-        own = batch.joined.payoffs(profile) - batch.joined.costs.value(profile)
-        own = own + price_payments(batch.joined, profile)
-        return np.asarray(batch.split(own) + welfare_tangents(batch, profile))
+        return price_bounds(batch, contributions)
 
     def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
         return self.outcome_at(
@@ -140,26 +138,6 @@ def reject_unsolved(contributions: FloatArray, gains: FloatArray) -> list[int]:
     """
     contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
     return np.flatnonzero((gains > PRECISE_GAIN) & (gains <= GAIN_TOLERANCE)).tolist()
-
-
-def welfare_tangents(batch: Batch, profile: FloatArray) -> FloatArray:
-    """(federations, n): by how much welfare could rise at most through each agent's contribution.
-
-    Welfare is concave, so its tangent at a profile bounds it everywhere; the sum over a federation bounds the rise
-    through all contributions together.
-    """
-    marginal = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
-    return tangent_gains(batch, profile, marginal)
-
-
-def tangent_gains(batch: Batch, profile: FloatArray, marginal: FloatArray, *, multiple: float = 1.0) -> FloatArray:
-    """(federations, n): what each agent gains at most if its benefit is concave and rises by `marginal` per sample.
-
-    `multiple` is how often payoffs count in that benefit, for the box in which contributions are sensible.
-    """
-    upper, _ = batch.bounds(multiple=multiple)
-    slopes = marginal - batch.joined.costs.slope(profile)
-    return np.asarray(batch.split(linearised_gains(profile, slopes, np.maximum(upper, profile))))
 
 
 def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...]:

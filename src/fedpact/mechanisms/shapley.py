@@ -15,13 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.batches import share_bounds
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
-from fedpact.mechanisms.externality import reject_unsolved, tangent_gains
+from fedpact.mechanisms.externality import reject_unsolved
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import best_answer, standalone_optimum
 from fedpact.programs.shapley_equilibrium import shapley_optimum
@@ -94,12 +95,7 @@ class ShapleyMechanism(Mechanism):
         return BatchSolution(contributions=contributions, payments=payments, imprecise=imprecise)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
-        if batch.n_agents > MAX_COALITION_AGENTS:
-            return super().deviation_bounds(batch, contributions)
-        profile = contributions.ravel()
-        values, slopes = enumerate_blocks(batch.joined, profile, len(batch))
-        here = values - batch.split(batch.joined.costs.value(profile))
-        return np.asarray(here + tangent_gains(batch, profile, slopes.ravel(), multiple=batch.harmonic))
+        return share_bounds(batch, contributions)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
