@@ -42,6 +42,7 @@ BAD = (WRONG, CRASHED, HUNG)
 
 ALLOWANCE = 2.0  # times the certificates' tolerances
 MONEY = 1e-6  # of an agent's stake: payments that differ by more are checked as `fedpact check` does
+SUM_ROUNDING = 1e-12  # of all stakes
 INTEGRAL = 1e-9  # of all payoffs: an integral that misses them by more decides nothing
 MAX_NEWTON_AGENTS = 16  # for which the welfare optimum is always worked out to the last digit
 SELDOM = 10  # one in so many of the others
@@ -98,8 +99,9 @@ def try_batch(group: list[fp.Federation], name: str) -> tuple[list[Trial], fp.Ba
 
     def work() -> tuple[fp.BatchOutcome, str]:
         outcome = fp.solve_batch(group, mechanism)
-        for claim in mechanism.claims:
-            assert outcome.certificates[claim].verdicts.size == len(group)
+        for federation in group:
+            for claim in mechanism.promises(federation):
+                assert outcome.certificates[claim].verdicts.size == len(group)
         return outcome, ""
 
     whole, found = _watch(work, 0, row)
@@ -114,7 +116,7 @@ def try_batch(group: list[fp.Federation], name: str) -> tuple[list[Trial], fp.Ba
             verdict = REFUSED if isinstance(error, FedpactError) else CRASHED
             reason = f"{type(error).__name__}: {error}"
         else:
-            for claim in mechanism.claims:
+            for claim in mechanism.promises(group[place]):
                 if (said := outcome.certificates[claim].verdicts[place]) != Verdict.HOLDS:
                     verdict, reason = FLAGGED, f"{claim} {said}"
         trials.append(Trial(place=place, row=row, verdict=verdict, reason=reason, seconds=seconds))
@@ -129,20 +131,12 @@ def compare_batch(trial: Trial, batch: fp.BatchOutcome, single: fp.Outcome | Non
         return _with(trial, WRONG, f"the batch says that all holds, alone it is {broken}")
     trial = check(trial, outcome, exact)
     if trial.verdict == RIGHT and single is not None and not _broken_promise(mechanism, single):
-        apart = np.abs(outcome.payments - single.payments)
-        stakes = _stakes(outcome)
-        if (
-            (apart > MONEY * stakes).any()
-            and not _admits_doubt(mechanism, outcome)
-            and not _admits_doubt(mechanism, single)
-        ):
-            unique = outcome.equilibria.unique and single.equilibria.unique
-            agent = int(np.argmax(apart / stakes))
-            if unique:
-                said = (
-                    f"payment {agent} is {outcome.payments[agent]:.9g} in a batch, {single.payments[agent]:.9g} alone"
-                )
-                return _with(trial, WRONG, said)
+        agent = _beyond(np.abs(outcome.payments - single.payments), _money_tolerances(outcome))
+        unique = outcome.equilibria.unique and single.equilibria.unique
+        doubtful = (_admits_doubt(mechanism, each) for each in (outcome, single))
+        if agent is not None and unique and not any(doubtful):
+            said = f"payment {agent} is {outcome.payments[agent]:.9g} in a batch, {single.payments[agent]:.9g} alone"
+            return _with(trial, WRONG, said)
     return trial
 
 
@@ -158,9 +152,10 @@ def check(trial: Trial, outcome: fp.Outcome, exact: ExactFederation) -> Trial:
         return _with(trial, WRONG, f"utility {agent} is {outcome.utilities[agent]:.9g}, exactly {utilities[agent]:.9g}")
     if abs(float(np.sum(outcome.payments.astype(np.longdouble)))) > 1e-11 * _stakes(outcome).sum():
         return _with(trial, WRONG, "payments do not sum to zero")
-    judge = {"externality": _check_optimum, "shapley": _check_shares}.get(outcome.mechanism)
-    if judge is not None:
-        return judge(trial, outcome, exact)
+    if isinstance(MECHANISMS[outcome.mechanism], fp.ExternalityMechanism):
+        return _check_optimum(trial, outcome, exact)
+    if outcome.mechanism == "shapley":
+        return _check_shares(trial, outcome, exact)
     gains, _ = own_gains(exact, s, tols, alone=alone)
     if (agent := _beyond(np.array(gains), ALLOWANCE * tols)) is not None:
         return _with(
@@ -170,18 +165,18 @@ def check(trial: Trial, outcome: fp.Outcome, exact: ExactFederation) -> Trial:
 
 
 def _check_optimum(trial: Trial, outcome: fp.Outcome, exact: ExactFederation) -> Trial:
-    """M^E: the welfare optimum and the payments there, in sixty digits."""
+    """M^E, with side payments or without: the welfare optimum and the payments there, in sixty digits."""
     tols = outcome_tolerances(outcome)
     tol = ALLOWANCE * float(tols.sum())
     to_the_end = exact.n <= MAX_NEWTON_AGENTS or _lot(outcome) == 0
     least, most, optimum = welfare_gap(exact, outcome.contributions, 0.0 if to_the_end else tol)
     if least > tol:
         return _with(trial, WRONG, f"there is more welfare: {least:.3g}, {least / tol:.3g} times what is rounding")
-    due = price_payments(exact, optimum) if optimum is not None else None
-    if due is not None:
-        agent = _beyond(np.abs(np.array(due) - outcome.payments), MONEY * _stakes(outcome))
+    if optimum is not None:
+        due = np.array(price_payments(exact, optimum)) + outcome.side_payments
+        agent = _beyond(np.abs(due - outcome.payments), _money_tolerances(outcome))
         if agent is not None:
-            verdict = FLAGGED if _admits_doubt(MECHANISMS["externality"], outcome) else WRONG
+            verdict = FLAGGED if _admits_doubt(MECHANISMS[outcome.mechanism], outcome) else WRONG
             said = f"payment {agent} is {outcome.payments[agent]:.9g}, exactly {due[agent]:.9g}"
             return _with(trial, verdict, said)
     return _with(trial, RIGHT, checked=most <= tol)
@@ -244,7 +239,7 @@ def _module(filename: str) -> str:
 
 def _broken_promise(mechanism: fp.Mechanism, outcome: fp.Outcome) -> str:
     """The first promised claim that is not certified."""
-    for claim in mechanism.claims:
+    for claim in mechanism.promises(outcome.federation):
         certificate = outcome.certificates[claim]
         if certificate.verdict != Verdict.HOLDS:
             return f"{claim} {certificate.verdict} by {-certificate.margin / certificate.tol:.3g} tolerances"
@@ -261,6 +256,12 @@ def _stakes(outcome: fp.Outcome) -> FloatArray:
     return np.asarray(
         np.abs(outcome.payoffs) + outcome.costs + np.abs(outcome.payments) + 1e-14 * outcome.federation.values
     )
+
+
+def _money_tolerances(outcome: fp.Outcome) -> FloatArray:
+    """A share of each agent's own stake, and of everybody's what sums of floats leave."""
+    stakes = _stakes(outcome)
+    return np.asarray(MONEY * stakes + SUM_ROUNDING * stakes.sum())
 
 
 def _beyond(amounts: FloatArray, tols: FloatArray | float) -> int | None:
