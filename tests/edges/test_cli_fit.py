@@ -107,6 +107,43 @@ def test_markup_in_names_is_shown_as_it_is(run, tmp_path: Path) -> None:
 # what it writes
 
 
+def test_a_member_joins_and_another_leaves(run, runs: Path, tmp_path: Path) -> None:
+    old = fp.Federation(
+        np.eye(2),
+        costs=fp.Quadratic([0.1, 0.2], [0.01, 0.02]),
+        caps=[3, 1],
+        payoff=fp.PowerLaw(0.1),
+        names=["South", "North"],
+        values=[5.0, 4.0],
+    )
+    fp.save_scenario(fp.Scenario(federation=old), tmp_path / "old.toml")
+    terms = ["--like", "old.toml", "-o", "new.toml", "--without", "North"]
+    assert 'error: --cost must say a number for agent "East" too' in run("fit", runs, *terms).err
+    terms += ["--cost", "East=0.3", "--cap", "East=9"]
+    assert 'error: --value must say a number for agent "East" too' in run("fit", runs, *terms).err
+    assert run("fit", runs, *terms, "--value", "East=6").code == 0
+    made = fp.load_scenario(tmp_path / "new.toml")
+    assert made.federation.names == ("South", "East")
+    np.testing.assert_allclose(made.federation.costs.linear, [0.1, 0.3])
+    np.testing.assert_allclose(made.federation.costs.quadratic, [0.01, 0.0])
+    np.testing.assert_allclose(made.federation.caps, [3.0, 9.0])
+    np.testing.assert_allclose(made.federation.values, [5.0, 6.0])
+    whole = fp.fit(fp.Observations.from_csv(runs))
+    np.testing.assert_allclose(made.federation.weights, whole.weights[1:, 1:])
+    assert made.uncertainty is not None
+    np.testing.assert_allclose(made.uncertainty.weights, whole.uncertainty().weights[1:, 1:])
+    assert "--without: there is no agent" in run("fit", runs, "--without", "West").err
+    assert "--without leaves out everybody" in run("fit", runs, *(f"--without={name}" for name in NAMES)).err
+
+
+def test_several_logs_are_taken_together(run, tmp_path: Path) -> None:
+    first, second = (planted(seed, n_agents=3, n_runs=6).write(tmp_path / f"{seed}.csv", NAMES) for seed in (2, 3))
+    record = run("fit", first, second, "--json").record
+    found = fp.fit(fp.Observations.from_files([first, second]))
+    assert found.observations.n_runs == 12
+    np.testing.assert_allclose(record["weights"], found.weights)
+
+
 @pytest.mark.parametrize("suffix", ["toml", "json"])
 def test_the_scenario_loads_validates_and_carries_the_uncertainty(run, runs: Path, tmp_path: Path, suffix: str) -> None:
     result = run("fit", runs, "-o", f"s.{suffix}", "--cost", "0.0005", "--cap", "North=50")
@@ -130,14 +167,17 @@ def test_without_costs_a_placeholder_is_used_and_called_that(run, runs: Path, tm
 
 def test_terms_from_another_scenario(run, runs: Path, tmp_path: Path) -> None:
     order = ["East", "North", "South"]
-    other = fp.Federation(np.eye(3), costs=[0.3, 0.1, 0.2], caps=[3, 1, 2], payoff=fp.PowerLaw(0.1), names=order)
+    other = fp.Federation(
+        np.eye(3), costs=[0.3, 0.1, 0.2], caps=[3, 1, 2], payoff=fp.PowerLaw(0.1), names=order, values=[9, 7, 8]
+    )
     fp.save_scenario(fp.Scenario(federation=other, money=fp.Money("EUR", 500.0)), tmp_path / "terms.toml")
     assert run("fit", runs, "-o", "s.toml", "--like", "terms.toml", "--cap", "South=7").code == 0
     made = fp.load_scenario(tmp_path / "s.toml")
     np.testing.assert_array_equal(made.federation.costs.linear, [0.1, 0.2, 0.3])
     np.testing.assert_array_equal(made.federation.caps, [1.0, 7.0, 3.0])
     assert made.money == fp.Money("EUR", 500.0)
-    assert "there is no agent" in run("fit", runs, "--like", "hospitals").err
+    np.testing.assert_allclose(made.federation.values, [7.0, 8.0, 9.0])
+    assert "none of them is in the log" in run("fit", runs, "--like", "hospitals").err
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])

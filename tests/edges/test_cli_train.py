@@ -48,7 +48,11 @@ def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
     assert stored == record
     together, alone = rows(tmp_path / "run" / "rounds.csv"), rows(tmp_path / "run" / "alone.csv")
-    assert list(together[0]) == ["round", "agent", "samples", "accuracy", "loss"]
+    assert list(together[0]) == ["round", "agent", "alone", "samples", "accuracy", "loss", "test_size"]
+    seen = fp.Observations.from_files([tmp_path / "run"])
+    np.testing.assert_array_equal(seen.contributions, [record["samples"], *np.diag(record["standalone_samples"])])
+    np.testing.assert_array_equal(seen.accuracies[0], record["accuracies"])
+    np.testing.assert_array_equal(seen.test_sizes[0], record["test_sizes"])
     assert [(row["round"], row["agent"]) for row in together] == [
         (str(number), f"agent {agent}") for number in (1, 2, 3) for agent in range(3)
     ]

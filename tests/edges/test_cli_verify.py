@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.deals import Ledger
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import AGREED, VERIFIED
+from fedpact.fitting.logs import verified_entry
 from fedpact.utils.tables import csv_rows
 
 NAMES = ["North", "South", "East"]
@@ -89,6 +93,21 @@ def test_a_deal_of_a_file_and_a_picture(run, scenario: Path, short: Path, tmp_pa
     result = run("verify", short, scenario, tmp_path / "deal.json", *ENDS, "--plot", "shares.png")
     assert result.code == 1
     assert (tmp_path / "shares.png").read_bytes().startswith(PNG)
+
+
+def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, short: Path, tmp_path: Path) -> None:
+    deal = fp.ExternalityMechanism().solve(fp.load_scenario(scenario).federation).deal
+    table = np.genfromtxt(short, delimiter=",", skip_header=1)
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        ledger.append("begun", {"agents": NAMES})
+        ledger.append(AGREED, {"deal": deal_record(deal)})
+        nothing = run("verify", "ledger.jsonl", scenario)
+        ledger.append(VERIFIED, verified_entry(NAMES, table[:, :3], table[:, 3:6], table[:, 6:]))
+    assert nothing.code == 2
+    assert "ledger.jsonl: this ledger records no models made of subsets" in nothing.err
+    found = run("verify", "ledger.jsonl", scenario, *ENDS, "--json")
+    assert found.code == 1
+    assert found.record == run("verify", short, scenario, *ENDS, "--json").record
 
 
 def test_doubt_in_the_scenario_widens_the_intervals(run, scenario: Path, short: Path, tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
+from fedpact.federation import Quadratic
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
@@ -33,7 +35,14 @@ PROGRESS_STEPS = 40
 
 
 def fit(
-    runs: Annotated[Path, typer.Argument(help="A .csv file with one row per run.", metavar="RUNS.csv")],
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="One or more logs: a .csv file with one row per run, a ledger, a folder of `fedpact train` or its "
+            "rounds.csv.",
+            metavar="LOG...",
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write a scenario with its uncertainty, .toml or .json.", metavar="FILE"),
@@ -77,7 +86,17 @@ def fit(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option("--like", help="Take costs, caps and money from this scenario.", metavar="SCENARIO"),
+        typer.Option("--like", help="Take costs, caps, values and money from this scenario.", metavar="SCENARIO"),
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value", help="What reaching the ceiling is worth, like --cost; ceiling minus floor if not given."
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="Leave this agent out of the scenario; may be repeated.", metavar="NAME"),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Measured against fitted, as .png, .svg or .pdf.", metavar="FILE")
@@ -88,14 +107,16 @@ def fit(
 ) -> None:
     """Estimate weights and accuracy curves from measured accuracies, with intervals.
 
-    RUNS.csv has columns contributions.NAME, accuracy.NAME and, if known, test_size.NAME for every agent.
+    A .csv file has columns contributions.NAME, accuracy.NAME and, if known, test_size.NAME for every agent. Several
+    logs are taken together; an agent that a log does not know gave nothing in it.
     """
     if plot is not None:
         check_picture(plot)
     if output is not None:
         check_output(output, force=force, suffixes=(".toml", ".json"))
-    observations = Observations.from_csv(runs)
-    terms = _terms(observations, cost, cap, like)
+    observations = Observations.from_files(logs)
+    staying = _staying(observations.names, without or [])
+    terms = _terms(observations, _Stated(costs=cost or [], caps=cap or [], values=value or []), like, staying)
     with progress(PROGRESS_STEPS) as begin:
         found = fit_observations(
             observations,
@@ -111,12 +132,20 @@ def fit(
         terms = terms.completed(found)
         wanted: Sequence[Suggestion] = ()
         if suggestions is not None:
-            wanted = suggest(found, suggestions, costs=terms.costs, caps=terms.caps, rng=seed, progress=begin)
+            wanted = suggest(
+                found,
+                suggestions,
+                costs=terms.costs,
+                caps=terms.caps,
+                worth=terms.worth(found),
+                rng=seed,
+                progress=begin,
+            )
         if plot is not None:
             begin("drawing")
             write_picture(found.plot(), plot)
     if output is not None:
-        _save(found, terms, output, runs)
+        _save(found, terms, output, logs, staying)
     files = [str(path) for path in (output, plot) if path is not None]
     if as_json:
         print_json(fit_record(found, wanted, level=INTERVAL_LEVEL) | {"files": files})
@@ -133,11 +162,21 @@ def fit(
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Stated:
+    """What the options say of costs, caps and values."""
+
+    costs: list[str]
+    caps: list[str]
+    values: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Terms:
-    """What a log does not say: costs, caps and money; costs of None are still to be chosen."""
+    """What a log does not say: costs, caps, values and money; costs and values of None are still to be chosen."""
 
     costs: Any
     caps: FloatArray
+    values: FloatArray | None
     money: Money | None
     placeholder: bool = False
 
@@ -145,36 +184,79 @@ class _Terms:
         """With costs such that giving everything costs a tenth of what perfect accuracy is worth."""
         if self.costs is not None:
             return self
-        rate = PLACEHOLDER_COST * float(found.values.mean()) / float(np.median(self.caps[self.caps > 0]))
+        values = found.values if self.values is None else self.values
+        rate = PLACEHOLDER_COST * float(values.mean()) / float(np.median(self.caps[self.caps > 0]))
         costs = np.full(len(found.names), float(f"{rate:.1g}"))
-        return _Terms(costs=costs, caps=self.caps, money=self.money, placeholder=True)
+        return replace(self, costs=costs, placeholder=True)
+
+    def worth(self, found: Fit) -> FloatArray | float:
+        """What a unit of accuracy is worth, so that the federation has these values."""
+        return 1.0 if self.values is None else self.values / found.values
 
 
-def _terms(observations: Observations, cost: list[str] | None, cap: list[str] | None, like: str | None) -> _Terms:
+def _terms(observations: Observations, stated: _Stated, like: str | None, staying: NDArray[np.bool_]) -> _Terms:
     names = observations.names
     largest = observations.contributions.max(axis=0)
-    costs: Any = None
     caps = np.where(largest > 0, largest, largest.max())
+    linear, quadratic, values = (np.full(len(names), np.nan) for _ in range(3))
     money = None
     if like is not None:
         scenario = read_scenario(like)
         known = list(scenario.federation.names)
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise InvalidInput(f'--like {like}: there is no agent "{missing[0]}"; its agents are {", ".join(known)}')
-        order = [known.index(name) for name in names]
-        costs, caps, money = scenario.federation.costs.take(order), scenario.federation.caps[order], scenario.money
-    if cost:
-        start = costs.linear if costs is not None else None
-        costs = _per_agent("--cost", cost, names, start)
-    if cap:
-        caps = _per_agent("--cap", cap, names, caps)
-    return _Terms(costs=costs, caps=caps, money=money)
+        if not set(known) & set(names):
+            raise InvalidInput(f"--like {like}: its agents are {', '.join(known)}; none of them is in the log")
+        money = scenario.money
+        for place, name in enumerate(names):
+            if name in known:
+                agent = scenario.federation.take([known.index(name)])
+                caps[place], values[place] = agent.caps[0], agent.values[0]
+                linear[place], quadratic[place] = (
+                    np.broadcast_to(part, 1)[0] for part in (agent.costs.linear, agent.costs.quadratic)
+                )
+    if stated.costs:
+        given = _per_agent("--cost", stated.costs, names, np.full(len(names), np.nan))
+        linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
+    linear, quadratic, values = _fill_for_leavers(staying, linear, quadratic, values)
+    if stated.costs or like is not None:
+        _check_complete("--cost", linear, names)
+    if stated.values:
+        values = _per_agent("--value", stated.values, names, values)
+    if stated.values or like is not None:
+        _check_complete("--value", values, names)
+    caps = _per_agent("--cap", stated.caps, names, caps)
+    costs: Any = None
+    if not np.isnan(linear).any():
+        costs = Quadratic(linear, quadratic) if quadratic.any() else linear
+    return _Terms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money)
 
 
-def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray | None) -> FloatArray:
+def _staying(names: Sequence[str], without: Sequence[str]) -> NDArray[np.bool_]:
+    """Who is in the scenario that is written."""
+    for name in without:
+        if name not in names:
+            raise InvalidInput(f'--without: there is no agent "{name}"; agents are {", ".join(names)}')
+    staying = ~np.isin(list(names), list(without))
+    if not staying.any():
+        raise InvalidInput("--without leaves out everybody")
+    return staying
+
+
+def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[FloatArray]:
+    """Terms in which nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
+    return [
+        np.where(~staying & np.isnan(numbers) & ~np.isnan(numbers[staying]).any(), numbers[staying].mean(), numbers)
+        for numbers in terms
+    ]
+
+
+def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
+    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
+        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
+
+
+def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:
     """Numbers for all and for single agents, the later ones winning."""
-    numbers = np.full(len(names), np.nan) if otherwise is None else np.array(np.broadcast_to(otherwise, len(names)))
+    numbers = otherwise.copy()
     for entry in given:
         name, _, text = entry.rpartition("=")
         try:
@@ -183,13 +265,10 @@ def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: F
             raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
         if name and name not in names:
             raise InvalidInput(f'{option}: there is no agent "{name}"; agents are {", ".join(names)}')
-        lowest_allowed = number > 0 if option == "--cost" else number >= 0
-        if not lowest_allowed:
-            rule = "positive" if option == "--cost" else "at least zero"
+        if not (number >= 0 if option == "--cap" else number > 0):
+            rule = "at least zero" if option == "--cap" else "positive"
             raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")
         numbers[[names.index(name)] if name else slice(None)] = number
-    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
-        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
     return numbers
 
 
@@ -198,14 +277,21 @@ def _shared(text: str) -> tuple[str, ...]:
     return () if words == ("none",) else words
 
 
-def _save(found: Fit, terms: _Terms, path: Path, runs: Path) -> None:
+def _save(found: Fit, terms: _Terms, path: Path, logs: Sequence[Path], staying: NDArray[np.bool_]) -> None:
     seen = found.observations
-    words = f"Fitted to {seen.n_measured} accuracies of {seen.n_runs} runs ({runs.name})."
+    words = f"Fitted to {seen.n_measured} accuracies of {seen.n_runs} runs ({', '.join(log.name for log in logs)})."
     if terms.placeholder:
         words += " The costs are placeholders: they are not in the data."
     words += "".join(f" Warning: {warning}." for warning in found.warnings)
-    scenario = found.scenario(costs=terms.costs, caps=terms.caps, title=runs.stem, description=words, money=terms.money)
-    save_scenario(scenario, path)
+    scenario = found.scenario(
+        costs=terms.costs,
+        caps=terms.caps,
+        worth=terms.worth(found),
+        title=logs[-1].stem,
+        description=words,
+        money=terms.money,
+    )
+    save_scenario(scenario.take(staying), path)
 
 
 def _show(found: Fit) -> None:
@@ -272,9 +358,10 @@ def _show_doubts(found: Fit) -> None:
         if len(groups) > MAX_GROUPS_LISTED:
             console.print(f"  ... and {len(groups) - MAX_GROUPS_LISTED} more; --json prints all")
     for stray in found.outliers[:MAX_GROUPS_LISTED]:
+        where = f"{escape(stray.source)}, row" if stray.source else "Row"
         console.print(
-            f"Row {stray.row}: the accuracy of {escape(stray.agent)}, {stray.accuracy:.3f}, is far from the expected "
-            f"{stray.expected:.3f}"
+            f"{where} {stray.row}: the accuracy of {escape(stray.agent)}, {stray.accuracy:.3f}, is far from the "
+            f"expected {stray.expected:.3f}"
         )
     if len(found.outliers) > MAX_GROUPS_LISTED:
         console.print(f"... and {len(found.outliers) - MAX_GROUPS_LISTED} more accuracies far from what is expected")

@@ -22,9 +22,10 @@ from fedpact.cli.common import (
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.pictures import check_picture, write_picture
-from fedpact.deals import Deal
+from fedpact.deals import Deal, is_ledger
 from fedpact.fitting import Delivery, estimate_delivery
-from fedpact.fitting.runs_file import SUBSET, SubsetTable, read_subsets
+from fedpact.fitting.logs import read_verified
+from fedpact.fitting.runs_file import SUBSET, LogTable, read_subsets
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
 from fedpact.scenario import Scenario
@@ -37,7 +38,11 @@ SOMEBODY_FLAGGED = 1
 
 def verify(
     measured: Annotated[
-        Path, typer.Argument(help="A .csv file with one row per model made of a subset of the updates.", metavar="FILE")
+        Path,
+        typer.Argument(
+            help="A .csv file with one row per model made of a subset of the updates, or a ledger that records them.",
+            metavar="FILE",
+        ),
     ],
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
     deal: DealArgument = None,
@@ -56,9 +61,9 @@ def verify(
 ) -> None:
     """Estimate which share of its agreed contribution each member delivered in effect.
 
-    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME. If the scenario says how sure
-    its weights are, the intervals are as much wider. Exit code 1 if somebody is flagged: its 95 % interval lies below
-    what was agreed.
+    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; a ledger holds its deal too. If
+    the scenario says how sure its weights are, the intervals are as much wider. Exit code 1 if somebody is flagged: its
+    95 % interval lies below what was agreed.
     """
     if plot is not None:
         check_picture(plot)
@@ -68,9 +73,12 @@ def verify(
         per_agent(option, given or [], names, otherwise)
         for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
     ]
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    recorded = is_ledger(measured)
+    seen = read_verified(measured) if recorded else read_subsets(measured)
+    path = measured if recorded and deal is None else deal
+    agreed = choose_deal(chosen.federation, path, name, unchecked=unchecked, money=chosen.money)
     with error_context(str(measured)):
-        found = _estimate(read_subsets(measured), chosen, agreed, (ends[0], ends[1]))
+        found = _estimate(seen, chosen, agreed, (ends[0], ends[1]))
     if plot is not None:
         write_picture(found.plot(), plot)
     if as_json:
@@ -83,7 +91,7 @@ def verify(
         raise typer.Exit(SOMEBODY_FLAGGED)
 
 
-def _estimate(seen: SubsetTable, scenario: Scenario, deal: Deal, ends: tuple[FloatArray, FloatArray]) -> Delivery:
+def _estimate(seen: LogTable, scenario: Scenario, deal: Deal, ends: tuple[FloatArray, FloatArray]) -> Delivery:
     """The shares of all agents of the scenario; those who are not in the file gave nothing and measured nothing."""
     names = scenario.federation.names
     for name in seen.names:
@@ -97,8 +105,8 @@ def _estimate(seen: SubsetTable, scenario: Scenario, deal: Deal, ends: tuple[Flo
             f"are made of its update"
         )
     places = [names.index(name) for name in seen.names]
-    subsets, accuracies, sizes = (np.full((len(seen.subsets), len(names)), empty) for empty in (0.0, np.nan, np.nan))
-    subsets[:, places], accuracies[:, places], sizes[:, places] = seen.subsets, seen.accuracies, seen.test_sizes
+    subsets, accuracies, sizes = (np.full((len(seen.given), len(names)), empty) for empty in (0.0, np.nan, np.nan))
+    subsets[:, places], accuracies[:, places], sizes[:, places] = seen.given, seen.accuracies, seen.test_sizes
     return estimate_delivery(
         scenario.federation,
         [agreed.get(name, 0.0) for name in names],

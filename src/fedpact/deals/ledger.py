@@ -39,6 +39,7 @@ VERSION = 1
 
 # The phases of a run, each the kind of an entry.
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
+VERIFIED = "verified"  # what members measured of models made of subsets of the updates
 MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
 

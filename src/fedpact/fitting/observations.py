@@ -38,6 +38,8 @@ class Observations:
         Where each run stands in its source, for messages: the row of a file, or the index.
     left_out
         Rows of the source that could not be used, since a contribution was missing.
+    sources
+        The file of each run where they come from several; empty otherwise.
     """
 
     contributions: FloatArray
@@ -46,6 +48,7 @@ class Observations:
     names: tuple[str, ...]
     rows: tuple[int, ...]
     left_out: tuple[int, ...] = ()
+    sources: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -98,9 +101,21 @@ class Observations:
         InvalidInput
             If the file cannot be read or breaks a rule; the message names the file, the row and the column.
         """
-        from fedpact.fitting.runs_file import read_runs  # noqa: PLC0415 - the reader makes observations
+        return cls.from_files([path])
 
-        return read_runs(Path(path))
+    @classmethod
+    def from_files(cls, paths: Sequence[str | os.PathLike[str]]) -> Observations:
+        """Observations from several logs together: CSV files of runs, folders or `rounds.csv` of `fedpact train`, and
+        ledgers. An agent that a log does not know gave nothing in it.
+
+        Raises
+        ------
+        InvalidInput
+            If a file cannot be read or breaks a rule, or a ledger does not hold; the message names the file.
+        """
+        from fedpact.fitting.logs import read_logs  # noqa: PLC0415 - the reader makes observations
+
+        return read_logs([Path(path) for path in paths])
 
     @classmethod
     def checked(
@@ -110,6 +125,8 @@ class Observations:
         test_sizes: FloatArray,
         names: Sequence[str],
         rows: Sequence[int],
+        *,
+        sources: Sequence[str] = (),
     ) -> Observations:
         """Observations from numbers that were checked already; runs without all contributions are left out."""
         usable = np.asarray(~np.isnan(contributions).any(axis=1))
@@ -127,6 +144,7 @@ class Observations:
             names=tuple(names),
             rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
             left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
+            sources=tuple(source for source, used in zip(sources, usable, strict=True) if used) if sources else (),
         )
 
     @property

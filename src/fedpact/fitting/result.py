@@ -56,12 +56,16 @@ class FitQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class Outlier:
-    """A measurement far from the fit: the row of its run, the agent, what was measured and what was expected."""
+    """A measurement far from the fit: the row of its run, the agent, what was measured and what was expected.
+
+    `source` is the file where there are several.
+    """
 
     row: int
     agent: str
     accuracy: float
     expected: float
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,6 +209,7 @@ class Fit:
                 agent=seen.names[agent],
                 accuracy=float(seen.accuracies[run, agent]),
                 expected=float(seen.accuracies[run, agent] - self.residuals[run, agent]),
+                source=seen.sources[run] if seen.sources else "",
             )
             for run, agent in places[order]
         )

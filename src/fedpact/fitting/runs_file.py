@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
@@ -46,38 +45,46 @@ class _Column:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SubsetTable:
-    """Measured models of a file: subsets, accuracies and test sizes, (models, agents) each, NaN where missing."""
+class LogTable:
+    """What a file says of runs, or of models made of subsets.
+
+    Attributes
+    ----------
+    names
+        The agents.
+    given, accuracies, test_sizes
+        (runs, agents), NaN where missing; `given` are contributions, or 1 and 0 for subsets.
+    rows
+        Where each run stands in the file, from 1.
+    """
 
     names: tuple[str, ...]
-    subsets: FloatArray
+    given: FloatArray
     accuracies: FloatArray
     test_sizes: FloatArray
+    rows: tuple[int, ...]
 
 
-def read_runs(path: Path) -> Observations:
-    """The observations in a CSV file."""
+def read_runs(path: Path) -> LogTable:
+    """Runs from a CSV file."""
     with error_context(str(path)):
-        names, (given, accuracies, sizes), rows = _read_table(path, KINDS)
-        return Observations.checked(given, accuracies, sizes, names, rows)
+        return _read_table(path, KINDS)
 
 
-def read_subsets(path: Path) -> SubsetTable:
+def read_subsets(path: Path) -> LogTable:
     """Models made of subsets of the updates, and what they scored, from a CSV file."""
     with error_context(str(path)):
-        names, (given, accuracies, sizes), rows = _read_table(path, SUBSET_KINDS)
-        for place, agent in np.argwhere(np.isnan(given))[:1]:
+        found = _read_table(path, SUBSET_KINDS)
+        for place, agent in np.argwhere(np.isnan(found.given))[:1]:
             raise InvalidInput(
-                f"row {rows[place]}, column {short_repr(f'{SUBSET}.{names[agent]}')} must be {RULES[SUBSET]}, the cell "
-                f"is empty"
+                f"row {found.rows[place]}, column {short_repr(f'{SUBSET}.{found.names[agent]}')} must be "
+                f"{RULES[SUBSET]}, the cell is empty"
             )
-        return SubsetTable(names=tuple(names), subsets=given, accuracies=accuracies, test_sizes=sizes)
+        return found
 
 
-def _read_table(
-    path: Path, kinds: Sequence[str]
-) -> tuple[list[str], tuple[FloatArray, FloatArray, FloatArray], list[int]]:
-    """Agents, what they gave, accuracies and test sizes, (rows, agents) each, and where the rows stand."""
+def _read_table(path: Path, kinds: Sequence[str]) -> LogTable:
+    """A file whose first kind of column says what agents gave."""
     if path.suffix.lower() != ".csv":
         raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
     rows = _cells(read_text(path))
@@ -90,7 +97,7 @@ def _read_table(
     if not places:
         raise InvalidInput("the file has a head but no runs; write one row per run below it")
     given, accuracies, sizes = (_part(numbers, columns, kind, names) for kind in kinds)
-    return names, (given, accuracies, sizes), places
+    return LogTable(names=tuple(names), given=given, accuracies=accuracies, test_sizes=sizes, rows=tuple(places))
 
 
 def runs_text(

@@ -99,3 +99,16 @@ def model_digest(arrays: ArrayRecord | Iterable[np.ndarray]) -> str:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def stated_accuracy(reply: Message | None) -> dict[str, Any]:
+    """What a node says of the model, or why it does not."""
+    if reply is None:
+        return {"accuracy": None, "reason": "no reply in time"}
+    if reply.has_error():
+        return {"accuracy": None, "reason": error_reason(reply)}
+    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
+    accuracy, samples = metrics.get("accuracy"), metrics.get("num-examples")
+    if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
+        return {"accuracy": None, "reason": "the reply holds no accuracy"}
+    return {"accuracy": accuracy, "samples": samples}

@@ -28,7 +28,7 @@ from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAI
 from fedpact.flower.agreement import agreed_deal, signatures, statements
 from fedpact.flower.channel import roll_call
 from fedpact.flower.learner import Model
-from fedpact.flower.messages import error_reason, exchange, model_digest, question, read_message
+from fedpact.flower.messages import exchange, model_digest, question, read_message, stated_accuracy
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.statement import statement_digest
 from fedpact.flower.strategy import Lost, UnderDeal, settlement_entry, trained_entry
@@ -205,7 +205,7 @@ class _Run:
             if (node := self.present.node(name)) is not None
         }
         replies = exchange(self.grid, messages, timeout=self.settings.timeout)
-        found = {name: _accuracy(replies.get(name)) for name in self._samples()}
+        found = {name: stated_accuracy(replies.get(name)) for name in self._samples()}
         self._note(MEASURED, {"accuracies": found})
 
     def _settle(self) -> None:
@@ -318,19 +318,6 @@ def _begin(ledger: Ledger, settings: AppSettings) -> None:
                 f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here {wanted!r}; "
                 f"name another folder"
             )
-
-
-def _accuracy(reply: Message | None) -> dict[str, Any]:
-    """What a node says of the model, or why it does not."""
-    if reply is None:
-        return {"accuracy": None, "reason": "no reply in time"}
-    if reply.has_error():
-        return {"accuracy": None, "reason": error_reason(reply)}
-    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracy, samples = metrics.get("accuracy"), metrics.get("num-examples")
-    if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
-        return {"accuracy": None, "reason": "the reply holds no accuracy"}
-    return {"accuracy": accuracy, "samples": samples}
 
 
 def _confirmations(replies: Mapping[str, Message]) -> tuple[list[str], dict[str, str]]:

@@ -24,9 +24,9 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import AGREED, FAILED, SETTLED, TRAINED
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED
 from fedpact.deals.transcript import is_transcript
-from fedpact.flower.messages import RECORD, error_reason
+from fedpact.flower.messages import RECORD, error_reason, stated_accuracy
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.audit import audit
 from fedpact.scenario import Money
@@ -94,6 +94,7 @@ class UnderDeal(Strategy):
         self.agreed = self.deal.samples(samples_per_unit)
         self.samples: dict[str, list[int]] = {name: [] for name in self.agreed}
         self._samples_per_unit = float(samples_per_unit)
+        self.accuracies: dict[str, dict[str, Any]] = {}
         self.settlement: Settlement | None = None
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
@@ -151,8 +152,11 @@ class UnderDeal(Strategy):
         return self.strategy.configure_evaluate(server_round, _copy_arrays(arrays), copy.deepcopy(config), view)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """The strategy's."""
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        """The strategy's; what each member says of the model is kept, the last round's at the end."""
+        answers = list(replies)
+        said = {self._names.get(reply.metadata.src_node_id): stated_accuracy(reply) for reply in answers}
+        self.accuracies = {name: said[name] for name in self.agreed if name in said} or self.accuracies
+        return self.strategy.aggregate_evaluate(server_round, answers)
 
     def summary(self) -> None:
         """The terms, then the strategy's own summary."""
@@ -217,6 +221,8 @@ class UnderDeal(Strategy):
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
             valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
             ledger.append(TRAINED, trained_entry(self.agreed, self.samples, self._samples_per_unit, **valued))
+            if self.accuracies:
+                ledger.append(MEASURED, {"accuracies": self.accuracies})
             if self.settlement is None:
                 ledger.append(FAILED, {"phase": "settle", "agents": dict(short), "reason": "not all delivered"})
             else:

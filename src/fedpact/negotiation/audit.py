@@ -23,6 +23,7 @@ from fedpact.deals.ledger import (
     SETTLED,
     SIGNED,
     TRAINED,
+    VERIFIED,
     Chain,
     Entry,
     is_ledger,
@@ -210,6 +211,7 @@ ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     SIGNED: {"deal": str, "signatures": dict},
     TRAINED: {"samples": dict, "samples_per_unit": (int, float)},
     MEASURED: {"accuracies": dict},
+    VERIFIED: {"models": list},
     SETTLED: {"deal": str, "cents": dict, "balances": list, "transfers": list},
     FAILED: {"phase": str, "reason": str},
 }
@@ -232,7 +234,20 @@ def _unsound_part(entry: Entry) -> str | None:
         return "reasons by agent"
     if entry.kind == MEASURED and not all(map(_is_accuracy, entry.content["accuracies"].values())):
         return "accuracies from 0 to 1 by agent"
+    if entry.kind == VERIFIED and not all(map(_is_measured_model, entry.content["models"])):
+        return "the subset and the accuracies from 0 to 1 of every model"
     return None
+
+
+def _is_measured_model(stated: Any) -> bool:
+    """Whether it is a model made of a subset of the updates, and what members measured of it."""
+    return (
+        isinstance(stated, dict)
+        and isinstance(stated.get("subset"), list)
+        and all(isinstance(name, str) for name in stated["subset"])
+        and isinstance(stated.get("accuracies"), dict)
+        and all(map(_is_accuracy, stated["accuracies"].values()))
+    )
 
 
 def _is_accuracy(stated: Any) -> bool:

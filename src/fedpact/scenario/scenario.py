@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
 from fedpact.scenario.uncertainty import Uncertainty
@@ -76,6 +79,13 @@ class Scenario:
                 raise InvalidInput(field=field, rule=rule, value=given)
         if self.uncertainty is not None:
             self.uncertainty.check(self.federation)
+
+    def take(self, agents: ArrayLike) -> Scenario:
+        """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
+        chosen = np.asarray(agents)
+        places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.intp)
+        uncertainty = None if self.uncertainty is None else self.uncertainty.take(places)
+        return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scenario):

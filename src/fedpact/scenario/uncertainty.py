@@ -156,6 +156,25 @@ class Uncertainty:
             parameter=positive(given, self.parameter, of_parameter),
         )
 
+    def take(self, agents: ArrayLike) -> Uncertainty:
+        """The uncertainty of the federation of some of the agents, given by their indices."""
+        chosen = np.asarray(agents, dtype=np.intp)
+        places = []
+        first = 0
+        for numbers in (self.parameter, self.values):
+            places.append(first + (chosen if numbers.ndim else np.zeros(1, dtype=np.intp)))
+            first += numbers.size
+        places.append(first + (chosen[:, None] * self.n_agents + chosen).ravel())
+        kept = np.concatenate(places)
+        return Uncertainty(
+            weights=self.weights[np.ix_(chosen, chosen)],
+            values=self.values[chosen] if self.values.ndim else self.values,
+            parameter=self.parameter[chosen] if self.parameter.ndim else self.parameter,
+            correlations=None if self.correlations is None else self.correlations[np.ix_(kept, kept)],
+            factor=None if self.factor is None else self.factor[kept],
+            signs=self.signs,
+        )
+
     def _weights(self, weights: FloatArray, strayed: FloatArray) -> FloatArray:
         own = weights.diagonal()[:, None]
         errors = self.weights / np.hypot(weights, own)

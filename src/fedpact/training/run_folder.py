@@ -3,7 +3,7 @@
 | file            | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
 | `settings.json` | scenario, deal, experiment, fingerprint, versions and the command: enough to repeat |
-| `rounds.csv`    | round, agent, samples, accuracy, loss                                              |
+| `rounds.csv`    | round, agent, whether it trains alone, samples, accuracy, loss, test size          |
 | `alone.csv`     | the same of the models agents train alone                                          |
 | `result.json`   | predicted and realised, per agent                                                  |
 | `learning.png`  | the learning curves, where matplotlib is installed                                 |
@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedpact.fitting.logs import ALONE_FILE, ROUND_HEADS, ROUNDS_FILE
 from fedpact.training.checks import frozen_counts
 from fedpact.training.experiment import Histories
 from fedpact.training.plan import Plan, plan_of, versions
@@ -35,10 +37,10 @@ from fedpact.utils.files import DECODERS, read_text, replace_files
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import csv_rows, read_csv_rows
 
-SETTINGS, RESULT, ROUNDS, ALONE, PICTURE = "settings.json", "result.json", "rounds.csv", "alone.csv", "learning.png"
+SETTINGS, RESULT, PICTURE = "settings.json", "result.json", "learning.png"
 MODELS_FOLDER = ".models"
 DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")  # of a file whose writing was cut short
-ROUND_HEADS = ["round", "agent", "samples", "accuracy", "loss"]
+HISTORY_HEADS = ("round", "agent", "samples", "accuracy", "loss")
 SAME_RUN_KEYS = ("scenario", "deal", "experiment", "floors", "ceilings", "fingerprint")
 PICTURE_DPI = 200
 
@@ -89,7 +91,7 @@ class RunFolder:
     @property
     def files(self) -> list[str]:
         """What a finished run left, in the order it is told."""
-        return [name for name in (SETTINGS, ROUNDS, ALONE, RESULT, PICTURE) if (self.path / name).is_file()]
+        return [name for name in (SETTINGS, ROUNDS_FILE, ALONE_FILE, RESULT, PICTURE) if (self.path / name).is_file()]
 
     @property
     def kept(self) -> int:
@@ -130,8 +132,8 @@ class RunFolder:
             return self.load(plan)
         run = plan.run(progress=progress, checkpoint=self.path / MODELS_FOLDER)
         contents = {
-            ROUNDS: _rows(run, run.together),
-            ALONE: _rows(run, run.alone),
+            ROUNDS_FILE: _rows(run, run.together, _alone(run)),
+            ALONE_FILE: _rows(run, run.alone, np.ones(len(run.agents), dtype=bool)),
             **_picture(run),
             RESULT: _json(run_record(run)),  # the last to take its place: the run is finished
         }
@@ -157,7 +159,7 @@ class RunFolder:
         """The finished run, without training."""
         names, shape = plan.scenario.federation.names, (plan.training.rounds, len(plan.samples))
         histories = []
-        for name in (ROUNDS, ALONE):
+        for name in (ROUNDS_FILE, ALONE_FILE):
             with error_context(str(self.path / name)):
                 histories.append(_history(read_text(self.path / name), names, shape))
         experiment = plan.experiment
@@ -204,27 +206,35 @@ def _picture(run: Run) -> dict[str, bytes]:
     return {PICTURE: content.getvalue()}
 
 
-def _rows(run: Run, history: Histories) -> bytes:
+def _alone(run: Run) -> NDArray[np.bool_]:
+    """Who is not in the deal and trains a model of its own."""
+    return ~np.isin(np.arange(len(run.agents)), run.deal.members)
+
+
+def _rows(run: Run, history: Histories, alone: NDArray[np.bool_]) -> bytes:
     rows: list[Sequence[Any]] = [ROUND_HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
-            numbers = [
+            samples, accuracy, loss = (
                 array[number, agent].item() for array in (history.contributions, history.accuracies, history.loss)
-            ]
-            rows.append([number + 1, name, *numbers])
+            )
+            rows.append([number + 1, name, int(alone[agent]), samples, accuracy, loss, int(run.test_sizes[agent])])
     return csv_rows(rows).encode()
 
 
 def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histories:
     """What `_rows` wrote."""
     heads, *rows = read_csv_rows(text)
-    expected = [[str(number + 1), name] for number in range(shape[0]) for name in names]
-    if heads != ROUND_HEADS or [row[:2] for row in rows] != expected:
+    columns = {head: [row[place] for row in rows] for place, head in enumerate(heads)}
+    expected = [(str(number + 1), name) for number in range(shape[0]) for name in names]
+    if not set(HISTORY_HEADS) <= set(heads) or [*zip(columns["round"], columns["agent"], strict=True)] != expected:
         raise InvalidInput(
             f"the table must have a row per round and agent ({shape[0]} x {shape[1]}), as it was written"
         )
     try:
-        samples, accuracies, loss = np.array([row[2:] for row in rows], dtype=np.float64).T.reshape(3, *shape)
+        samples, accuracies, loss = (
+            np.array(columns[head], dtype=np.float64).reshape(shape) for head in ("samples", "accuracy", "loss")
+        )
     except ValueError as error:
         raise InvalidInput("samples, accuracy and loss must be numbers, as they were written") from error
     return Histories(

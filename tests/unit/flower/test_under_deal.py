@@ -246,6 +246,18 @@ def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
     assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == []
 
 
+def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path) -> None:
+    under = UnderDeal(FedAvg(), DEAL, samples_per_unit=2.0, ledger=tmp_path / "ledger.jsonl")
+    start(under, three(), rounds=2)
+    assert under.accuracies == {name: {"accuracy": 0.5, "samples": 5} for name in "ABC"}
+    assert not audit(tmp_path / "ledger.jsonl").failed
+    seen = fp.Observations.from_files([tmp_path / "ledger.jsonl"])
+    assert seen.names == ("A", "B", "C")
+    np.testing.assert_array_equal(seen.contributions, [[10.0, 4.0, 6.5]])
+    np.testing.assert_array_equal(seen.accuracies, [[0.5, 0.5, 0.5]])
+    np.testing.assert_array_equal(seen.test_sizes, [[5.0, 5.0, 5.0]])
+
+
 def test_a_ledger_is_not_written_over(tmp_path: Path) -> None:
     start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), three(), rounds=1)
     with pytest.raises(fp.InvalidInput, match="record of another run"):

@@ -182,3 +182,21 @@ def test_uncertainty_fits_its_federation() -> None:
         fp.Uncertainty(weights=[[0.1]], correlations=np.eye(3), factor=np.ones((3, 1)))
     with pytest.raises(fp.InvalidInput, match="need a file of their own"):
         scenario_to_dict(scenario(factor=np.ones((6, 1))))
+
+
+@pytest.mark.parametrize("given", ["correlations", "factor"])
+@pytest.mark.parametrize("values", [0.1, [0.1, 0.2, 0.3]])
+def test_some_agents_keep_their_correlations(given: str, values: object) -> None:
+    """Draws of the smaller federation stray like those of the larger one."""
+    rng, count = np.random.default_rng(0), 1 + np.size(values) + 9
+    rows = rng.standard_normal((count, count))
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    errors = rng.uniform(0.01, 0.1, (3, 3))
+    how = {given: rows if given == "factor" else rows @ rows.T}
+    whole = fp.Uncertainty(weights=errors, values=values, parameter=0.01, **how)
+    part = whole.take([2, 0])
+    np.testing.assert_array_equal(part.weights, errors[np.ix_([2, 0], [2, 0])])
+    correlations = rows @ rows.T
+    first = 1 + np.size(values)
+    own = [0] + ([1] if np.size(values) == 1 else [3, 1]) + [first + place for place in (8, 6, 2, 0)]
+    np.testing.assert_allclose(part.root @ part.root.T, correlations[np.ix_(own, own)], atol=1e-9)

@@ -1,0 +1,226 @@
+"""Logs of every kind as observations: files of runs, runs of `fedpact train`, ledgers; one or several together.
+
+A run of `fedpact train` and the run of a ledger are one observation each, of the model they ended in: earlier rounds
+are the same data, trained less. Beside it stand the models that agents trained alone, and those made of subsets of the
+updates where a ledger records them: these say most about the weights. Contributions are in the units of the scenario.
+
+An agent that a log does not know was not there: it gave nothing to its runs, and measured nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
+from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
+from fedpact.fitting.runs_file import LogTable, read_runs
+from fedpact.negotiation.audit import LedgerAudit, audit_ledger
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_text
+from fedpact.utils.tables import read_csv_rows
+
+ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
+#: Columns of `rounds.csv` and `alone.csv`; `alone` is 1 if the model is the agent's own, 0 if it is that of the deal.
+ROUND_HEADS = ("round", "agent", "alone", "samples", "accuracy", "loss", "test_size")
+
+
+def read_logs(paths: Sequence[Path]) -> Observations:
+    """The runs of all files together."""
+    if not paths:
+        raise InvalidInput("there must be at least one log")
+    files = [(file, table) for path in paths for file, table in _read_log(path)]
+    names = list(dict.fromkeys(name for _, table in files for name in table.names))
+    parts = [_spread(table, names) for _, table in files]
+    given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    sources = [file.name for file, table in files for _ in table.rows] if len(files) > 1 else []
+    with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
+        rows = [row for _, table in files for row in table.rows]
+        return Observations.checked(given, accuracies, sizes, names, rows, sources=sources)
+
+
+def read_verified(path: Path) -> LogTable:
+    """The models made of subsets of the updates that a ledger records."""
+    with error_context(str(path)):
+        found = _sound_ledger(path)
+        entry = found.last(VERIFIED)
+        if entry is None or not entry.content["models"]:
+            raise InvalidInput(
+                "this ledger records no models made of subsets of the updates, so nothing can be verified; a .csv file "
+                "with columns subset.NAME and accuracy.NAME can stand in its place"
+            )
+        models = entry.content["models"]
+        known = {name for model in models for name in (*model["accuracies"], *model["subset"])}
+        return _verified_table(entry, _in_order(found, known))
+
+
+def verified_entry(
+    names: Sequence[str], subsets: FloatArray, accuracies: FloatArray, test_sizes: FloatArray
+) -> dict[str, Any]:
+    """An entry of a ledger: models made of subsets of the updates, and what the members measured, (models, n) each."""
+    rows = zip(np.asarray(subsets, dtype=bool), np.asarray(accuracies), np.asarray(test_sizes), strict=True)
+    return {
+        "models": [
+            {
+                "subset": [name for name, used in zip(names, chosen, strict=True) if used],
+                "accuracies": {
+                    name: {"accuracy": float(score), "samples": int(size)} if np.isfinite(score) else {"accuracy": None}
+                    for name, score, size in zip(names, scores, sizes, strict=True)
+                },
+            }
+            for chosen, scores, sizes in rows
+        ]
+    }
+
+
+def _read_log(path: Path) -> Iterable[tuple[Path, LogTable]]:
+    """The tables in a file or folder."""
+    if path.is_dir():
+        if not (path / ROUNDS_FILE).is_file():
+            raise InvalidInput(f"{path}: a folder of `fedpact train` holds {ROUNDS_FILE}; this one does not")
+        found = [path / ROUNDS_FILE, path / ALONE_FILE]
+        return [(file, _read_rounds(file)) for file in found if file.is_file()]
+    if is_ledger(path):
+        return [(path, _read_ledger_runs(path))]
+    if path.suffix.lower() == ".csv":
+        with error_context(str(path)):
+            head = next(iter(read_csv_rows(read_text(path))), [])
+        if head[:2] == list(ROUND_HEADS[:2]):
+            return [(path, _read_rounds(path))]
+    return [(path, read_runs(path))]
+
+
+def _spread(table: LogTable, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The table's numbers with a column for everybody."""
+    places = [names.index(name) for name in table.names]
+    spread = tuple(np.full((len(table.rows), len(names)), empty) for empty in (0.0, np.nan, np.nan))
+    for whole, part in zip(spread, (table.given, table.accuracies, table.test_sizes), strict=True):
+        whole[:, places] = part
+    return spread  # type: ignore[return-value]
+
+
+def _read_rounds(path: Path) -> LogTable:
+    """The models that a run of `fedpact train` ended in: that of the deal, and those of agents by themselves."""
+    with error_context(str(path)):
+        head, *rows = read_csv_rows(read_text(path))
+        missing = [column for column in ROUND_HEADS if column not in head]
+        if missing:
+            raise InvalidInput(f"there is no column {missing[0]!r}; `fedpact train` writes {', '.join(ROUND_HEADS)}")
+        columns = [head.index(column) for column in ROUND_HEADS if column != "loss"]
+        cells = [(row, [line[place] for place in columns]) for row, line in enumerate(rows, start=2) if line]
+        last = max((_number(row, "round", line[0]) for row, line in cells), default=0.0)
+        ended = [(row, line) for row, line in cells if _number(row, "round", line[0]) == last]
+        names = [line[1] for _, line in ended]
+        if not names or len(set(names)) != len(names):
+            raise InvalidInput("the table must have one row per round and agent")
+        kinds = (ROUND_HEADS[2], *ROUND_HEADS[3:5], ROUND_HEADS[6])
+        numbers = np.array([[_number(row, *cell) for cell in zip(kinds, line[2:], strict=True)] for row, line in ended])
+        alone, samples, accuracies, sizes = numbers.T
+        models = ([np.flatnonzero(alone == 0)] if (alone == 0).any() else []) + [
+            np.array([agent]) for agent in np.flatnonzero(alone != 0)
+        ]
+        return _model_table(names, models, (samples, accuracies, sizes), [ended[model[0]][0] for model in models])
+
+
+def _model_table(
+    names: Sequence[str], models: Sequence[Any], numbers: tuple[FloatArray, ...], rows: Sequence[int]
+) -> LogTable:
+    """One row per model, of those agents whose model it is."""
+    whole = [np.full((len(models), len(names)), empty) for empty in (0.0, np.nan, np.nan)]
+    for place, model in enumerate(models):
+        for part, each in zip(whole, numbers, strict=True):
+            part[place, model] = each[model]
+    check_accuracies(whole[1])
+    return LogTable(
+        names=tuple(names),
+        given=whole[0],
+        accuracies=whole[1],
+        test_sizes=checked_test_sizes(whole[2], whole[2].shape),
+        rows=tuple(rows),
+    )
+
+
+def _number(row: int, column: str, cell: str) -> float:
+    try:
+        number = float(cell)
+    except ValueError:
+        number = np.nan
+    if not 0.0 <= number < np.inf:
+        raise InvalidInput(f"row {row}, column {column!r} must be a number of at least 0, got {short_repr(cell)}")
+    return number
+
+
+def _sound_ledger(path: Path) -> LedgerAudit:
+    found = audit_ledger(path)
+    for claim in found.failed:
+        raise InvalidInput(f"this ledger does not hold: {claim}: {found.findings[claim].reason}")
+    return found
+
+
+def _read_ledger_runs(path: Path) -> LogTable:
+    """The model that a ledger's run ended in, and those made of subsets of the updates."""
+    with error_context(str(path)):
+        found = _sound_ledger(path)
+        trained, measured, verified = (found.last(kind) for kind in (TRAINED, MEASURED, VERIFIED))
+        if trained is None or (measured is None and (verified is None or not verified.content["models"])):
+            raise InvalidInput("this ledger records no accuracies: the run did not get so far, or nobody measured them")
+        unit = float(trained.content["samples_per_unit"])
+        used = trained.content["samples"]
+        names = _in_order(found, used)
+        given = np.array([max(used[name], default=0) / unit for name in names])
+        tables = []
+        if measured is not None:
+            scores = [measured.content["accuracies"]]
+            tables.append(_table_of(names, given[None, :], scores, [measured.seq + 1]))
+        if verified is not None and verified.content["models"]:
+            models = _verified_table(verified, names)
+            tables.append(
+                LogTable(
+                    names=names,
+                    given=models.given * given,
+                    accuracies=models.accuracies,
+                    test_sizes=models.test_sizes,
+                    rows=models.rows,
+                )
+            )
+        parts = [_spread(table, names) for table in tables]
+        numbers = [np.concatenate([part[place] for part in parts]) for place in range(3)]
+        rows = tuple(row for table in tables for row in table.rows)
+        return LogTable(names=names, given=numbers[0], accuracies=numbers[1], test_sizes=numbers[2], rows=rows)
+
+
+def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:
+    """Names in the order of the deal; a ledger writes them by the alphabet."""
+    agents = () if found.deal is None else found.deal.agents
+    return tuple(name for name in agents if name in names)
+
+
+def _verified_table(entry: Entry, names: Sequence[str]) -> LogTable:
+    models = entry.content["models"]
+    subsets = np.array([[float(name in model["subset"]) for name in names] for model in models])
+    return _table_of(names, subsets, [model["accuracies"] for model in models], [entry.seq + 1] * len(models))
+
+
+def _table_of(
+    names: Sequence[str], given: FloatArray, scores: Sequence[Mapping[str, Any]], rows: Sequence[int]
+) -> LogTable:
+    """Accuracies as ledgers state them: by name, with the samples behind them, or the reason why there is none."""
+    accuracies, sizes = (
+        np.array([[_stated(score.get(name, {}).get(key)) for name in names] for score in scores])
+        for key in ("accuracy", "samples")
+    )
+    return LogTable(
+        names=tuple(names),
+        given=given,
+        accuracies=accuracies,
+        test_sizes=checked_test_sizes(sizes, sizes.shape),
+        rows=tuple(rows),
+    )
+
+
+def _stated(number: Any) -> float:
+    return float(number) if isinstance(number, int | float) else np.nan
