@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, read_scenario, table
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.federation import Quadratic
+from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
@@ -202,6 +203,7 @@ def _terms(observations: Observations, stated: _Stated, like: str | None, stayin
     money = None
     if like is not None:
         scenario = read_scenario(like)
+        require_single_lots(scenario.federation, "--like")
         known = list(scenario.federation.names)
         if not set(known) & set(names):
             raise InvalidInput(f"--like {like}: its agents are {', '.join(known)}; none of them is in the log")

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.observations import Observations, check_accuracies, checked_matrix, checked_test_sizes
 from fedpact.fitting.result import Fit
@@ -92,6 +93,7 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     >>> bool(lower[2] < 0.5 < upper[2])
     True
     """
+    require_single_lots(federation, "estimating what was delivered")
     agreed = federation.checked_contributions(contributions)
     chosen = _checked_subsets(subsets, federation)
     measured = checked_matrix("accuracies", accuracies)
@@ -295,7 +297,7 @@ def _doubt(
     def predict(shares: FloatArray) -> FloatArray:
         reached = np.maximum((seen.contributions * shares) @ weights.transpose(0, 2, 1), lowest)
         curves = np.stack([payoff.value(data) for payoff, data in zip(payoffs, reached, strict=True)])
-        return np.asarray(low[:, None, :] + (high - low)[:, None, :] * curves)
+        return np.asarray(np.clip(low[:, None, :] + (high - low)[:, None, :] * curves, 0.0, 1.0))
 
     return predict
 

@@ -163,8 +163,9 @@ class SubsetModels:
         )
 
     def predicted(self, shares: FloatArray) -> FloatArray:
-        """(models, agents): accuracies to be expected."""
-        return self.floors + (self.ceilings - self.floors) * self.federation.payoff.value(self._data(shares))
+        """(models, agents): accuracies to be expected; harm makes none negative."""
+        curve = self.federation.payoff.value(self._data(shares))
+        return np.asarray(np.clip(self.floors + (self.ceilings - self.floors) * curve, 0.0, 1.0))
 
     def _data(self, shares: FloatArray) -> FloatArray:
         reached = (self.seen.contributions * shares) @ self._weights.T
@@ -177,6 +178,8 @@ class SubsetModels:
         """(measurements, n): by which the predictions grow with each share."""
         models, members = self.places
         steep = (self.ceilings - self.floors) * self.federation.payoff.slope(self._data(shares))
+        expected = self.predicted(shares)
+        steep = np.where((expected > 0.0) & (expected < 1.0), steep, 0.0)
         return np.asarray(steep[self.places][:, None] * self._weights[members] * self.seen.contributions[models])
 
     def covariance(self, shares: FloatArray, sizes: ErrorSizes) -> Covariance:
