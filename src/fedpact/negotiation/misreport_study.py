@@ -3,7 +3,7 @@
 The outcome follows from the reports, everybody delivers what was agreed, and the liar is judged by its true payoff and
 its true cost, gain = u_i(lie) - u_i(truth):
 
-* "externality" and "shapley": the mechanism solved on the reports, payments as it computes them from the reports.
+* "externality" and "shapley", or other mechanisms: solved on the reports, payments as it computes them from these.
 * "message-game": the others send the equilibrium messages of the true game, the liar those it would send if its report
   were true. By the definition of an equilibrium it cannot gain.
 * "negotiation": price discovery with a lying agent, for the few lies that gain most under "externality". It answers as
@@ -14,7 +14,7 @@ Cost: two solves for every lie, compiled for small federations: a few seconds fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
 from fedpact.federation import Federation, Linear, Quadratic
 from fedpact.federation.ownership import require_single_lots
-from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices
+from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices, resolve_mechanisms
 from fedpact.negotiation.agent import Agent, agents_of
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
@@ -61,9 +61,10 @@ def misreport_study(
     *,
     agents: Sequence[int | str] | None = None,
     factors: ArrayLike | None = None,
+    mechanisms: Sequence[str] = SOLVED,
     progress: Progress | None = None,
 ) -> MisreportStudy:
-    """How much each agent gains by lying by a factor, under both mechanisms and in the message game.
+    """How much each agent gains by lying by a factor, under mechanisms and in the message game.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ def misreport_study(
         Who lies, one at a time, by number or by name; everybody if not given.
     factors
         What true costs or values are multiplied by; positive. If not given, 97 from 1/4 to 4, 25 beyond eight agents.
+    mechanisms
+        Names of those to study, such as "fair"; message game and negotiation are studied beside "externality".
     progress
         Called with how many equilibria are found, and of how many.
 
@@ -95,10 +98,11 @@ def misreport_study(
     if not tried.size:
         raise InvalidInput("factors must hold at least one number, got none")
     require_single_lots(federation, "the misreport study")
-    game, missing = _game_of(federation)
-    count = _BatchProgress(progress, len(liars) * len(SOLVED) * (1 + len(LIES) * tried.size))
-    found = [_study_agent(federation, game, agent, tried, count) for agent in liars]
-    studied = [name for name in (*SOLVED, GAME) if name in found[0]]
+    rules = {mechanism.name: mechanism for mechanism in resolve_mechanisms(mechanisms)}
+    game, missing = _game_of(federation) if "externality" in rules else (None, {})
+    count = _BatchProgress(progress, len(liars) * len(rules) * (1 + len(LIES) * tried.size))
+    found = [_study_agent(federation, game, agent, tried, rules=rules, count=count) for agent in liars]
+    studied = [name for name in (*rules, GAME) if name in found[0]]
     solved = [name for name in studied if all(np.isfinite(each[name].honest) for each in found)]
     missing |= {name: "no equilibrium was found when everybody is honest" for name in studied if name not in solved}
     if not solved:
@@ -177,14 +181,20 @@ def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]
 
 
 def _study_agent(
-    federation: Federation, game: MessageGame | None, agent: int, factors: FloatArray, count: _BatchProgress
+    federation: Federation,
+    game: MessageGame | None,
+    agent: int,
+    factors: FloatArray,
+    *,
+    rules: Mapping[str, Mechanism],
+    count: _BatchProgress,
 ) -> dict[str, _AgentGains]:
     """One agent's lies under everything that can be studied."""
     lies = [misreport(federation, agent, what=what, factor=float(factor)) for what in LIES for factor in factors]
     reports = [federation, *lies]
     found = {}
-    for name in SOLVED:
-        contributions, payments = _solve_reports(reports, MECHANISMS[name], count)
+    for name, mechanism in rules.items():
+        contributions, payments = _solve_reports(reports, mechanism, count)
         count.finish(len(reports))
         utilities = _true_utilities(federation, contributions, payments)
         rounding = _rounding(federation, agent, contributions[0], payments[0])
