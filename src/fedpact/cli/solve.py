@@ -99,6 +99,13 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         ("of Shapley", [share_text(float(ratio), float(share)) for ratio, share in shares]),
     ]
     print_agents(f"Agents (amounts in {unit.label})", outcome.agents, columns, sizes=outcome.contributions)
+    assert outcome.side_payments is not None
+    if outcome.side_payments.any():
+        largest = np.argsort(-np.abs(outcome.side_payments), kind="stable")
+        sums = unit.column(outcome.side_payments[largest], signed=True)
+        fixed = [f"{outcome.agents[agent]} {amount}" for agent, amount in zip(largest, sums, strict=True)]
+        said = escape(terminal_text(join_names(fixed, most=MAX_NAMES)))
+        console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
     welfare = terminal_text(unit.text(outcome.welfare))
     console.print(f"Welfare {escape(welfare)}; reciprocity {outcome.reciprocity:.4g}")
 

@@ -331,6 +331,7 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
         "Payoff": unit.column(outcome.payoffs[shown]),
         "Cost": unit.column(outcome.costs[shown]),
         "Payment": unit.column(outcome.payments[shown], signed=True),
+        **_side_payments(outcome, unit),
         "Net benefit": unit.column(outcome.utilities[shown]),
         "Alone": unit.column(outcome.standalone[shown]),
         "Gain": unit.column(outcome.ir_gaps[shown], signed=True),
@@ -338,6 +339,14 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
         "Share back": [share_text(float(ratio), float(share)) for ratio, share in shares],
     }
     return _table(outcome.agents[:MAX_LISTED], columns)
+
+
+def _side_payments(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
+    """A column for the part of the payments that nobody's contribution changes, where there is one."""
+    assert outcome.side_payments is not None
+    if not outcome.side_payments.any():
+        return {}
+    return {"of it fixed": unit.column(outcome.side_payments[:MAX_LISTED], signed=True)}
 
 
 def _weights(view: View, chosen: Selection) -> dict[str, Any]:

@@ -431,3 +431,16 @@ def test_subfigures_can_be_drawn_on(study: MisreportStudy) -> None:
     above, _ = whole.subfigures(2, 1)
     assert study.plot(figure=above) is above
     whole.canvas.draw()
+
+
+def test_side_payments_are_studied_by_name() -> None:
+    """Under fixed sums a lie moves more than prices: the sums follow from what everybody reports."""
+    found = misreport_study(hospitals().federation, agents=["County"], factors=[0.5, 1.0], mechanisms=["fair"])
+    assert found.mechanisms == ("fair",)
+    assert found.negotiated == ()
+    report = misreport(hospitals().federation, 2, what="values", factor=0.5)
+    lied, truth = fp.FairMechanism().solve(report), fp.FairMechanism().solve(hospitals().federation)
+    payoff = hospitals().federation.payoffs(lied.contributions)[2] - lied.costs[2] + lied.payments[2]
+    assert found.gains["fair"][0, 1, 0] == pytest.approx(payoff - truth.utilities[2], abs=1e-9)
+    assert found.gains["fair"][0, 1, 0] > 0.0
+    assert found.best()["fair"].agent == "County"
