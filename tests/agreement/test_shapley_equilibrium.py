@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.certificates.claims import Verdict
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
@@ -58,3 +59,21 @@ def test_more_agents_are_an_equilibrium_too(n_agents):
         excess = fp.shapley_values(fed, s, method="enumeration").gradient / fed.costs.slope(s) - 1.0
         assert (excess[s < fed.caps] <= 1e-6).all()
         assert (excess[s > 0] >= -1e-6).all()
+
+
+def harmed_federation(seed: int, n_agents: int, payoff: fp.Payoff) -> fp.Federation:
+    """Harm that keeps contributions many orders of magnitude below what the agents could afford."""
+    rng = np.random.default_rng(seed)
+    weights = 10.0 ** rng.uniform(0.0, 2.0, (n_agents, n_agents))
+    weights *= np.where(rng.random(weights.shape) < 0.1, -1.0, 1.0)
+    np.fill_diagonal(weights, 10.0)
+    return fp.Federation(weights, costs=10.0 ** rng.uniform(-6.0, -3.0, n_agents), payoff=payoff)
+
+
+@pytest.mark.parametrize("payoff", [fp.PowerLaw(0.5), fp.Log()], ids=lambda payoff: payoff.family)
+def test_harm_that_binds_long_before_money_does(payoff):
+    """The box is that of the domain, and the barrier keeps away from its edge until the end."""
+    fed = harmed_federation(3, 17, payoff)
+    outcome = fp.ShapleyMechanism().solve(fed)
+    assert outcome.certificates["nash"].verdict is not Verdict.VIOLATED
+    assert (fed.negative_weights() @ outcome.contributions > fed.payoff.floor).all()

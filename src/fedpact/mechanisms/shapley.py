@@ -20,13 +20,13 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
 from fedpact.deals import Equilibria, Outcome
+from fedpact.deals.outcome import shapley_shares
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.externality import reject_unsolved
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import best_answer, standalone_optimum
 from fedpact.programs.shapley_equilibrium import shapley_optimum
-from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import coalitions, enumerate_blocks
 from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
@@ -39,7 +39,7 @@ UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its po
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
     """phi_i - a_i at a profile."""
-    return shapley_values(federation, contributions).values - federation.payoffs(contributions)
+    return shapley_shares(federation, contributions).values - federation.payoffs(contributions)
 
 
 class ShapleyMechanism(Mechanism):

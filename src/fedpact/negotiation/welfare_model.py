@@ -206,6 +206,9 @@ class _Program:
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         return room(self.curves.prices, self.curves.floor, contributions, direction)
 
+    def edges(self) -> FloatArray | None:
+        return None
+
     def start(self) -> FloatArray:
         share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
         return self.upper * min(share, 1.0 / (1.0 + self.upper.size))

@@ -31,6 +31,7 @@ from fedpact.programs.solver import (
     Solution,
     SparseCurvature,
     conclude,
+    edge_rows,
     interior_point,
     maximise,
     room,
@@ -260,6 +261,9 @@ class WelfareProgram:
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         return room(self._weights, self.federation.payoff.floor, contributions, direction)
+
+    def edges(self) -> FloatArray | None:
+        return None if self._sparse else edge_rows(self._weights, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
         return interior_point(self.federation, self.upper)

@@ -5,8 +5,9 @@ x = s / upper and units of `scale`, the interior point follows
 
     -f'(x) = z - v,      x z = mu,      (1 - x) v = mu,          mu -> 0,
 
-by Newton steps with a line search on the barrier function. The finish drops the barrier: variables at a bound are held
-there, the others take Newton steps, and a held variable is released when its multiplier has the wrong sign.
+with -f less mu log of the distance to every edge of the domain, which keeps early steps away from it, by Newton steps
+with a line search on the barrier function. The finish drops the barrier: variables at a bound are held there, the
+others take Newton steps, and a held variable is released when its multiplier has the wrong sign.
 
 A Newton step solves (curvature + diagonal) d = r. A dense curvature may be a stack of matrices, one per program of a
 batch: all arrays may carry leading batch axes, and one call solves many programs of the same size side by side. A
@@ -46,6 +47,16 @@ def room(
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(change < 0, (floor - here) / change, np.inf)
     return np.asarray(steps.min(axis=-1))
+
+
+def edge_rows(weights: FloatArray, floor: FloatArray | float) -> FloatArray | None:
+    """Rows with which 1 + rows @ contributions is the distance to the edge of the domain, as a share of all there is.
+
+    One row per agent that somebody harms; None where nobody is harmed or payoffs have no edge.
+    """
+    floors = np.broadcast_to(floor, weights.shape[0])
+    harmed = (weights < 0).any(axis=1) & np.isfinite(floors)
+    return weights[harmed] / -floors[harmed, None] if harmed.any() else None
 
 
 def interior_point(federation: Federation, upper: FloatArray) -> FloatArray:
@@ -169,7 +180,7 @@ FRACTION_TO_DOMAIN = 0.9
 # A step is good while slope / slope at the start lies between -MAX_SLOPE_TURNED and MAX_SLOPE_LEFT.
 MAX_SLOPE_LEFT, MAX_SLOPE_TURNED = 0.9, 0.9
 MAX_ITERATIONS = 300
-MAX_WAIT, MAX_WAIT_AT_LAST = 60, 4  # iterations without a lower mu before the finish takes over
+MAX_WAIT, MAX_WAIT_AT_LAST = 30, 4  # iterations without a lower mu before the finish takes over
 MAX_TRIALS = 60
 MAX_FINISHING_STEPS = 60
 
@@ -193,6 +204,9 @@ class Program(Protocol):
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         """The largest step along `direction` that stays in the domain, (...)."""
+
+    def edges(self) -> FloatArray | None:
+        """Rows with which 1 + rows @ s is the distance to the edge of the domain; None without one. See `edge_rows`."""
 
     def start(self) -> FloatArray:
         """A point inside the box and the domain."""
@@ -233,15 +247,19 @@ def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | 
     """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`.
 
     With `rough`, a cheaper program with nearly the same maximiser and the same box, the barrier is followed there and
-    only the finish uses `program` itself.
+    only the finish uses `program` itself, if that is enough.
     """
-    if rough is None:
-        points, iterations = maximise_batch(program)
-    else:
-        near, before = maximise_batch(rough, last_barrier=ROUGH_BARRIER)
-        points, iterations = finish_batch(program, near)
-        iterations += before
-    return conclude(program, points, iterations, tol=tol)
+    before = 0
+    if rough is not None:
+        near, followed = maximise_batch(rough, last_barrier=ROUGH_BARRIER)
+        points, finishing = finish_batch(program, near)
+        before = followed + finishing
+        try:
+            return conclude(program, points, before, tol=tol)
+        except NotConverged:  # rough integrals led too far away
+            pass
+    points, iterations = maximise_batch(program)
+    return conclude(program, points, before + iterations, tol=tol)
 
 
 def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = GAIN_TOLERANCE) -> Solution:
@@ -296,6 +314,8 @@ class _Scaled:
         self.upper = program.upper
         scale = np.maximum(np.asarray(program.scale, dtype=np.float64), np.finfo(float).tiny)
         self.factor = self.upper / scale[..., None]
+        rows = program.edges()
+        self.rows = None if rows is None else rows * self.upper
 
     def start(self) -> FloatArray:
         box = np.where(self.upper > 0, self.upper, 1.0)
@@ -312,6 +332,18 @@ class _Scaled:
     def room(self, x: FloatArray, direction: FloatArray) -> FloatArray:
         return self.program.room(self.upper * x, self.upper * direction)
 
+    def repulsion(self, x: FloatArray) -> FloatArray | float:
+        """The slope of sum log(distance to the edge of the domain)."""
+        return 0.0 if self.rows is None else np.asarray(self.rows.T @ (1.0 / (1.0 + self.rows @ x)))
+
+    def barrier_curvature(self, x: FloatArray, mu: FloatArray) -> Curvature:
+        """The curvature, with that of the barrier at the edge of the domain."""
+        curvature = self.curvature(x)
+        if self.rows is None or not isinstance(curvature, DenseCurvature):
+            return curvature
+        steep = self.rows / (1.0 + self.rows @ x)[:, None]
+        return DenseCurvature(curvature.matrix + float(mu) * steep.T @ steep)
+
 
 def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
     """The largest t up to 1 / FRACTION with x + t step >= 0, (...)."""
@@ -327,15 +359,17 @@ def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArr
     gradient = problem.gradient(x)
     lowered_at = 0
     for iteration in range(MAX_ITERATIONS):
-        lower = _lowered(mu, _barrier_error(gradient, x, z, v, mu), last)
+        repulsion = problem.repulsion(x)
+        lower = _lowered(mu, _barrier_error(gradient - mu[..., None] * repulsion, x, z, v, mu), last)
         lowered_at = iteration if (lower < mu).any() else lowered_at
         mu = lower
-        done = (mu <= last) & (_barrier_error(gradient, x, z, v, mu) <= BARRIER_ACCURACY * last)
+        error = _barrier_error(gradient - mu[..., None] * repulsion, x, z, v, mu)
+        done = (mu <= last) & (error <= BARRIER_ACCURACY * last)
         if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
             break
         target = mu[..., None]
-        push = gradient - target / x + target / (1.0 - x)
-        dx = problem.curvature(x).solve(z / x + v / (1.0 - x), -push)
+        push = gradient - target * (1.0 / x - 1.0 / (1.0 - x) + repulsion)
+        dx = problem.barrier_curvature(x, mu).solve(z / x + v / (1.0 - x), -push)
         dz = target / x - z - z / x * dx
         dv = target / (1.0 - x) - v + v / (1.0 - x) * dx
         x_before = x
@@ -378,7 +412,8 @@ def _search(
     for _ in range(MAX_TRIALS):
         tried = x + length[..., None] * dx
         gradient = problem.gradient(tried)
-        slope = ((gradient - target / tried + target / (1.0 - tried)) * dx).sum(axis=-1)
+        push_there = gradient - target * (1.0 / tried - 1.0 / (1.0 - tried) + problem.repulsion(tried))
+        slope = (push_there * dx).sum(axis=-1)
         ratio = slope / np.where(slope_here < 0, slope_here, -1.0)  # 1 at the start, 0 at the minimum, below it past
         long = ~(ratio >= -MAX_SLOPE_TURNED)
         short = (ratio > MAX_SLOPE_LEFT) & (length < longest)

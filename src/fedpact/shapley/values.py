@@ -11,7 +11,7 @@ from fedpact.federation import Federation, Population
 from fedpact.shapley.compiled import Precision, integrate, receiver_rows
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
-from fedpact.shapley.routes import METHODS, Route, choose_route
+from fedpact.shapley.routes import MAX_ENUMERATED_AGENTS, METHODS, Route, choose_route
 from fedpact.shapley.sampling import sample_shapley
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
@@ -64,7 +64,7 @@ def shapley_values(
         `Population`, contributions and values are those of one agent of each type.
     method
         "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number), "sampling" of `permutations`
-        orders, or "auto": the cheaper of the first two.
+        orders, or "auto": the cheaper of the first two that meets the tolerance.
     tolerance
         Relative error the quadrature has to meet. Close to the edge of the domain, where digits cancel, it may not
         be able to; then `NotConverged` says so, with what was reached in `result`.
@@ -92,6 +92,9 @@ def shapley_values(
         values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
     else:
         route = choose_route(federation, method)
+        few = method == "auto" and federation.n_agents <= MAX_ENUMERATED_AGENTS
+        if few and route is not Route.COALITIONS and _edge_error(federation, profile) > tolerance:
+            route = Route.COALITIONS  # which keep their digits
         method = "enumeration" if route is Route.COALITIONS else "quadrature"
         values, gradient = _values_by(route, federation, profile, tolerance)
     result = ShapleyValues(
@@ -147,7 +150,6 @@ def _efficiency_gap(values: FloatArray, payoffs: FloatArray, helped: float) -> f
 
 
 def _check_precision(federation: Federation, profile: FloatArray, result: ShapleyValues, tolerance: float) -> None:
-    """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
     if not federation.has_harm:
         if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
             raise NotConverged(
@@ -155,15 +157,22 @@ def _check_precision(federation: Federation, profile: FloatArray, result: Shaple
                 result=result,
             )
         return
-    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
-    distance = np.where(np.isfinite(floor), federation.lowest_data(profile) - floor, 1.0)
-    reached = 40.0 * np.finfo(float).eps * float((np.abs(np.where(np.isfinite(floor), floor, 1.0)) / distance).max())
+    reached = _edge_error(federation, profile)
     if max(reached, result.efficiency_gap) > tolerance:
         raise NotConverged(
             f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
             f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few agents",
             result=result,
         )
+
+
+def _edge_error(federation: Federation, profile: FloatArray) -> float:
+    """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
+    if not federation.has_harm:
+        return 0.0
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
+    distance = np.where(np.isfinite(floor), federation.lowest_data(profile) - floor, 1.0)
+    return 40.0 * np.finfo(float).eps * float((np.abs(np.where(np.isfinite(floor), floor, 1.0)) / distance).max())
 
 
 def undefined_values(n_agents: int, n_lots: int | None = None) -> ShapleyValues:

@@ -48,6 +48,9 @@ class Logarithms:
         hessian = -(self.gain / (1.0 + s) ** 2)[..., None] * np.eye(s.shape[-1])
         return DenseCurvature.scaled(hessian, left, right)
 
+    def edges(self):
+        return None
+
     def room(self, s, direction):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(direction < 0, (-1.0 - s) / direction, np.inf).min(axis=-1)
