@@ -181,7 +181,7 @@ def _report(tally: Tally, options: argparse.Namespace, elapsed: float) -> None:
     for (row, verdict, reason), count in tally.reasons.most_common(MAX_REASONS * len(ROWS)):
         print(f"{count:7d} {row}: {verdict}: {reason}")
     print(tally.table())
-    federations = sum(tally.counts.values()) / len(ROWS)
+    federations = max(sum(tally.counts[row, verdict] for verdict in VERDICTS) for row in ROWS)
     if federations:
         hours = tally.seconds / federations * 100_000 / 3600
         print(

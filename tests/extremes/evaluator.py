@@ -18,8 +18,7 @@ from typing import Any
 import fedpact as fp
 from extremes.exact import ExactFederation
 from extremes.federations import draw_group
-from extremes.trials import CRASHED, HUNG, RIGHT, Trial, check, compare_batch, try_alone, try_batch
-from fedpact.mechanisms import MECHANISMS
+from extremes.trials import CRASHED, HUNG, RIGHT, Trial, check, compare_batch, mechanisms_for, try_alone, try_batch
 
 LIMIT = 60.0  # seconds of processor time for one federation under one mechanism
 PATIENCE = 20.0  # times that of the clock, on a busy machine
@@ -85,7 +84,7 @@ class Evaluator:
 def evaluate(group: list[fp.Federation], skip: Collection[tuple[str, int]] = ()) -> Iterator[dict[str, Any]]:
     """The steps and trials of a group, as they come."""
     exact = [ExactFederation(federation) for federation in group]
-    for name in MECHANISMS:
+    for name in mechanisms_for(group[0]):
         alone: dict[int, fp.Outcome | None] = {}
         for place, federation in enumerate(group):
             if (name, place) in skip:

@@ -45,6 +45,7 @@ MONEY = 1e-6  # of an agent's stake: payments that differ by more are checked as
 SUM_ROUNDING = 1e-12  # of all stakes
 INTEGRAL = 1e-9  # of all payoffs: an integral that misses them by more decides nothing
 MAX_NEWTON_AGENTS = 16  # for which the welfare optimum is always worked out to the last digit
+MAX_GROUP_AGENTS = 8
 SELDOM = 10  # one in so many of the others
 
 
@@ -76,6 +77,12 @@ class Trial:
     def as_record(self) -> dict[str, Any]:
         """For a line of JSON."""
         return asdict(self)
+
+
+def mechanisms_for(federation: fp.Federation) -> list[str]:
+    """All of them; the one that looks through all groups of members, with a time limit of its own, if these are few."""
+    few = federation.n_agents <= MAX_GROUP_AGENTS
+    return [name for name, mechanism in MECHANISMS.items() if few or getattr(mechanism, "keep", "") != "groups"]
 
 
 ROWS = tuple(row for name in MECHANISMS for row in (name, f"{name}, batch"))
