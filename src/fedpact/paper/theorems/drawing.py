@@ -36,15 +36,22 @@ def earned_by_shapley(federation: Federation, contributions: FloatArray) -> Floa
 
 
 def welfare_optimum(
-    rng: np.random.Generator, *, harm: bool = False, edges: bool = False, wide: bool = False, alone: bool = False
+    rng: np.random.Generator,
+    *,
+    harm: bool = False,
+    edges: bool = False,
+    wide: bool = False,
+    alone: bool = False,
+    few: bool = False,
 ) -> Instance:
     """A federation and a welfare optimum of it.
 
     `harm` allows negative weights, `edges` agents at zero or at their cap, `wide` every payoff family, cost, value and
-    own weight of the package; `alone` asks for standalone optima strictly inside (not with `edges` or `wide`).
+    own weight of the package; `alone` asks for standalone optima strictly inside (not with `edges` or `wide`), `few`
+    allows data that is of use to fewer than three.
     """
     while True:
-        weights, profile, caps = _parts(rng, harm=harm, edges=edges)
+        weights, profile, caps = _parts(rng, harm=harm, edges=edges, beneficiaries=1 if few else MIN_BENEFICIARIES)
         payoff = _any_payoff(rng) if wide else PowerLaw(_beta(rng))
         values = np.exp(rng.uniform(-1.0, 1.0, profile.size)) if wide else np.ones(profile.size)
         if wide:
@@ -177,14 +184,16 @@ def _any_payoff(rng: np.random.Generator) -> Payoff:
     return (PowerLaw(_beta(rng)), Log(), Michaelis(scale), Exponential(1.0 / scale))[rng.integers(4)]
 
 
-def _parts(rng: np.random.Generator, *, harm: bool, edges: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Weights with 1 on the diagonal and three beneficiaries each, a profile, and caps."""
+def _parts(
+    rng: np.random.Generator, *, harm: bool, edges: bool, beneficiaries: int = MIN_BENEFICIARIES
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights with 1 on the diagonal and so many beneficiaries each at least, a profile, and caps."""
     n_agents = int(rng.integers(MIN_AGENTS, MAX_AGENTS + 1))
     weights = rng.uniform(0.05, 2.0, (n_agents, n_agents))
     if rng.integers(2):  # sparse
         order = rng.random((n_agents, n_agents))
         np.fill_diagonal(order, -1.0)
-        kept = order.argsort(axis=0).argsort(axis=0) < MIN_BENEFICIARIES
+        kept = order.argsort(axis=0).argsort(axis=0) < beneficiaries
         weights = np.where(kept | (rng.random((n_agents, n_agents)) < 0.4), weights, 0.0)
     if harm:
         harmful = (rng.random((n_agents, n_agents)) < 0.2) | (rng.random(n_agents) < 0.3)[None, :]
