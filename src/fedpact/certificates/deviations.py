@@ -136,5 +136,10 @@ def _own(federation: Federation, background: FloatArray, scope: str) -> Deviatio
         return np.where(inside, worth, np.inf) - federation.costs.slope(x)
 
     best = best_contributions(slope, federation.caps)
-    utilities = values * payoff.value(background + own * best) - federation.costs.value(best)
+    # The last number that is not enough may be at the floor itself, from which the next one leads away.
+    best = np.where(background + own * best > payoff.floor, best, np.nextafter(best, federation.caps))
+    reached = background + own * best
+    inside = reached > payoff.floor  # unless all it has does not lead away
+    worth = np.where(inside, values * payoff.value(np.where(inside, reached, 0.0)), -np.inf)
+    utilities = np.asarray(worth - federation.costs.value(best))
     return Deviations(actions=best, utilities=utilities, scope=scope)
