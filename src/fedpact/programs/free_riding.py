@@ -192,9 +192,11 @@ class _Complementarity:
         excess = self.weights @ contributions + stiffness * contributions - wanted
         allowed = np.abs(self.weights) @ contributions + stiffness * contributions + np.abs(wanted)
         bent = self.federation.costs.quadratic > 0  # marginal costs are rounded, and what is wanted at them with them
-        payoff = self.federation.payoff
+        payoff, width = self.federation.payoff, np.zeros_like(wanted)
+        curvature = payoff.curvature(wanted)
         with np.errstate(over="ignore"):
-            allowed -= np.where(bent, payoff.slope(wanted) / payoff.curvature(wanted), 0.0)
+            np.divide(payoff.slope(wanted), curvature, out=width, where=bent & (curvature < 0))  # it may underflow
+        allowed -= width
         short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
         return not ((short & (contributions < self.caps)) | (spare & (contributions > 0.0))).any()
 
