@@ -187,6 +187,23 @@ def test_nothing_is_known_of_those_who_agreed_to_nothing_or_are_of_no_use() -> N
     assert not {"agent 4", "agent 5"} & set(found.flagged)
 
 
+def test_where_more_data_makes_no_difference_intervals_are_open_above() -> None:
+    federation = fp.Federation(weights=np.ones((3, 3)), costs=1e-4, payoff=fp.Exponential(rate=1.0))
+    subsets = np.random.default_rng(0).random((30, 3)) < 0.5
+    found = fp.estimate_delivery(federation, 100.0, subsets, np.repeat(subsets.any(axis=1)[:, None], 3, axis=1), 300)
+    lower, upper = found.intervals()
+    assert (upper == np.inf).all()
+    assert (lower < 0.2).all()
+    assert not found.flagged
+
+
+def test_nobody_agreed_to_anything() -> None:
+    found = draw(14, (1.0, 1.0), models=10)
+    nothing = fp.estimate_delivery(found.federation, 0.0, found.subsets, found.accuracies, 300)
+    assert np.isnan(nothing.shares).all()
+    assert nothing.flagged == ()
+
+
 def test_doubt_about_the_weights_widens_the_intervals() -> None:
     case, rng = draw(9, (0.5, 1.0, 1.0), run_noise=0.005, models=30), np.random.default_rng(0)
     pilot = rng.random((60, 3)) < 0.5
