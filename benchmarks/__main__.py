@@ -14,7 +14,7 @@ from benchmarks import plots, record
 from benchmarks.figures import Figure
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
-USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "batch"]
+USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "groups", "batch"]
 ON_REQUEST = ["thousand", "training"]  # minutes each, or with peers of their own: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 
