@@ -103,18 +103,28 @@ def group_optima(
     values, contributions = np.zeros(len(groups)), np.zeros(groups.shape)
     sizes = groups.sum(axis=1)
     done = int((sizes == 0).sum())
-    solver = _GroupSolver(federation)
-    for size in range(1, federation.n_agents + 1):
+    solver, one_more = _GroupSolver(federation), _one_member_more(groups)
+    for size in range(federation.n_agents, 0, -1):
         places = np.flatnonzero(sizes == size)
         for first in range(0, places.size, GROUPS_AT_A_TIME):
             some = places[first : first + GROUPS_AT_A_TIME]
             agents = np.nonzero(groups[some])[1].reshape(-1, size)
-            profiles, values[some] = solver.solve(agents)
+            start = None if one_more is None or size == federation.n_agents else contributions[one_more[some]]
+            profiles, values[some] = solver.solve(agents, start)
             contributions[some[:, None], agents] = profiles
             done += some.size
             if progress is not None:
                 progress(done, len(groups))
     return GroupOptima(members=groups, values=values, contributions=contributions)
+
+
+def _one_member_more(groups: BoolArray) -> NDArray[np.intp] | None:
+    """For every group but the whole, the row of one with another member, if all groups are listed in order."""
+    n_agents = groups.shape[1]
+    if n_agents > MAX_LISTED_AGENTS or len(groups) != 1 << n_agents or not np.array_equal(groups, all_groups(n_agents)):
+        return None
+    rows = np.arange(len(groups))
+    return np.asarray(np.minimum(rows | (rows + 1), len(groups) - 1))  # the lowest bit that is not set
 
 
 _recent: OrderedDict[str, GroupOptima] = OrderedDict()  # by the federation's fingerprint: several deals ask for one
@@ -142,10 +152,14 @@ class _GroupSolver:
         self._is_known = federation.payoff.hyperbola() is not None
         self._alone = standalone_optimum(federation)[0]  # the right size to begin with
 
-    def solve(self, agents: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
-        """Contributions (groups, size) and values (groups,) of groups given by their members' numbers."""
+    def solve(self, agents: NDArray[np.intp], start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Contributions (groups, size) and values (groups,) of groups given by their members' numbers.
+
+        `start` (groups, n) is where to begin, if something better than the standalone optima is known.
+        """
         if self._is_known and agents.shape[1] <= MAX_COMPILED_MEMBERS:
-            profiles, gains = self._climb(agents)
+            begin = self._alone[agents] if start is None else np.take_along_axis(start, agents, axis=1)
+            profiles, gains = self._climb(agents, begin)
             unsolved = np.flatnonzero(~(gains <= GAIN_TOLERANCE))
         else:
             profiles, unsolved = np.empty(agents.shape), np.arange(len(agents))
@@ -153,7 +167,7 @@ class _GroupSolver:
             profiles[place] = maximise(WelfareProgram(self._federation.take(agents[place]))).contributions
         return profiles, self._welfare(agents, profiles)
 
-    def _climb(self, agents: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    def _climb(self, agents: NDArray[np.intp], start: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Contributions by compiled code, and the linearised gain each group is left with."""
         federation, members = self._federation, agents.ravel()
         weights, costs, payoff = self._weights(agents), federation.costs.take(members), federation.payoff.take(members)
@@ -176,7 +190,7 @@ class _GroupSolver:
             scale=scale,
             members=np.ones((1, agents.shape[1])),
             shares=np.ones(1),
-            start=self._alone[members],
+            start=start,
         )
 
     def _weights(self, agents: NDArray[np.intp]) -> FloatArray:
