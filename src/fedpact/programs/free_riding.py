@@ -191,11 +191,13 @@ class _Complementarity:
         wanted, _ = self.wanted(contributions)
         excess = self.weights @ contributions + stiffness * contributions - wanted
         allowed = np.abs(self.weights) @ contributions + stiffness * contributions + np.abs(wanted)
-        bent = self.federation.costs.quadratic > 0  # marginal costs are rounded, and what is wanted at them with them
+        # Marginal costs are rounded, and what is wanted at them with them; at the floor no payoff is left to bend.
         payoff, width = self.federation.payoff, np.zeros_like(wanted)
-        curvature = payoff.curvature(wanted)
+        bent = (self.federation.costs.quadratic > 0) & (wanted > payoff.floor)
+        at = np.where(bent, wanted, 0.0)
+        curvature = payoff.curvature(at)
         with np.errstate(over="ignore"):
-            np.divide(payoff.slope(wanted), curvature, out=width, where=bent & (curvature < 0))  # it may underflow
+            np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0))  # it may underflow
         allowed -= width
         short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
         return not ((short & (contributions < self.caps)) | (spare & (contributions > 0.0))).any()

@@ -168,3 +168,12 @@ def test_who_is_harmed_beyond_the_domain_is_named():
     fed = fp.Federation([[1.0, -30.0], [0.0, 1.0]], costs=0.1, caps=[1.0, 9.0], payoff=fp.Log(), names=["Ada", "Bob"])
     with pytest.raises(NotConverged, match=r'"Ada".*reach of -269.*above -1'):
         fp.Voluntary().solve(fed)
+
+
+def test_who_wants_no_more_than_the_floor_of_its_domain_ends_no_search() -> None:
+    """At a marginal cost of 1e17 a logarithm is wanted at -1, to the last digit."""
+    costs = fp.Quadratic([1e17, 0.1], [1e17, 0.1])
+    federation = fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=costs, payoff=fp.Log())
+    outcome = fp.Voluntary().solve(federation)
+    assert outcome.contributions[0] == 0
+    assert outcome.certificates["nash"].holds
