@@ -49,7 +49,7 @@ BAD_INPUT = [
     ("compare scenario.yaml", "must end in .toml or .json"),
     ("compare -m vcg", f"mechanism must be one of {', '.join(MECHANISMS)}, got 'vcg'"),
     ("solve -m vcg", "mechanism must be one of"),
-    ("solve --leave some", "leave must be one of all, worst, got 'some'"),
+    ("solve --leave some", "leave must be one of all, worst, groups, got 'some'"),
     ("check -c honesty", "--claim must be one of nash, budget-balance"),
     ("check paper-w1 missing.json", "missing.json: there is no such file"),
     ("check paper-w1 short.json", "short.json: contributions must be a list of 3 numbers"),
