@@ -8,12 +8,14 @@ the data reached.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
+from fedpact.negotiation import sum_terms
 from fedpact.programs.best_response import falling_root
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray
@@ -38,6 +40,8 @@ class Agent:
         Its row: how useful everybody's data is to it.
     payoff, value, cost, cap
         Its payoff curve and what accuracy is worth to it, what contributing costs it, and the most it can contribute.
+    secret, identity
+        What its masks are made from (32 bytes), and the key it signs with, if it has one.
     """
 
     name: str
@@ -47,6 +51,8 @@ class Agent:
     value: float
     cost: Cost
     cap: float
+    secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    identity: sum_terms.Identity | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, federation: Federation, index: int) -> Agent:
@@ -69,6 +75,10 @@ class Agent:
             "shares": self._shares,
             "proximal": self._proximal,
             "messages": self._messages,
+            "key": lambda _: sum_terms.answer_key(self),
+            "sums": lambda asked: sum_terms.answer_sums(self, asked),
+            "payment": lambda asked: sum_terms.answer_payment(self, asked),
+            "open": lambda asked: sum_terms.answer_open(self, asked),
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
 
@@ -76,7 +86,10 @@ class Agent:
         """Reveals: the cap, whose data matters to it (not how much, not in which direction), and the stiffness.
 
         That is -a_i'' at nothing times the mean square of the weights: how fast the first samples lose their worth.
+        Where sums are negotiated the cap is all that is asked for.
         """
+        if question.get("brief") is True:
+            return {"cap": self.cap if np.isfinite(self.cap) else "inf"}
         uses = np.flatnonzero(self.weights)
         bend = -self.value * _as_float(self.payoff.curvature(np.zeros(1)))
         return {

@@ -29,6 +29,7 @@ from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
+from fedpact.negotiation.sums import SumsProtocol
 from fedpact.negotiation.validation import read_messages
 from fedpact.utils.errors import InvalidInput
 
@@ -45,7 +46,9 @@ class Rules(NamedTuple):
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
     ("externality", "admm"): Rules(reach_consensus, tol=1e-9, max_rounds=3000),
+    ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-12, max_rounds=300),
     ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
+    ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
 }
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
@@ -74,8 +77,8 @@ def negotiate(
     mechanism
         "externality" or "shapley".
     protocol
-        "price-discovery", few rounds; or, for "externality", "admm", more of them, in which agents answer with what
-        they would ask for.
+        "price-discovery", few rounds; "sums", more of them, in which the coordinator learns only what everybody's
+        answers add up to; or, for "externality", "admm", in which agents answer with what they would ask for.
     game
         Settle "externality" by the message game; where fewer than three agents draw on somebody's data, at personal
         prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
@@ -247,7 +250,7 @@ def _negotiated_deal(transcript: Transcript) -> Deal:
 def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> Deal:
     """The deal of whoever is at the other end, by the rules of a header."""
     session = Session(channel, listener)
-    session.introduce()
+    session.introduce(brief=header.protocol == "sums")
     protocol = negotiation_rules(header.mechanism, header.protocol).protocol
     start, rounds = np.zeros(session.size), 0
     while True:

@@ -190,6 +190,9 @@ def _is_same(asked: Any, recorded: Any) -> bool:
     if isinstance(asked, dict):
         known = isinstance(recorded, dict) and asked.keys() == recorded.keys()
         return known and all(_is_same(entry, recorded[key]) for key, entry in asked.items())
+    if isinstance(asked, list) and any(isinstance(entry, list | dict) for entry in asked):
+        known = isinstance(recorded, list) and len(asked) == len(recorded)
+        return known and all(_is_same(*pair) for pair in zip(asked, recorded, strict=True))
     if isinstance(asked, list):
         return isinstance(recorded, list) and len(asked) == len(recorded) and _is_near(asked, recorded)
     if isinstance(asked, float):

@@ -82,12 +82,15 @@ class Session:
         everybody[self.members] = numbers
         return read_only_copy(everybody)
 
-    def introduce(self) -> None:
-        """Everybody says its cap and whose data matters to it; those who cannot do not take part."""
+    def introduce(self, *, brief: bool = False) -> None:
+        """Everybody says its cap and whose data matters to it, or just its cap; who cannot does not take part."""
+        content = {"brief": True} if brief else {}
         while True:
             try:
                 answers = self.ask(
-                    "introduce", lambda place: {}, lambda raw, place: read_introduction(raw, place, self.size)
+                    "introduce",
+                    lambda place: content,
+                    lambda raw, place: read_introduction(raw, place, self.size, brief=brief),
                 )
             except MemberExcluded:
                 continue
@@ -180,6 +183,10 @@ class Session:
             except BadAnswer as reason:
                 broken[place] = reason
         return answers, broken
+
+    def exclude(self, reasons: Mapping[int, str]) -> None:
+        """Go on without some members, for reasons that were found in what they have answered."""
+        self._exclude({place: BadAnswer(reason) for place, reason in reasons.items()})
 
     def _exclude(self, reasons: Mapping[int, BadAnswer]) -> None:
         for place, reason in reasons.items():

@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
 CONTRADICTION_TOLERANCE = 1e-9
 PROPORTION_TOLERANCE = 1e-9
 SHARE_TOLERANCE = 1e-8  # of the payoff: shares come from a quadrature
+KEY_DIGITS = 64
+MAX_SIGNATURE = 1000  # characters
+SEED_BYTES = 32
 MAX_STATED = 1e50  # numbers beyond it are no payoffs, prices or samples
 
 
@@ -96,11 +101,13 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def read_introduction(raw: dict[str, Any], index: int, size: int) -> Introduction:
-    """Checked: a cap of at least zero, and known agents, itself among them."""
+def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
+    """Checked: a cap of at least zero, and known agents, itself among them; briefly the cap alone."""
     given = raw.get("cap")
     endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
     cap = np.inf if endless else _number(raw, "cap", low=0.0)
+    if brief:
+        return Introduction(cap=cap, uses=np.ones(size, dtype=bool))
     uses = raw.get("uses")
     if not isinstance(uses, list) or not all(type(j) is int and 0 <= j < size for j in uses):
         raise BadAnswer(f"uses must list agents by number, from 0 to {size - 1}, got {_describe(uses)}")
@@ -202,6 +209,49 @@ def check_proportions(before: FloatArray, now: FloatArray, *, tol: float = PROPO
     sizes = float(np.abs(before).sum()), float(np.abs(now).sum())
     if min(sizes) > 0.0 and np.abs(now / sizes[1] - before / sizes[0]).max() > tol:
         raise BadAnswer("contradicts its earlier answer: the data of others is worth other proportions to it now")
+
+
+def read_key(raw: dict[str, Any]) -> tuple[str, str]:
+    """Checked: an X25519 key in hexadecimal, and its signature, which may be empty."""
+    key, signature = raw.get("key"), raw.get("signature", "")
+    if not isinstance(key, str) or len(key) != KEY_DIGITS or not set(key) <= set("0123456789abcdef"):
+        raise BadAnswer(f"key must be {KEY_DIGITS} hexadecimal digits, got {_describe(key)}")
+    if not isinstance(signature, str) or len(signature) > MAX_SIGNATURE:
+        raise BadAnswer(f"signature must be a text, got {_describe(signature)}")
+    return key, signature
+
+
+def read_masked(raw: dict[str, Any], count: int) -> str | None:
+    """Checked: so many masked numbers, as they came; None if the member says that it has another key now."""
+    if raw.get("stale") is True:
+        return None
+    try:
+        masks.decode(raw.get("masked"), count)
+    except InvalidInput as error:
+        raise BadAnswer(str(error)) from error
+    return str(raw["masked"])
+
+
+def read_payment(raw: dict[str, Any]) -> float:
+    """Checked: a finite number."""
+    return _number(raw, "payment")
+
+
+def read_seeds(raw: dict[str, Any], rounds: Sequence[Sequence[int]]) -> list[dict[int, bytes]]:
+    """Checked: for every round a seed of 32 bytes for each of some peers."""
+    seeds = raw.get("seeds")
+    if not isinstance(seeds, list) or len(seeds) != len(rounds):
+        raise BadAnswer("seeds must be one object for each round")
+    found: list[dict[int, bytes]] = []
+    for peers, given in zip(rounds, seeds, strict=True):
+        texts = given if isinstance(given, dict) else {}
+        try:
+            found.append({peer: bytes.fromhex(texts[str(peer)]) for peer in peers})
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadAnswer("seeds must be hexadecimal, one for each other member") from error
+        if any(len(seed) != SEED_BYTES for seed in found[-1].values()):
+            raise BadAnswer(f"seeds must have {SEED_BYTES} bytes")
+    return found
 
 
 def read_messages(raw: dict[str, Any], caps: FloatArray, uses: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedpact.federation import Payoff
 from fedpact.shapley.compiled import Precision, ReceiverRows, integrate
-from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, nodes_of
+from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
 from fedpact.utils.arrays import FloatArray
 
 MAX_NUMPY_SENDERS = 32  # beyond, compiled code has made up for the time it takes to load
@@ -65,14 +65,27 @@ def receiver_shares(weights: FloatArray, payoff: Payoff, value: float, contribut
 
 def receiver_potential(weights: FloatArray, payoff: Payoff, value: float, contributions: FloatArray) -> float:
     """P_i(s), the receiver's term of the potential; raises `OutsideDomain`."""
-    nodes = _nodes(weights, payoff, value, contributions, np.flatnonzero(weights))
-    return float((nodes.complement / nodes.q).sum())
+    senders = np.flatnonzero(weights)
+    pulled = (weights * contributions)[senders]
+    if (pulled < 0.0).any():
+        nodes = _nodes(weights, payoff, value, contributions, senders)
+        return float((nodes.complement / nodes.q).sum())
+    # Without harm the factors neither overflow nor need to be kept apart.
+    times, log_masses = _rule(payoff, value, pulled)
+    q, chances = gauss_legendre(max((senders.size + 1) // 2, 1))
+    log_products = np.log1p(q[:, None] * np.expm1(-times[:, None] * pulled)[:, None, :]).sum(axis=2)
+    return float(np.exp(log_masses) @ (-np.expm1(log_products) @ (chances / q)))
 
 
 def _nodes(
     weights: FloatArray, payoff: Payoff, value: float, contributions: FloatArray, senders: np.ndarray
 ) -> ReceiverNodes:
-    pulled = weights * contributions
+    rule = _rule(payoff, value, weights * contributions)
+    return nodes_of(senders, weights[senders], contributions[senders], *rule)
+
+
+def _rule(payoff: Payoff, value: float, pulled: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes t and log weights for one receiver."""
     low, high = np.array([np.minimum(pulled, 0.0).sum()]), np.array([np.maximum(pulled, 0.0).sum()])
     times, log_masses = payoff.rule(low, high, STEP, TAIL)
-    return nodes_of(senders, weights[senders], contributions[senders], times[0], log_masses[0] + np.log(value))
+    return times[0], log_masses[0] + np.log(value)

@@ -167,7 +167,7 @@ def test_too_few_rounds_are_an_error_with_the_best_so_far() -> None:
 
 
 def test_unknown_protocols_are_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, got 'auction'"):
+    with pytest.raises(fp.InvalidInput, match="protocol must be one of price-discovery, admm, sums, got 'auction'"):
         fp.negotiate(federation(), protocol="auction")
 
 

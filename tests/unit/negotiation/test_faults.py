@@ -14,13 +14,13 @@ CASES = 250 if ALL_CASES else 150  # enough for every fault to be met
 SEEDS = range(8) if ALL_CASES else range(1)
 
 
-def run(seed: int, count: int, protocol: str) -> list[Trial]:
+def run(seed: int, count: int, protocol: str, mechanism: str = "externality") -> list[Trial]:
     rng = np.random.default_rng(seed)
     trials = []
     for case in range(count):
         trial = Trial.random(rng)
         try:
-            trial.judge(trial.run(protocol))
+            trial.judge(trial.run(protocol, mechanism))
         except Exception as error:
             error.add_note(f"seed {seed}, case {case}: {trial.describe()}")
             raise
@@ -44,6 +44,24 @@ def test_thousands_more(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_so_does_consensus(seed: int) -> None:
     run(seed, cases(20), "admm")
+
+
+@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
+@pytest.mark.parametrize("seed", range(2))
+def test_so_do_sums(seed: int, mechanism: str) -> None:
+    run(seed, cases(20), "sums", mechanism)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_so_does_price_discovery_of_shares(seed: int) -> None:
+    run(seed, cases(20), "price-discovery", "shapley")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_sums_with_many_more(seed: int, mechanism: str) -> None:
+    run(seed, 100, "sums", mechanism)
 
 
 @pytest.mark.slow

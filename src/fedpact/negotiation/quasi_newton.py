@@ -1,0 +1,210 @@
+"""A concave function climbed over a box from values and gradients alone, few questions at a time.
+
+It begins at nothing, then looks along a ray for the order of magnitude of the answer, three points at a time. From the
+best of these it goes by a quadratic model (BFGS): the model's maximiser over the box gives a step, and three lengths of
+it are tried together. A step that does not help is tried a tenth as long. The model learns from all points. It may be
+one in logarithms, u = log(s + shift): the potential of shares is nearer to a quadratic there, welfare is not.
+
+Points are told in the order they were asked about. A value of minus infinity says that a point is outside the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedpact.programs.solver import linearised_gains
+from fedpact.utils.arrays import FloatArray
+
+RAY_FACTOR = 16.0  # between points on the ray
+RAY_POINTS = 3
+STEP_SHARES = (1.0, 0.3, 2.5)  # of the model's step
+SHORTER = 0.1  # after a step that did not help
+MAX_LENGTH = 1e30  # of the ray: nobody has so many samples
+MAX_PIVOTS = 20  # per coordinate, for a step
+MAX_FALLS = 24  # times the ray is begun nearer to nothing
+MAX_GROWTH = 9.0  # times a contribution, and the mean one, in a step
+SHIFT = 0.1  # of the mean contribution: below it logarithms hardly fall
+LOG_SIGHT = float(np.log(10.0))  # of a step, up and down
+MAX_LOG_STEP = 6.0  # of the longest of them
+NO_ROOM = 1e-12  # of a contribution
+MIN_DIAGONAL, MAX_DIAGONAL = 1e-2, 1e2  # times the middle one
+MIN_CURVATURE = 1e-10  # of what the model expects: less teaches it nothing
+MAX_LINEARISED = 1e-4  # of what is at stake: with more to gain at the margin the model misleads
+FRESH_SHARE = 0.1  # of the model's diagonal: how it is begun anew then
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Told:
+    """What is known of a point."""
+
+    at: FloatArray
+    value: float
+    gradient: FloatArray
+
+
+class QuasiNewton:
+    """The climb: ask about `points`, then `tell`, until `is_done`.
+
+    Parameters
+    ----------
+    caps
+        The upper ends of the box, possibly infinite; the lower ones are zero.
+    tol
+        Of what is at stake: the gain that the model promises, and that the last points have brought, at the end.
+    start
+        Where to begin, if not at nothing.
+    logarithmic
+        Whether the model is one in logarithms.
+    """
+
+    def __init__(
+        self, caps: FloatArray, *, tol: float, start: FloatArray | None = None, logarithmic: bool = False
+    ) -> None:
+        self.caps, self.tol = np.asarray(caps, dtype=np.float64), tol
+        self.best: Told | None = None
+        self.promised, self.is_done = np.inf, False
+        self._model: FloatArray | None = None
+        self._ray: list[Told] = []
+        self._direction, self._length, self._falls = np.ones(self.caps.size), 1.0, 0
+        self._logarithmic, self._shift, self._shorter = logarithmic, 1.0, 1.0
+        self._fallback = start if start is not None and start.any() else None
+        self.points: Sequence[FloatArray] = [np.zeros(self.caps.size)]
+
+    def tell(self, values: Sequence[float], gradients: Sequence[FloatArray], *, stake: float) -> None:
+        """Take in what was found at the points, and choose the next."""
+        found = [
+            Told(at=at, value=value, gradient=gradient)
+            for at, value, gradient in zip(self.points, values, gradients, strict=True)
+        ]
+        if self.best is None:
+            self._begin(found[0])
+        elif self._model is None:
+            self._look_along(found)
+        else:
+            self._learn(found, stake)
+        if not self.is_done:
+            self.points = self._next_points()
+
+    def _begin(self, nothing: Told) -> None:
+        """At nothing: whoever's contribution is worth its cost there is on the ray."""
+        self.best, self._ray = nothing, [nothing]
+        worth = (nothing.gradient > 0.0) & (self.caps > 0.0)
+        self._direction = worth.astype(np.float64)
+        if self._fallback is not None:
+            self._direction = np.where(self._fallback > 0.0, self._fallback, 0.0)
+            self._length = 1.0 / RAY_FACTOR  # the second point is where it was before
+        if not worth.any():
+            self.is_done, self.promised = True, 0.0
+
+    def _look_along(self, found: Sequence[Told]) -> None:
+        """Go on along the ray until its slope has turned, or everybody is at its cap."""
+        self._ray += [told for told in found if np.isfinite(told.value)]
+        best = int(np.argmax([told.value for told in self._ray]))
+        last = found[-1]
+        on_ray = self._direction > 0.0
+        is_capped = bool((last.at >= self.caps)[on_ray].all()) or self._length > MAX_LENGTH
+        is_over = not np.isfinite(last.value) or last.gradient @ last.at < 0.0 or is_capped
+        if best == 0 and is_over and self._falls < MAX_FALLS:
+            self._falls += 1
+            self._length /= RAY_FACTOR**RAY_POINTS
+            self._ray = self._ray[:1]
+        elif is_over:
+            near = self._ray[best + 1] if best + 1 < len(self._ray) else self._ray[best - 1]
+            self.best = self._ray[best]
+            self._shift = SHIFT * float(self.best.at.mean())
+            self._model = _diagonal_model(*map(self._for_model, (self.best, near)))
+        else:
+            self._length *= RAY_FACTOR**RAY_POINTS
+
+    def _learn(self, found: Sequence[Told], stake: float) -> None:
+        """Teach the model what was found, go to the best, and see whether there is more to gain."""
+        assert self.best is not None and self._model is not None
+        inside = [told for told in found if np.isfinite(told.value)]
+        chain = [self.best, *sorted(inside, key=lambda told: float(np.linalg.norm(told.at - self.best.at)))]  # type: ignore[union-attr]
+        best = int(np.argmax([told.value for told in chain]))
+        for place in sorted(range(len(chain) - 1), key=lambda place: -abs(place + 0.5 - best)):
+            self._model = _taught(self._model, self._for_model(chain[place]), self._for_model(chain[place + 1]))
+        gain = chain[best].value - self.best.value
+        self.best = chain[best]
+        self._shorter = self._shorter * SHORTER if best == 0 else min(1.0, self._shorter / SHORTER)
+        if self.promised > self.tol * stake or gain > self.tol * stake:
+            return
+        at = self.best.at
+        box = np.minimum(self.caps, 2.0 * at + at.mean())
+        if linearised_gains(at, self.best.gradient, box).sum() <= MAX_LINEARISED * stake:
+            self.is_done = True
+        else:
+            diagonal = np.diag(self._model)
+            self._model = FRESH_SHARE * np.diag(np.maximum(diagonal, MIN_DIAGONAL * float(np.median(diagonal))))
+            self._shorter = 1.0
+
+    def _next_points(self) -> Sequence[FloatArray]:
+        if self._model is None:
+            lengths = self._length * RAY_FACTOR ** np.arange(RAY_POINTS)
+            return [np.minimum(length * self._direction, self.caps) for length in lengths]
+        assert self.best is not None
+        here, step = self._for_model(self.best), self._step()
+        self.promised = float(here.gradient @ step - 0.5 * step @ self._model @ step)
+        return [np.clip(self._moved(self._shorter * share * step), 0.0, self.caps) for share in STEP_SHARES]
+
+    def _for_model(self, told: Told) -> Told:
+        """What is known of a point, in the model's coordinates."""
+        if not self._logarithmic:
+            return told
+        shifted = told.at + self._shift
+        return Told(at=np.log(shifted), value=told.value, gradient=told.gradient * shifted)
+
+    def _moved(self, step: FloatArray) -> FloatArray:
+        """Where a step in the model's coordinates leads."""
+        assert self.best is not None
+        if not self._logarithmic:
+            return np.asarray(self.best.at + step)
+        return np.asarray(self.best.at + (self.best.at + self._shift) * np.expm1(np.minimum(step, MAX_LOG_STEP)))
+
+    def _limits(self) -> tuple[FloatArray, FloatArray]:
+        """How far a step may lead, down and up, in the model's coordinates: within the box, and within sight."""
+        assert self.best is not None
+        at = self.best.at
+        up = np.minimum(self.caps - at, MAX_GROWTH * at + at.mean())
+        if not self._logarithmic:
+            return -at, up
+        shifted = at + self._shift
+        return np.maximum(np.log(self._shift / shifted), -LOG_SIGHT), np.minimum(np.log1p(up / shifted), LOG_SIGHT)
+
+    def _step(self) -> FloatArray:
+        """To the model's maximiser over the box, which is kept within sight."""
+        from scipy.optimize import lsq_linear  # noqa: PLC0415 - heavy
+
+        assert self.best is not None and self._model is not None
+        here, (down, up) = self._for_model(self.best), self._limits()
+        free = up - down > NO_ROOM * (1.0 + np.abs(here.at))
+        step = np.zeros(up.size)
+        if free.any():
+            lengths = 1.0 / np.sqrt(np.diag(self._model)[free])
+            root = np.linalg.cholesky(self._model[np.ix_(free, free)] * lengths * lengths[:, None])
+            target = np.linalg.solve(root, here.gradient[free] * lengths)
+            bounds = np.minimum(down[free], 0.0) / lengths, np.maximum(up[free] / lengths, np.finfo(float).tiny)
+            found = lsq_linear(root.T, target, bounds=bounds, method="bvls", max_iter=MAX_PIVOTS * up.size)
+            step[free] = np.clip(found.x, *bounds) * lengths
+        return step
+
+
+def _diagonal_model(here: Told, near: Told) -> FloatArray:
+    """The diagonal that explains how the gradient changes between two points of the ray."""
+    moved, turned = near.at - here.at, here.gradient - near.gradient
+    diagonal = np.where(moved != 0.0, turned / np.where(moved != 0.0, moved, 1.0), 0.0)
+    middle = float(np.median(diagonal[diagonal > 0.0])) if (diagonal > 0.0).any() else 1.0
+    return np.diag(np.clip(diagonal, MIN_DIAGONAL * middle, MAX_DIAGONAL * middle))
+
+
+def _taught(model: FloatArray, one: Told, two: Told) -> FloatArray:
+    """The model with the curvature seen between two points (the formula of Broyden, Fletcher, Goldfarb and Shanno)."""
+    moved, turned = two.at - one.at, one.gradient - two.gradient
+    expected = model @ moved
+    size, seen = float(moved @ expected), float(moved @ turned)
+    if size <= 0.0 or seen < MIN_CURVATURE * size:
+        return model
+    return np.asarray(model - np.outer(expected, expected) / size + np.outer(turned, turned) / seen)

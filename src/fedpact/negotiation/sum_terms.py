@@ -1,0 +1,234 @@
+"""A member's part in a negotiation in sums: its terms, masked, its payment, and the masks of a round in dispute.
+
+A question about sums lists profiles and says which sum is formed:
+
+| about     | at every profile                                                    | summed over members to  |
+|-----------|---------------------------------------------------------------------|-------------------------|
+| welfare   | outside or not, a_i - c_i, a_i, c_i, gradient of a_i - c_i           | the program of M^E      |
+| potential | outside or not, P_i - c_i, a_i, c_i, gradient of P_i - c_i           | the program of M^Shap   |
+| prices    | a_i' w_ij for every j                                               | g_j, what j's data is worth to all |
+| shares    | phi_ij for every j                                                  | phi_j                   |
+
+The question also holds everybody's keys and who takes part, and the masks are bound to all of it. A member answers only
+if it is among at least three, its own key is listed as it is, and, where it knows the others' signing keys, theirs are
+signed. From the last sum it works out its own payment: s_i g_i - a_i' w_i s, or phi_i - a_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedpact.negotiation import masks
+from fedpact.shapley.receiver import receiver_potential, receiver_shares
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, OutsideDomain
+
+if TYPE_CHECKING:
+    from fedpact.negotiation.agent import Agent
+
+MIN_SUMMED = 3  # answers: a sum over fewer tells a member what the other says
+HEADER = 4  # numbers before the gradient: outside, objective, payoff, cost
+PROGRAMS = {"externality": "welfare", "shapley": "potential"}
+SETTLEMENTS = {"externality": "prices", "shapley": "shares"}
+CONCAVITY_TOLERANCE = 1e-9  # of the numbers involved
+PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """A member's signing key, and the public ones of those it knows, by place.
+
+    Attributes
+    ----------
+    sign
+        Makes a signature of bytes, as hexadecimal.
+    verify
+        By place: whether a signature of bytes is that member's.
+    """
+
+    sign: Any
+    verify: Mapping[int, Any] = field(default_factory=dict)
+
+
+def count_of(question: Mapping[str, Any]) -> int:
+    """How many numbers an answer to a question about sums has."""
+    size = len(question["points"][0])
+    return len(question["points"]) * (size + (HEADER if question["about"] in PROGRAMS.values() else 0))
+
+
+def answer_key(agent: Agent) -> dict[str, Any]:
+    """Reveals: a public key made for this, and its signature where the member has a signing key."""
+    key = masks.public_key(agent.secret)
+    return {"key": key} | ({"signature": agent.identity.sign(signed_text(agent.name, key))} if agent.identity else {})
+
+
+def signed_text(name: str, key: str) -> bytes:
+    """What a member signs: that this is its key."""
+    return masks.PURPOSE + b" key of " + name.encode() + b": " + key.encode()
+
+
+def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Reveals: nothing by itself; together with the answers of all others, the sum."""
+    if question["keys"][agent.index] != masks.public_key(agent.secret):
+        return {"stale": True}
+    return {"masked": masks.encode(_masked_terms(agent, question))}
+
+
+def answer_payment(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Reveals: its payment, which is part of the deal."""
+    contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
+    terms = _terms(agent, {"about": question["about"], "points": [question["contributions"]]})
+    return {"payment": payment_of(question["about"], agent.index, terms, sums, contributions)}
+
+
+def payment_of(about: str, place: int, terms: FloatArray, sums: FloatArray, contributions: FloatArray) -> float:
+    """What follows for a member from its own terms and everybody's sum of them."""
+    if about == SETTLEMENTS["shapley"]:
+        return float(sums[place] - terms.sum())
+    return float(contributions[place] * sums[place] - terms @ contributions)
+
+
+def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
+
+    Without that a coordinator could ask for any round to be opened.
+    """
+    rounds, masked = question["rounds"], question["masked"]
+    for asked, answers in zip(rounds, masked, strict=True):
+        own = masks.encode(_masked_terms(agent, asked))
+        if answers[str(agent.index)] != own:
+            raise InvalidInput("it has not answered what it is said to have answered")
+    payments = question.get("payments")
+    if find_contradiction(rounds, [total_of(*each) for each in zip(rounds, masked, strict=True)], payments) is None:
+        raise InvalidInput("there is nothing to open: the sums do not contradict themselves")
+    return {"seeds": [{str(peer): seed.hex() for peer, seed in _seeds(agent, asked).items()} for asked in rounds]}
+
+
+def total_of(question: Mapping[str, Any], masked: Mapping[str, str]) -> FloatArray:
+    """The sum of all members' answers to a question; the masks cancel."""
+    count = count_of(question)
+    total = np.zeros((count, 2), dtype=np.uint64)
+    for place in question["members"]:
+        total = masks.add(total, masks.decode(masked[str(place)], count))
+    return masks.to_floats(total)
+
+
+def find_contradiction(
+    rounds: Sequence[Mapping[str, Any]], sums: Sequence[FloatArray], payments: Mapping[str, float] | None = None
+) -> str | None:
+    """Why sums, or one member's terms, cannot all be true; None if they can.
+
+    Masks that do not cancel leave numbers at random. A sum of concave functions is concave, so one contradicts its
+    tangents only if somebody's term does.
+    """
+    told: list[tuple[FloatArray, float, FloatArray]] = []
+    for question, numbers in zip(rounds, sums, strict=True):
+        if not (np.abs(numbers) <= len(question["members"]) * masks.MAX_MASKED).all():
+            return "the masks do not cancel"
+        if question["about"] in PROGRAMS.values():
+            by_point = numbers.reshape(len(question["points"]), -1)
+            outside = by_point[:, 0]
+            if ((outside != np.rint(outside)) | (outside < 0) | (outside > len(question["members"]))).any():
+                return "the masks do not cancel"
+            for at, row in zip(question["points"], by_point, strict=True):
+                if row[0] == 0.0:
+                    told.append((np.array(at), float(row[1]), row[HEADER:]))
+    for place, one in enumerate(told):
+        for two in told[place + 1 :]:
+            if not _is_concave(one, two):
+                return "values and slopes are not those of a concave function"
+    if payments is not None:
+        question, numbers = rounds[-1], sums[-1]
+        total = sum(payments.values())
+        if abs(total) > PAYMENT_TOLERANCE * turnover(question, numbers, list(payments.values())):
+            return f"the payments sum to {total:.3g}"
+    return None
+
+
+def turnover(question: Mapping[str, Any], sums: FloatArray, payments: Sequence[float]) -> float:
+    """The money that changes hands at most, as far as sums tell."""
+    at = np.abs(np.array(question["points"][0]))
+    gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
+    return gross + float(np.abs(payments).sum())
+
+
+def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray, float, FloatArray]) -> bool:
+    (at, value, slope), (there, other, slope_there) = one, two
+    step, rise = there - at, other - value
+    rounding = CONCAVITY_TOLERANCE * (
+        abs(value) + abs(other) + float((np.abs(slope) + np.abs(slope_there)) @ np.abs(step))
+    ) + 2.0 * at.size * 2.0**-masks.FRACTION_BITS * (1.0 + float(np.abs(step).sum()))
+    return bool(slope_there @ step - rounding <= rise <= slope @ step + rounding)
+
+
+def _masked_terms(agent: Agent, question: Mapping[str, Any]) -> masks.Residues:
+    terms = masks.to_residues(_terms(agent, question))
+    return masks.add(terms, masks.own_mask(agent.index, _seeds(agent, question), len(terms)))
+
+
+def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
+    """The seeds that the member shares with all others for a question; refuses those that would bare it."""
+    members, keys = question["members"], question["keys"]
+    if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
+        raise InvalidInput(f"a sum must be over at least {MIN_SUMMED} members, itself among them, got {members!r:.80}")
+    if len({keys[place] for place in members}) != len(members):
+        raise InvalidInput("every member must have a key of its own")
+    if agent.identity is not None:
+        _check_signatures(agent.identity, question)
+    digest = masks.question_digest(question)
+    return {int(place): masks.pair_seed(agent.secret, keys[place], digest) for place in members if place != agent.index}
+
+
+def _check_signatures(identity: Identity, question: Mapping[str, Any]) -> None:
+    signatures = question.get("signatures") or {}
+    for place in question["members"]:
+        if place in identity.verify:
+            text = signed_text(question["names"][place], question["keys"][place])
+            if not identity.verify[place](str(signatures.get(str(place), "")), text):
+                raise InvalidInput(f'the key of "{question["names"][place]}" is not signed by it: somebody may listen')
+
+
+def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
+    """The member's terms at all points of a question, one after the other."""
+    tell = {"welfare": _welfare, "potential": _potential, "prices": _prices, "shares": _shares}[question["about"]]
+    return np.concatenate([tell(agent, np.asarray(point, dtype=np.float64)) for point in question["points"]])
+
+
+def _welfare(agent: Agent, at: FloatArray) -> FloatArray:
+    said = agent.answer({"number": 0, "kind": "prices", "contributions": at.tolist()})
+    if "outside" in said:
+        return _outside(at.size)
+    gradient = np.array(said["prices"])
+    gradient[agent.index] -= said["marginal_cost"]
+    return np.array([0.0, said["payoff"] - said["cost"], said["payoff"], said["cost"], *gradient])
+
+
+def _potential(agent: Agent, at: FloatArray) -> FloatArray:
+    said = agent.answer({"number": 0, "kind": "shares", "contributions": at.tolist()})
+    if "outside" in said:
+        return _outside(at.size)
+    gradient = np.array(said["slopes"])
+    gradient[agent.index] -= said["marginal_cost"]
+    potential = receiver_potential(agent.weights, agent.payoff, agent.value, at)
+    return np.array([0.0, potential - said["cost"], said["payoff"], said["cost"], *gradient])
+
+
+def _outside(size: int) -> FloatArray:
+    terms = np.zeros(size + HEADER)
+    terms[0] = 1.0
+    return terms
+
+
+def _prices(agent: Agent, at: FloatArray) -> FloatArray:
+    said = agent.answer({"number": 0, "kind": "prices", "contributions": at.tolist()})
+    if "outside" in said:
+        raise OutsideDomain("the profile agreed is outside the domain of its payoff")
+    return np.array(said["prices"])
+
+
+def _shares(agent: Agent, at: FloatArray) -> FloatArray:
+    return receiver_shares(agent.weights, agent.payoff, agent.value, at).values

@@ -1,0 +1,279 @@
+"""Negotiating in sums: the coordinator learns what all members' answers add up to, and nothing of a single one.
+
+Both mechanisms maximise a sum over receivers, welfare or the potential less costs, and each receiver works out its own
+term from its own row (`fedpact.negotiation.sum_terms`). Members first agree on keys, in one round through the
+coordinator. Every answer after that is masked so that only the sum over all members can be read
+(`fedpact.negotiation.masks`). From sums of values and gradients at three profiles a round the coordinator climbs to the
+maximiser (`fedpact.negotiation.quasi_newton`).
+
+Then one more sum says what everybody's data is worth to all, or what everybody's share is; each member works out its
+own payment from it and its own numbers, and says it. Payments sum to zero within rounding, which is shared out so that
+the budget is exact. A round somebody does not answer is never read: it is asked again without that member. No sum over
+fewer than three answers is formed.
+
+Sums that cannot be true (masks that do not cancel, values and slopes of no concave function, payments that do not add
+up) make a round void. Members then open the masks of the rounds in dispute, which bares their answers to these and to
+no others; whoever contradicts itself is excluded. Where two members say different things of the mask they share, nobody
+else can tell who is right, and both are.
+
+Stopping inequality: the model's step promises at most `tol` of what is at stake, the last points have brought no more,
+and the linearised gain near the profile is at most `MAX_LINEARISED` of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fedpact.negotiation import masks
+from fedpact.negotiation.protocol import ProtocolResult
+from fedpact.negotiation.quasi_newton import QuasiNewton
+from fedpact.negotiation.session import MemberExcluded, Session
+from fedpact.negotiation.sum_terms import (
+    HEADER,
+    MIN_SUMMED,
+    PROGRAMS,
+    SETTLEMENTS,
+    count_of,
+    find_contradiction,
+    payment_of,
+    total_of,
+)
+from fedpact.negotiation.validation import read_key, read_masked, read_payment, read_seeds
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
+
+MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
+OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
+
+
+class SumsProtocol:
+    """The protocol for one mechanism."""
+
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism = mechanism
+
+    def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
+        """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
+        members, climb, number = session.members, None, 0
+        try:
+            exchange = _Exchange(session)
+            climb = QuasiNewton(
+                session.caps[members], tol=tol, start=start[members], logarithmic=self.mechanism == "shapley"
+            )
+            for number in range(1, max_rounds + 1):
+                residual, welfare = self._round(session, exchange, climb, number)
+                if climb.is_done and climb.best is not None:
+                    at = session.for_everybody(climb.best.at)
+                    payments = self._payments(exchange, at)
+                    return ProtocolResult(
+                        contributions=at,
+                        payments=session.for_everybody(payments),
+                        rounds=number,
+                        settled_by="own payments",
+                        residual=residual,
+                        welfare=welfare,
+                    )
+        except MemberExcluded:
+            here = np.array(start)
+            if climb is not None and climb.best is not None:
+                here[members] = climb.best.at
+            return ProtocolResult(contributions=session.for_everybody(here[session.members]), rounds=number)
+        promised = "nothing" if climb is None else f"{climb.promised:.1e} of payoff"
+        names = ", ".join(f'"{session.names[place]}"' for place in members)
+        raise NotConverged(
+            f"no agreement within {max_rounds} rounds: the last step still promised {promised}, and sums do not say "
+            f"which of {names} is to blame"
+        )
+
+    def _round(self, session: Session, exchange: _Exchange, climb: QuasiNewton, number: int) -> tuple[float, float]:
+        """Ask about the points of the climb, and let it go on; the gain still promised, and welfare."""
+        points = climb.points
+        profiles = [session.for_everybody(point) for point in points]
+        told = exchange.ask(PROGRAMS[self.mechanism], profiles, number).reshape(len(points), -1)
+        exchange.check(number, climb)
+        outside, values, payoffs, costs = told[:, :HEADER].T
+        values = np.where(outside > 0, -np.inf, values)
+        highest = int(np.argmax(values))
+        if climb.best is None or values[highest] > climb.best.value:
+            exchange.stake = float(abs(payoffs[highest]) + costs[highest])
+        climb.tell(
+            values.tolist(),
+            [row[HEADER:][session.members] for row in told],
+            stake=exchange.stake,
+        )
+        assert climb.best is not None
+        for place, point in enumerate(points):
+            if climb.best.at is point:
+                exchange.keep_best(float(payoffs[place] - costs[place]))
+        residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else 0.0
+        session.notify_round(
+            number,
+            contributions=session.for_everybody(climb.best.at),
+            residual=residual if np.isfinite(residual) else None,
+            welfare=exchange.welfare,
+            prices=None,
+            utilities={},
+        )
+        return residual, exchange.welfare
+
+    def _payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
+        """What everybody works out that it is paid, by member; exactly balanced."""
+        session, about = exchange.session, SETTLEMENTS[self.mechanism]
+        sums = exchange.ask(about, [contributions], 0)
+        exchange.check(0)
+        content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
+        payments = session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
+        exchange.check(0, payments={str(place): payment for place, payment in payments.items()})
+        return balance_exactly(np.array([payments[int(place)] for place in session.members]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _SummedRound:
+    """A question, everybody's masked answers to it, and their sum."""
+
+    question: dict[str, Any]
+    masked: Mapping[int, str]
+    total: FloatArray
+
+
+class _Exchange:
+    """Questions about sums, with keys that are agreed on anew where a member has another one."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stake, self.welfare = 0.0, 0.0
+        self._last: _SummedRound | None = None
+        self._best: _SummedRound | None = None
+        self._keys: dict[int, tuple[str, str]] = {}
+        self._check_enough()
+        self._agree_on_keys()
+
+    def ask(self, about: str, profiles: list[FloatArray], number: int) -> FloatArray:
+        """The sum of everybody's answers about some profiles."""
+        for _ in range(MAX_KEY_CHANGES):
+            question = self._question(about, profiles, number)
+            content = {key: part for key, part in question.items() if key != "kind"}
+            count = count_of(question)
+            masked = self.session.ask("sums", lambda place: content, lambda raw, place: read_masked(raw, count))  # noqa: B023 - called at once
+            kept = {place: text for place, text in masked.items() if text is not None}
+            if len(kept) == len(masked):
+                total = total_of(question, {str(place): text for place, text in kept.items()})
+                self._last = _SummedRound(question=question, masked=kept, total=total)
+                return total
+            self._best = None  # nobody could open it any more
+            self._agree_on_keys()
+        self.session.exclude({place: "its key changes with every question" for place in masked if place not in kept})
+        raise MemberExcluded
+
+    def check(self, number: int, climb: QuasiNewton | None = None, payments: Mapping[str, float] | None = None) -> None:
+        """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
+        assert self._last is not None
+        disputed = [self._last]
+        reason = find_contradiction([self._last.question], [self._last.total], payments)
+        if reason is None and climb is not None and self._best is not None:
+            disputed = [self._best, self._last]
+            reason = find_contradiction([each.question for each in disputed], [each.total for each in disputed])
+        if reason is None:
+            return
+        self.session.notify({"event": "masks opened", "round": number, "reason": reason})
+        self.session.exclude(self._find_liars(disputed, payments))
+        raise MemberExcluded
+
+    def keep_best(self, welfare: float) -> None:
+        """The last question was about the best profile so far."""
+        self._best, self.welfare = self._last, welfare
+
+    def _check_enough(self) -> None:
+        if self.session.members.size < MIN_SUMMED:
+            fates = "; ".join(f"{name}: {reason}" for name, reason in self.session.excluded.items())
+            raise NotConverged(
+                f"no agreement in sums: {self.session.members.size} members are left, and a sum over fewer than "
+                f"{MIN_SUMMED} answers is never formed{f' ({fates})' if fates else ''}; negotiate by price-discovery"
+            )
+
+    def _agree_on_keys(self) -> None:
+        self._keys = self.session.ask("key", lambda place: {}, lambda raw, place: read_key(raw))
+
+    def _question(self, about: str, profiles: list[FloatArray], number: int) -> dict[str, Any]:
+        everybody = range(self.session.size)
+        signatures = {str(place): signature for place, (_, signature) in self._keys.items() if signature}
+        question = {
+            "kind": "sums",
+            "about": about,
+            "round": number,
+            "points": [profile.tolist() for profile in profiles],
+            "members": [int(place) for place in self.session.members],
+            "keys": [self._keys[place][0] if place in self._keys else "" for place in everybody],
+        }
+        return question | ({"names": self.session.names, "signatures": signatures} if signatures else {})
+
+    def _find_liars(self, disputed: list[_SummedRound], payments: Mapping[str, float] | None) -> dict[int, str]:
+        """Who contradicts itself once the masks of the rounds in dispute are open, and how."""
+        members = [int(place) for place in self.session.members]
+        content = {
+            "rounds": [each.question for each in disputed],
+            "masked": [{str(place): text for place, text in each.masked.items()} for each in disputed],
+        }
+        content |= {} if payments is None else {"payments": dict(payments)}
+        seeds = self.session.ask(
+            "open",
+            lambda place: content,
+            lambda raw, place: read_seeds(raw, [[peer for peer in members if peer != place]] * len(disputed)),
+        )
+        liars: dict[int, str] = {}
+        for place in members:
+            terms = [_open_terms(each, place, seeds[place][row]) for row, each in enumerate(disputed)]
+            alone = [each.question | {"members": [place]} for each in disputed]
+            reason = find_contradiction(alone, terms)
+            if reason is None and payments is not None:
+                reason = _payment_lie(disputed[-1], place, terms[-1], payments[str(place)])
+            if reason is not None:
+                liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
+        apart = "says of the mask it shares with {} another thing than that one does"
+        for row, (one, two) in [(row, pair) for row in range(len(disputed)) for pair in combinations(members, 2)]:
+            if not liars and seeds[one][row][two] != seeds[two][row][one]:
+                names = self.session.names
+                return {one: apart.format(f'"{names[two]}"'), two: apart.format(f'"{names[one]}"')}
+        if not liars:
+            raise NotConverged(
+                "no agreement: the sums contradict themselves, and the masks of all members are in order"
+            )
+        return liars
+
+
+def balance_exactly(payments: FloatArray) -> FloatArray:
+    """The payments on a grid on which they sum to exactly zero; what rounding leaves is shared out in order.
+
+    Examples
+    --------
+    >>> balance_exactly(np.array([0.1, 0.2, -0.3])).sum()
+    np.float64(0.0)
+    """
+    size = float(np.abs(payments).sum())
+    if size == 0.0:
+        return np.zeros_like(payments)
+    grid = 2.0 ** (np.frexp(size)[1] - 52)  # sums of so few digits are exact
+    units = np.rint(payments / grid).astype(np.int64)
+    each, left = divmod(int(units.sum()), units.size)
+    units -= each
+    units[:left] -= 1
+    return np.asarray(units * grid)
+
+
+def _open_terms(summed: _SummedRound, place: int, seeds: Mapping[int, bytes]) -> FloatArray:
+    """A member's own numbers, by what it says of its masks."""
+    count = count_of(summed.question)
+    masked = masks.decode(summed.masked[place], count)
+    return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
+
+
+def _payment_lie(summed: _SummedRound, place: int, terms: FloatArray, stated: float) -> str | None:
+    contributions = np.array(summed.question["points"][0])
+    due = payment_of(summed.question["about"], place, terms, summed.total, contributions)
+    size = abs(due) + abs(stated) + float(np.abs(terms).sum() * (1.0 + contributions.max()))
+    return None if abs(due - stated) <= OWN_PAYMENT_TOLERANCE * size else f"its payment is {due:g}, not {stated:g}"

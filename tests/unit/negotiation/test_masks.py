@@ -1,0 +1,92 @@
+"""Masks cancel in the sum of all, and in nothing less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedpact.negotiation import masks
+from fedpact.utils.errors import InvalidInput
+
+SECRETS = [bytes([place]) * 32 for place in range(1, 6)]
+KEYS = [masks.public_key(secret) for secret in SECRETS]
+ROUNDING = 2.0**-masks.FRACTION_BITS
+numbers = st.lists(st.floats(-(2.0**39), 2.0**39, allow_subnormal=False), min_size=1, max_size=8)
+
+
+def masked(place: int, terms: list[float], members: list[int], digest: bytes) -> masks.Residues:
+    seeds = {peer: masks.pair_seed(SECRETS[place], KEYS[peer], digest) for peer in members if peer != place}
+    residues = masks.to_residues(terms)
+    return masks.add(residues, masks.own_mask(place, seeds, len(residues)))
+
+
+@given(numbers)
+def test_numbers_come_back_to_the_last_bit_that_fits(given_numbers: list[float]) -> None:
+    found = masks.to_floats(masks.to_residues(given_numbers))
+    np.testing.assert_allclose(found, given_numbers, rtol=1e-15, atol=ROUNDING)
+
+
+@given(numbers, st.integers(0, 2**128 - 1))
+def test_arithmetic_is_that_of_integers_modulo_two_to_the_128(given_numbers: list[float], other: int) -> None:
+    one = masks.to_residues(given_numbers)
+    two = np.frombuffer(other.to_bytes(16, "little") * len(given_numbers), dtype=np.uint64).reshape(-1, 2)
+    whole = [int.from_bytes(row.tobytes(), "little") for row in one]
+    added = [int.from_bytes(row.tobytes(), "little") for row in masks.add(one, two)]
+    assert added == [(each + other) % 2**128 for each in whole]
+    assert not masks.add(one, masks.negate(one)).any()
+
+
+def test_the_sum_of_all_is_read_and_nothing_else() -> None:
+    members, digest = [0, 1, 3, 4], b"round 1"
+    terms = {place: [float(place), -2.5 * place, 1e-6] for place in members}
+    answers = [masked(place, terms[place], members, digest) for place in members]
+    total = np.zeros((3, 2), dtype=np.uint64)
+    for answer in answers:
+        total = masks.add(total, answer)
+    np.testing.assert_allclose(masks.to_floats(total), [8.0, -20.0, 4e-6], atol=1e-18)
+    partial = np.zeros((3, 2), dtype=np.uint64)
+    for answer in answers[:-1]:
+        partial = masks.add(partial, answer)
+        assert (np.abs(masks.to_floats(partial)) > 1e3).all()  # at random in +-2^47
+
+
+def test_every_question_has_masks_of_its_own() -> None:
+    question = {"number": 1, "kind": "sums", "points": [[0.0, 1.0]], "members": [0, 1, 2]}
+    again = question | {"number": 7}
+    assert masks.question_digest(question) == masks.question_digest(again)
+    for change in ({"members": [0, 1, 3]}, {"points": [[0.0, 1.0 + 1e-16, 2.0]]}, {"round": 2}):
+        other = masks.question_digest(question | change)
+        assert other != masks.question_digest(question)
+        seeds = [masks.pair_seed(SECRETS[0], KEYS[1], digest) for digest in (other, masks.question_digest(question))]
+        assert seeds[0] != seeds[1]
+    digest = masks.question_digest(question)
+    assert masks.pair_seed(SECRETS[0], KEYS[1], digest) == masks.pair_seed(SECRETS[1], KEYS[0], digest)
+    assert masks.pair_seed(SECRETS[0], KEYS[2], digest) != masks.pair_seed(SECRETS[0], KEYS[1], digest)
+
+
+def test_masks_look_uniform() -> None:
+    """Five standard errors: every bit of a stream is as often one as zero."""
+    stream = masks.mask(b"s" * 32, 4000)
+    bits = np.unpackbits(stream.view(np.uint8)).reshape(-1, 128)
+    assert (np.abs(bits.mean(axis=0) - 0.5) < 5 * 0.5 / np.sqrt(len(bits))).all()
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, 1e13])
+def test_numbers_that_do_not_fit_are_refused(number: float) -> None:
+    with pytest.raises(InvalidInput, match="numbers in sums must lie within"):
+        masks.to_residues([1.0, number])
+
+
+@pytest.mark.parametrize("text", [None, 7, "!!", "AAAA", ""])
+def test_texts_that_hold_no_numbers_are_refused(text: object) -> None:
+    with pytest.raises(InvalidInput, match="masked numbers must be"):
+        masks.decode(text, 2)
+    assert (masks.decode(masks.encode(masks.mask(b"s" * 32, 2)), 2) == masks.mask(b"s" * 32, 2)).all()
+
+
+@pytest.mark.parametrize("key", ["", "00", "zz" * 32, "00" * 32])
+def test_keys_that_are_none_are_refused(key: str) -> None:
+    with pytest.raises(InvalidInput, match="must be an X25519 key"):
+        masks.pair_seed(SECRETS[0], key, b"round 1")

@@ -1,0 +1,317 @@
+"""Deals reached in sums: the same as with everything known, on record, and with members that fail, lie or listen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, masks, recompute
+from fedpact.negotiation.sum_terms import Identity
+from fedpact.negotiation.sums import balance_exactly
+from random_cases import cases
+from strategies import random_federation
+
+MECHANISMS = {"externality": fp.ExternalityMechanism(), "shapley": fp.ShapleyMechanism()}
+SAME = 1e-5  # of payoffs and costs: payments follow the square root of the gain that is left
+WELFARE = 1e-6
+MAX_ROUNDS = 60
+
+
+def dense(size: int, seed: int = 0) -> fp.Federation:
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.05, 1.0, (size, size))
+    np.fill_diagonal(weights, 1.0)
+    payoff = fp.PowerLaw(rng.uniform(0.1, 0.5, size))
+    return fp.Federation(weights, costs=rng.uniform(0.003, 0.02, size), caps=200.0, payoff=payoff)
+
+
+def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
+    expected = MECHANISMS[deal.mechanism].solve(federation.take(deal.members))
+    size = float(np.abs(expected.payoffs).sum() + expected.costs.sum()) or 1.0
+    np.testing.assert_allclose(deal.payments[deal.members], expected.payments, rtol=0.0, atol=SAME * size)
+    given = expected.federation.welfare(deal.contributions[deal.members])
+    assert given == pytest.approx(expected.welfare, abs=(WELFARE if deal.mechanism == "externality" else SAME) * size)
+    assert float(deal.payments.sum()) == 0.0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("seed", range(cases(8)))
+def test_they_reach_the_deal_of_the_mechanism(mechanism: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    federation = random_federation(rng, n_agents=3 + seed % 5)
+    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums")
+    assert_solved(deal, federation)
+    assert deal.rounds <= MAX_ROUNDS
+    assert deal.prices is None and deal.provenance.settled_by == "own payments"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    "size", [12, pytest.param(25, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]
+)
+def test_between_many(mechanism: str, size: int) -> None:
+    federation = dense(size)
+    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums")
+    assert_solved(deal, federation)
+    assert deal.rounds <= MAX_ROUNDS
+
+
+class Listening(InProcess):
+    """A channel that keeps what was asked and answered."""
+
+    def __init__(self, agents: Any) -> None:
+        super().__init__(agents)
+        self.heard: list[tuple[dict[int, Any], dict[int, Any]]] = []
+
+    def ask(self, questions: Any) -> Any:
+        answers = super().ask(questions)
+        self.heard.append((dict(questions), dict(answers)))
+        return answers
+
+
+def test_the_coordinator_hears_caps_keys_masked_numbers_and_payments_only() -> None:
+    channel = Listening(agents_of(dense(4)))
+    coordinate(channel, protocol="sums")
+    said = {"introduce": {"cap"}, "key": {"key"}, "sums": {"masked"}, "payment": {"payment"}}
+    for questions, answers in channel.heard:
+        for place, question in questions.items():
+            assert set(answers[place]) - {"number"} == said[question["kind"]]
+    asked = [questions[0] for questions, _ in channel.heard if questions[0]["kind"] == "sums"]
+    assert len({masks.question_digest(question) for question in asked}) == len(asked)
+
+
+def test_two_members_are_told_to_use_another_protocol() -> None:
+    with pytest.raises(fp.NotConverged, match="a sum over fewer than 3 answers is never formed"):
+        fp.negotiate(dense(2), protocol="sums")
+
+
+@pytest.mark.parametrize("members", [[0, 1], [0, 0, 1], [1, 2, 3]])
+def test_no_member_answers_for_a_sum_that_would_bare_it(members: list[int]) -> None:
+    agents = agents_of(dense(4))
+    keys = [masks.public_key(agent.secret) for agent in agents]
+    question = {"number": 1, "kind": "sums", "about": "welfare", "round": 1, "points": [[1.0] * 4], "keys": keys}
+    with pytest.raises(fp.InvalidInput, match="a sum must be over at least 3 members, itself among them"):
+        agents[0].answer(question | {"members": members})
+    with pytest.raises(fp.InvalidInput, match="a key of its own"):
+        agents[0].answer(question | {"keys": [keys[0], keys[1], keys[1], keys[3]], "members": [0, 1, 2]})
+
+
+# On record
+
+
+def test_a_transcript_of_sums_is_recomputed_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "talks.jsonl"
+    federation = dense(4)
+    deal = fp.negotiate(federation, protocol="sums", transcript=path)
+    assert (recompute(path).payments == deal.payments).all()
+    lines = path.read_text().splitlines()
+    place = next(place for place, line in enumerate(lines) if '"masked"' in line)
+    entry = json.loads(lines[place])
+    entry["answers"]["1"]["masked"] = entry["answers"]["0"]["masked"]
+    path.write_text("\n".join([*lines[:place], json.dumps(entry), *lines[place + 1 :]]) + "\n")
+    with pytest.raises(fp.InvalidInput, match="the questions are not those that follow"):
+        recompute(path)
+
+
+@pytest.mark.parametrize("kept", [2, 4, 9])
+def test_interrupted_it_goes_on_with_new_keys(tmp_path: Path, kept: int) -> None:
+    """Members that were started again have other keys: they say so, and keys are agreed on anew."""
+    path = tmp_path / "talks.jsonl"
+    federation = dense(4)
+    whole = fp.negotiate(federation, protocol="sums", transcript=path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: 1 + kept]))
+    again = fp.negotiate(federation, protocol="sums", transcript=path, resume=True)
+    np.testing.assert_allclose(again.payments, whole.payments, atol=1e-12)
+    assert not again.excluded
+    assert (recompute(path).payments == again.payments).all()
+
+
+# Members that fail and lie
+
+
+class Liar(Agent):
+    """Answers one kind of question in its own way, from the n-th on."""
+
+    kind, at = "sums", 1
+
+    def answer(self, question: dict[str, Any]) -> Any:
+        honest = super().answer(question)
+        if question["kind"] == self.kind and question.get("round", 0) >= self.at:
+            return self.changed(honest, question)
+        return honest
+
+    def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+def with_liar(kind: type[Liar], federation: fp.Federation, place: int = 1) -> InProcess:
+    agents = agents_of(federation)
+    agents[place] = kind(**vars(agents[place]))
+    return InProcess(agents)
+
+
+class Silent(Liar):
+    at = 4
+
+    def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+        return None
+
+
+class Garbage(Liar):
+    """Masks that are not those it agreed on."""
+
+    at = 3
+
+    def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+        count = len(masks.decode(honest["masked"], len(honest["masked"]) * 3 // 4 // 16))
+        return honest | {"masked": masks.encode(masks.mask(b"x" * 32, count))}
+
+
+class Shifted(Liar):
+    """Its own terms, a little moved: no concave function any more."""
+
+    at = 3
+
+    def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+        count = len(honest["masked"]) * 3 // 4 // 16
+        residues = masks.decode(honest["masked"], count)
+        shift = np.zeros(count)
+        shift[1] = -5.0 if question["round"] % 2 else 5.0
+        return honest | {"masked": masks.encode(masks.add(residues, masks.to_residues(shift)))}
+
+
+class Greedy(Liar):
+    kind, at = "payment", 0
+
+    def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+        return honest | {"payment": honest["payment"] + 0.1}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (Silent, "no answer in time"),
+        (Garbage, "it has not answered what it is said to have answered"),
+        (Shifted, "it has not answered what it is said to have answered"),
+        (Greedy, "of its own answer its payment is"),
+    ],
+)
+def test_whoever_fails_or_lies_is_found_and_the_others_go_on(mechanism: str, kind: type[Liar], reason: str) -> None:
+    federation = dense(5)
+    deal = coordinate(with_liar(kind, federation), mechanism=mechanism, protocol="sums")
+    assert list(deal.excluded) == ["agent 1"]
+    assert reason in deal.excluded["agent 1"]
+    assert_solved(deal, federation)
+
+
+def test_a_liar_that_stands_by_its_lie_is_found_by_its_own_numbers() -> None:
+    """It opens the masks it agreed on, whatever it has answered: its terms are then at random."""
+
+    class Stubborn(Garbage):
+        def answer(self, question: dict[str, Any]) -> Any:
+            if question["kind"] != "open":
+                return super().answer(question)
+            from fedpact.negotiation.sum_terms import _seeds
+
+            seeds = [
+                {str(peer): seed.hex() for peer, seed in _seeds(self, asked).items()} for asked in question["rounds"]
+            ]
+            return {"number": question["number"], "seeds": seeds}
+
+    deal = coordinate(with_liar(Stubborn, dense(5)), protocol="sums")
+    assert list(deal.excluded) == ["agent 1"]
+    assert "the masks do not cancel" in deal.excluded["agent 1"]
+    assert [event["reason"] for event in deal.trace if event["event"] == "masks opened"] == ["the masks do not cancel"]
+
+
+def test_two_that_contradict_each_other_both_go() -> None:
+    class Disputing(Garbage):
+        """Says that its mask with agent 0 is another, and that its answer follows from it."""
+
+        seed = b"y" * 32
+
+        def changed(self, honest: dict[str, Any], question: dict[str, Any]) -> Any:
+            from fedpact.negotiation.sum_terms import _seeds
+
+            count = len(honest["masked"]) * 3 // 4 // 16
+            true = masks.mask(_seeds(self, question)[0], count)  # subtracted: agent 0 is before it
+            residues = masks.add(masks.decode(honest["masked"], count), true)
+            return honest | {"masked": masks.encode(masks.add(residues, masks.negate(masks.mask(self.seed, count))))}
+
+        def answer(self, question: dict[str, Any]) -> Any:
+            if question["kind"] != "open":
+                return super().answer(question)
+            from fedpact.negotiation.sum_terms import _seeds
+
+            seeds = [
+                {str(peer): (self.seed if peer == 0 else seed).hex() for peer, seed in _seeds(self, asked).items()}
+                for asked in question["rounds"]
+            ]
+            return {"number": question["number"], "seeds": seeds}
+
+    federation = dense(5)
+    deal = coordinate(with_liar(Disputing, federation), protocol="sums")
+    assert set(deal.excluded) == {"agent 0", "agent 1"}
+    assert_solved(deal, federation)
+
+
+def test_a_coordinator_cannot_have_a_sound_round_opened() -> None:
+    channel = Listening(agents_of(dense(4)))
+    coordinate(channel, protocol="sums")
+    questions, answers = next(each for each in channel.heard if each[0][0]["kind"] == "sums")
+    asked = {key: part for key, part in questions[0].items() if key != "number"}
+    masked = {str(place): answer["masked"] for place, answer in answers.items()}
+    with pytest.raises(fp.InvalidInput, match="there is nothing to open"):
+        channel.agents[0].answer({"number": 99, "kind": "open", "rounds": [asked], "masked": [masked]})
+
+
+def test_a_coordinator_in_the_middle_is_noticed_by_signatures() -> None:
+    """It gives everybody keys of its own; whoever knows the others' signing keys does not answer."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    signing = [Ed25519PrivateKey.generate() for _ in range(4)]
+
+    def verifier(place: int) -> Any:
+        def verify(signature: str, text: bytes) -> bool:
+            try:
+                signing[place].public_key().verify(bytes.fromhex(signature), text)
+            except (InvalidSignature, ValueError):
+                return False
+            return True
+
+        return verify
+
+    known = {place: verifier(place) for place in range(4)}
+    agents = [
+        Agent(**vars(agent) | {"identity": Identity(sign=lambda text, key=key: key.sign(text).hex(), verify=known)})
+        for agent, key in zip(agents_of(dense(4)), signing, strict=True)
+    ]
+    assert not coordinate(InProcess(agents), protocol="sums").excluded
+
+    class Middle(InProcess):
+        def ask(self, questions: Any) -> Any:
+            answers = super().ask(questions)
+            if questions[min(questions)]["kind"] == "key":
+                fake = masks.public_key(b"m" * 32)
+                answers = {place: answer | {"key": fake[:-1] + str(place)} for place, answer in answers.items()}
+            return answers
+
+    with pytest.raises(fp.NotConverged):
+        coordinate(Middle(agents), protocol="sums")
+
+
+@pytest.mark.parametrize("payments", [[0.1, 0.2, -0.3], [1e6, -1e6 + 1e-9, 0.0], [0.0, 0.0], [1 / 3, 1 / 7, -10 / 21]])
+def test_the_budget_is_exact(payments: list[float]) -> None:
+    found = balance_exactly(np.array(payments))
+    assert float(found.sum()) == 0.0
+    np.testing.assert_allclose(
+        found, payments, atol=1e-15 * (np.abs(payments).sum() + 1e-300) + 1e-9 * (max(payments) > 1e5)
+    )
