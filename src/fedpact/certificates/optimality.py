@@ -112,7 +112,8 @@ def _slopes_and_gain(federation: Federation, s: FloatArray, upper: FloatArray) -
 
 def _newton_step(federation: Federation, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
     """Minus the inverse of the welfare's curvature times its slopes, for those who are free to move."""
-    bends = -federation.values * federation.payoff.curvature(federation.data(s))
+    with np.errstate(over="ignore"):  # so steep that nobody moves
+        bends = -federation.values * federation.payoff.curvature(federation.data(s))
     plain = federation.costs.take(free).curvature(s[free])
     columns = federation.weights[:, free]
     squares = columns**2 if isinstance(columns, np.ndarray) else columns.power(2)
@@ -125,7 +126,8 @@ def _newton_step(federation: Federation, s: FloatArray, slopes: FloatArray, free
         return np.asarray((unit * (curved.T + plain * scaled)).T + RIDGE * direction)
 
     if free.size <= MAX_DENSE_AGENTS:
-        return np.asarray(unit * np.linalg.solve(product(np.eye(free.size)), unit * slopes[free]))
+        with np.errstate(over="ignore"):  # where payoffs hardly bend, a step is as long as the box
+            return np.asarray(unit * np.linalg.solve(product(np.eye(free.size)), unit * slopes[free]))
     from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - for large federations only
 
     operator = LinearOperator((free.size, free.size), matvec=product, dtype=np.float64)

@@ -39,7 +39,7 @@ class Stakes(Protocol):
 def utility_tolerances(payoffs: FloatArray, costs: FloatArray, payments: FloatArray, values: FloatArray) -> FloatArray:
     """What counts as rounding in each agent's utility; arrays of any one shape."""
     at_stake = np.abs(payoffs) + costs + np.abs(payments)
-    return np.asarray(STAKE_TOLERANCE * at_stake + VALUE_TOLERANCE * values)
+    return np.maximum(STAKE_TOLERANCE * at_stake + VALUE_TOLERANCE * values, np.finfo(float).tiny)
 
 
 def outcome_tolerances(outcome: Stakes) -> FloatArray:

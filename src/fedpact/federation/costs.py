@@ -47,8 +47,11 @@ class Cost:
 
     def affordable(self, budget: FloatArray | float) -> FloatArray:
         """The contribution that costs exactly `budget`."""
-        root = self.linear + np.sqrt(self.linear**2 + 4.0 * self.quadratic * budget)
-        return 2.0 * np.asarray(budget) / root
+        spent = np.asarray(budget, dtype=np.float64)
+        # A hypotenuse, since squares and products of costs are out of range long before the costs are.
+        root = self.linear + np.hypot(self.linear, 2.0 * np.sqrt(self.quadratic) * np.sqrt(spent))
+        half = np.divide(spent, root, out=np.zeros(np.broadcast_shapes(spent.shape, root.shape)), where=root > 0)
+        return np.asarray(2.0 * half)
 
     def per_agent(self, names: Sequence[str]) -> Cost:
         """The same cost with one parameter per agent; errors name the agent."""

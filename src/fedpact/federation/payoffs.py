@@ -162,13 +162,16 @@ class PowerLaw(Payoff):
         return -np.expm1(-self.beta * np.log1p(y))
 
     def slope(self, y: FloatArray) -> FloatArray:
-        return self.beta * (1.0 + y) ** (-self.beta - 1.0)
+        with np.errstate(over="ignore", divide="ignore"):  # infinite at the edge, and in numbers a little before
+            return self.beta * (1.0 + y) ** (-self.beta - 1.0)
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        return -self.beta * (self.beta + 1.0) * (1.0 + y) ** (-self.beta - 2.0)
+        with np.errstate(over="ignore", divide="ignore"):
+            return -self.beta * (self.beta + 1.0) * (1.0 + y) ** (-self.beta - 2.0)
 
     def inverse_slope(self, slope: FloatArray) -> FloatArray:
-        return np.expm1(-np.log(slope / self.beta) / (self.beta + 1.0))
+        with np.errstate(divide="ignore", over="ignore"):  # slope 0 is reached at infinity
+            return np.expm1(-np.log(slope / self.beta) / (self.beta + 1.0))
 
     def increment(self, y: FloatArray, step: FloatArray) -> FloatArray:
         return -((1.0 + y) ** -self.beta) * np.expm1(-self.beta * np.log1p(step / (1.0 + y)))
@@ -289,13 +292,16 @@ class Exponential(Payoff):
         def __init__(self, rate: ArrayLike) -> None: ...
 
     def value(self, y: FloatArray) -> FloatArray:
-        return -np.expm1(-self.rate * y)
+        with np.errstate(over="ignore"):  # minus infinity in numbers, far below zero
+            return -np.expm1(-self.rate * y)
 
     def slope(self, y: FloatArray) -> FloatArray:
-        return self.rate * np.exp(-self.rate * y)
+        with np.errstate(over="ignore"):  # infinite in numbers, far below zero
+            return self.rate * np.exp(-self.rate * y)
 
     def curvature(self, y: FloatArray) -> FloatArray:
-        return -(self.rate**2) * np.exp(-self.rate * y)
+        with np.errstate(over="ignore"):
+            return -(self.rate**2) * np.exp(-self.rate * y)
 
     def inverse_slope(self, slope: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore"):  # a saturated agent has slope 0, reached at infinity

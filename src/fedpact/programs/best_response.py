@@ -68,7 +68,8 @@ def best_own(federation: Federation, background: FloatArray) -> FloatArray:
     if not cost.quadratic.any():
         with np.errstate(over="ignore", divide="ignore"):  # a gain that costs infinitely much is not wanted
             wanted = federation.payoff.inverse_slope(cost.linear / (federation.values * own))
-        return np.clip((wanted - background) / own, 0.0, federation.caps)
+            needed = (wanted - background) / own  # infinite where the cap is all that counts
+        return np.clip(needed, 0.0, federation.caps)
 
     def slope(x: FloatArray) -> FloatArray:
         data = background + own * x

@@ -197,7 +197,7 @@ class _Complementarity:
         at = np.where(bent, wanted, 0.0)
         curvature = payoff.curvature(at)
         with np.errstate(over="ignore"):
-            np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0))  # it may underflow
+            np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0) & np.isfinite(curvature))
         allowed -= width
         short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
         return not ((short & (contributions < self.caps)) | (spare & (contributions > 0.0))).any()

@@ -162,14 +162,15 @@ def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
     """Orthonormal basis (free, rank) of the directions that change somebody's reach."""
     if columns.shape[1] == 0:
         return np.zeros((0, 0))
-    scaled = columns * size
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    scaled = scaled[norms[:, 0] > 0] / norms[norms[:, 0] > 0]
+    scaled = columns * (size / size.max())
+    largest = np.abs(scaled).max(axis=1, keepdims=True)
+    scaled = scaled[largest[:, 0] > 0] / largest[largest[:, 0] > 0]  # first, since squares may be out of range
+    scaled = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
     _, singular, rows = np.linalg.svd(scaled, full_matrices=False)
     rank = int((singular > RANK_TOLERANCE * singular[0]).sum()) if singular.size else 0
     if rank == columns.shape[1]:
         return np.eye(rank)
-    basis, _ = np.linalg.qr((rows[:rank] / size).T)
+    basis, _ = np.linalg.qr((rows[:rank] * (size.min() / size)).T)
     return basis
 
 

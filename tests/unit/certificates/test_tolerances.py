@@ -35,3 +35,10 @@ def test_tolerances_take_batches() -> None:
     payoffs, costs, payments = np.ones((2, 3)), np.full((2, 3), 0.5), np.full((2, 3), -0.25)
     np.testing.assert_allclose(utility_tolerances(payoffs, costs, payments, np.zeros((2, 3))), np.full((2, 3), 1.75e-8))
     np.testing.assert_allclose(balance_tolerance(payments, payoffs), [3e-12, 3e-12])
+
+
+def test_nothing_at_stake_is_no_tolerance_to_divide_by() -> None:
+    nothing = np.zeros(2)
+    tolerances = utility_tolerances(nothing, nothing, nothing, np.full(2, 5e-324))
+    assert (tolerances > 0).all()
+    np.testing.assert_array_equal(nothing / tolerances, nothing)

@@ -99,3 +99,19 @@ def test_bad_number_among_cost_objects_is_named():
     message = 'costs[1] must be positive, got -0.5 (agent "Ben")'
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         as_cost([fp.Linear(0.1), -0.5], NAMES)
+
+
+class TestAffordable:
+    """No warning on the way, which the tests would take for an error."""
+
+    def test_nothing_buys_nothing_where_the_first_sample_is_free(self):
+        np.testing.assert_array_equal(fp.Quadratic(0.0, 1.0).affordable(np.array([0.0, 4.0])), [0.0, 2.0])
+
+    def test_costs_whose_squares_overflow(self):
+        np.testing.assert_allclose(fp.Quadratic(1e200, 1e-200).affordable(1e200), 1.0, rtol=1e-12)
+
+    def test_budgets_whose_products_overflow(self):
+        np.testing.assert_allclose(fp.Quadratic(0.0, 1e200).affordable(1e300), 1e50, rtol=1e-12)
+
+    def test_costs_whose_squares_vanish(self):
+        np.testing.assert_allclose(fp.Quadratic(1e-200, 0.0).affordable(1e-200), 1.0, rtol=1e-12)

@@ -179,3 +179,12 @@ def test_families_are_listed_by_name():
 def test_there_are_no_nodes_outside_the_domain(lowest, highest):
     with pytest.raises(OutsideDomain, match="outside the domain"):
         fp.PowerLaw(0.5).rule(np.array([-0.5, lowest]), np.array([1.0, highest]), 0.3, 1e-12)
+
+
+def test_slopes_too_large_for_a_number_are_infinite_without_a_warning():
+    steep = fp.PowerLaw(30.0)
+    edge = np.array([np.nextafter(-1.0, 0.0)])
+    assert steep.slope(edge) == np.inf
+    assert steep.curvature(edge) == -np.inf
+    assert fp.Exponential(100.0).slope(np.array([-1e4])) == np.inf
+    assert fp.Exponential(100.0).curvature(np.array([-1e4])) == -np.inf

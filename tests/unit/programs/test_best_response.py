@@ -73,3 +73,8 @@ def test_best_answer_maximises_the_shapley_utility():
         best, utility = best_answer(fed, share, agent, guess=float(s[agent]))
         tried = [utility(x) for x in grid_of(share.upper, best)[::16]]
         assert utility(best) >= max(tried) - 1e-13 * (1.0 + max(np.abs(tried)))
+
+
+def test_wants_too_large_for_a_number_end_at_the_cap_without_a_warning():
+    fed = fp.Federation([[1e-300]], costs=1e-320, caps=5.0, payoff=fp.Log(), values=1e300)
+    np.testing.assert_array_equal(best_own(fed, np.zeros(1)), [5.0])

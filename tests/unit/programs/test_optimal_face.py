@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from cases import W1, W2, answers, table_1, welfare_total
-from fedpact.programs.social_optimum import social_optimum
+from fedpact.programs.social_optimum import _row_space, social_optimum
 from strategies import random_federations
 
 # Equal welfare at two optima: rounding of the payoffs.
@@ -88,3 +88,10 @@ def test_least_norm_point_with_a_binding_cap():
     optimum = social_optimum(fed)
     assert optimum.face.dimension == 1
     np.testing.assert_allclose(optimum.contributions, [2.5, 1.0, 7.0 / 3.0, 1.0], atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_rows_of_any_size_span_the_same_space(size):
+    columns = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    basis = _row_space(columns, np.full(3, size))
+    np.testing.assert_allclose(np.abs(basis[:, 0]), np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0), rtol=1e-12)
