@@ -15,7 +15,7 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
 from fedpact.scenario import Uncertainty
 from fedpact.stability import StableFederation, stable_federation
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged
 from fedpact.utils.words import MAX_NAMES, join_names
 
 # Welfare within this share of the best counts as equally good; then fairness decides.
@@ -172,11 +172,12 @@ def compare(
     draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> Comparison:
-    """Solve a federation under several mechanisms, given as objects or by name; all of fedpact's by default.
+    """Solve a federation under several mechanisms, given as objects or by name; by default those without side payments.
 
-    A baseline without an admissible equilibrium is listed in `unsolved`; a mechanism that fails raises. `progress` is
-    told the title of each mechanism before it is solved. With `uncertainty`, which a fitted scenario carries, every
-    mechanism is also solved on `draws` of the federation (see `fedpact.comparison.outlook.outlooks`).
+    A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; a
+    mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
+    which a fitted scenario carries, every mechanism is also solved on `draws` of the federation (see
+    `fedpact.comparison.outlook.outlooks`).
 
     Examples
     --------
@@ -195,7 +196,7 @@ def compare(
         try:
             outcomes.append(mechanism.solve(federation))
         except NotConverged as error:
-            if not mechanism.is_baseline:
+            if not (mechanism.is_baseline or isinstance(error, NoFairDeal)):
                 raise
             unsolved[mechanism.name] = str(error)
     return Comparison(
@@ -223,8 +224,8 @@ def _outlooks(
     for mechanism in solved:
         try:
             found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
-        except NotConverged:
-            if not mechanism.is_baseline:
+        except NotConverged as error:
+            if not (mechanism.is_baseline or isinstance(error, NoFairDeal)):
                 raise
     return found
 

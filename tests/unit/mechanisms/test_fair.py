@@ -148,3 +148,10 @@ def test_batches_solve_it_one_by_one() -> None:
     batch = fp.solve_batch([federation, at_odds().replace(names=None)][:1] * 2, "fair")
     np.testing.assert_allclose(batch.side_payments[0], fp.FairMechanism().solve(federation).side_payments)
     assert (batch.certificates[Claim.NASH].verdicts == Verdict.HOLDS).all()
+
+
+def test_a_comparison_lists_why_there_is_no_fair_deal() -> None:
+    compared = fp.compare(at_odds(), ["externality", "fair", "fair-members"])
+    assert [outcome.mechanism for outcome in compared] == ["externality"]
+    assert "North and South" in compared.unsolved["fair"]
+    assert compared.recommendation.mechanism == "externality"
