@@ -7,9 +7,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.optimize import approx_fprime
+from scipy.optimize import approx_fprime, minimize
 
 import fedpact as fp
+from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, receiver_rows
 from fedpact.shapley.own_share import own_lots
@@ -140,3 +141,127 @@ def test_the_game_of_a_profile() -> None:
     assert game([0, 1, 2]) == pytest.approx(float(fed.payoffs(s).sum()), rel=1e-12)
     only = np.where(fed.lot_owners == 0, s, 0.0)
     assert game.values([[0]])[0] == pytest.approx(float(fed.payoffs(only).sum()), rel=1e-12)
+
+
+# Programs
+
+WELFARE = 1e-9  # of the welfare; what L-BFGS-B with tight tolerances can be held to
+SAME_POINT = 1e-6  # of the largest contribution, between two routes to an equilibrium
+NASH = 1e-9  # of the utility
+
+
+def scipy_welfare(fed: fp.Federation) -> float:
+    """The best of several runs of L-BFGS-B on formulas written out once more."""
+    weights, linear, quadratic = fed.dense_weights(), fed.costs.linear, fed.costs.quadratic
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        data = weights @ x
+        if (data <= fed.payoff.floor).any():
+            return 1e6, np.zeros_like(x)
+        welfare = fed.values @ fed.payoff.value(data) - (linear * x + quadratic * x**2).sum()
+        slopes = weights.T @ (fed.values * fed.payoff.slope(data)) - linear - 2.0 * quadratic * x
+        return -welfare, -slopes
+
+    bounds = [(0.0, None if np.isinf(cap) else cap) for cap in fed.caps]
+    options = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-12}
+    starts = (share * np.minimum(fed.caps, 1.0) for share in (0.01, 0.5))
+    return -min(
+        float(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun)
+        for start in starts
+    )
+
+
+def test_the_welfare_optimum_against_scipy() -> None:
+    for fed, _ in instances(10, 20):
+        found = fp.social_optimum(fed)
+        best = scipy_welfare(fed)
+        assert found.welfare >= best - WELFARE * max(abs(best), 1e-6)
+
+
+def test_collinear_lots_have_the_split_of_smallest_norm() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(cases(20)):
+        fed = random_lots(rng, collinear=True, harm=False)
+        twins = [0, fed.n_lots - 1]
+        for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
+            outcome = mechanism.solve(fed)
+            one, other = outcome.contributions[twins]
+            if one + other > 0 and max(one, other) < 0.99 * fed.caps[twins].min():
+                assert one == pytest.approx(other, rel=1e-6)
+                assert outcome.equilibria.unique is False and "smallest norm" in outcome.equilibria.note
+
+
+def test_the_shapley_equilibrium_against_best_responses() -> None:
+    """Utilities and data are unique; contributions too where lots are not collinear."""
+    for fed, _ in instances(12, 5, n_agents=3):
+        solved = fp.ShapleyMechanism().solve(fed)
+        answered = best_response_dynamics(fed, tol=1e-9, max_rounds=400).contributions
+        close(answered, solved.contributions, SAME_POINT)
+        there = fp.ShapleyMechanism().outcome_at(fed, answered)
+        close(there.utilities, solved.utilities, NASH)
+
+
+def test_nobody_gains_in_any_equilibrium() -> None:
+    """The certificates, which share no code with the solvers, and plain trials besides."""
+    rng = np.random.default_rng(13)
+    for fed, _ in instances(14, 10):
+        for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary(), fp.Standalone()):
+            outcome = mechanism.solve(fed)
+            for claim in mechanism.promises(fed):
+                assert outcome.certificates[claim].holds, (mechanism.name, claim)
+            if mechanism.name != "shapley":
+                continue
+            for agent in np.unique(fed.lot_owners):
+                own, tried = fed.lots_of(agent), outcome.contributions.copy()
+                tried[own] = random_profile(rng, fed)[own]
+                utility = fp.shapley_values(fed, tried).values[agent] - fed.spending(tried)[agent]
+                assert utility <= outcome.utilities[agent] + NASH * (1.0 + abs(outcome.utilities[agent]))
+
+
+def test_spoiled_outcomes_are_refuted() -> None:
+    for fed, _ in instances(15, 5):
+        for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary()):
+            outcome = mechanism.solve(fed)
+            lot = int(np.argmax(outcome.contributions))
+            if outcome.contributions[lot] < 1e-2:
+                continue
+            spoiled = outcome.contributions.copy()
+            spoiled[lot] *= 0.5
+            if not fed.admits(spoiled) or (fed.lowest_data(spoiled) <= fed.payoff.floor).any():
+                continue
+            changed = outcome.with_profile(spoiled, mechanism.payment_rule(fed, spoiled))
+            assert str(changed.certificates["nash"].verdict) == "violated"
+            witness = changed.certificates["nash"].witness
+            assert witness["deviation_utility"] > witness["utility"]
+
+
+def test_prices_pay_for_every_lot() -> None:
+    for fed, _ in instances(16, 5):
+        outcome = fp.ExternalityMechanism().solve(fed)
+        prices = outcome.deal.prices
+        assert prices is not None and prices.shape == (fed.n_agents, fed.n_lots)
+        close(-(prices @ outcome.contributions), outcome.payments, 1e-9)
+        np.testing.assert_allclose(prices.sum(axis=0), 0.0, atol=1e-12 * float(np.abs(prices).max()))
+        assert outcome.deal.price_contradiction == ""
+
+
+def test_no_group_does_better_alone_under_externality() -> None:
+    """Without harm, by solving every group."""
+    rng = np.random.default_rng(17)
+    for _ in range(cases(10)):
+        fed = random_lots(rng, n_agents=4, harm=False)
+        utilities = fp.ExternalityMechanism().solve(fed).utilities
+        for group in range(1, 16):
+            members = [agent for agent in range(4) if group >> agent & 1]
+            if np.isin(members, fed.lot_owners).any() and np.isin(members, fed.task_owners).any():
+                alone = fp.social_optimum(fed.take(members)).welfare
+                assert alone <= utilities[members].sum() + 1e-9 * (1.0 + abs(alone))
+
+
+def test_many_agents_are_certified_by_the_integral() -> None:
+    fed = random_lots(np.random.default_rng(18), n_agents=14, harm=False, family=fp.PowerLaw)
+    outcome = fp.ShapleyMechanism().solve(fed)
+    assert outcome.certificates["nash"].holds and outcome.certificates["reciprocity"].holds
+    assert "integral" in outcome.certificates["nash"].scope
+    spoiled = outcome.with_profile(0.5 * outcome.contributions, outcome.payments)
+    assert str(spoiled.certificates["nash"].verdict) == "violated"

@@ -16,6 +16,7 @@ from fedpact.utils.arrays import FloatArray
 MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
 BOUND_TOLERANCE = 1e-9
+DOMAIN = "domain"
 NO_EXTERNALITY = 1e-9  # of the largest
 
 
@@ -42,11 +43,13 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
     alone = isolation(federation, contributions).actions
     entries = federation.weights
     negative = np.asarray((entries < 0).sum(axis=0)).ravel() > 0
-    beneficiaries = np.asarray((entries > 0).sum(axis=0)).ravel()
+    beneficiaries = _beneficiaries(federation)
     lowest = np.asarray(federation.negative_weights() @ np.where(np.isfinite(federation.caps), federation.caps, 1e300))
     outside = lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)
     return tuple(
-        _judge(federation, name, fails, consequence)
+        _judge(
+            federation, name, (federation.task_owners if name == DOMAIN else federation.lot_owners)[fails], consequence
+        )
         for name, fails, consequence in (
             (
                 "non-negative weights",
@@ -70,7 +73,7 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
                 "alone they would contribute nothing or all they have, so Theorem 3 and Proposition 1 need not apply",
             ),
             (
-                "domain",
+                DOMAIN,
                 outside,
                 "some contributions within the caps would harm them beyond the domain of their payoff; only "
                 "admissible profiles are considered",
@@ -80,20 +83,32 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
 
 
 def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
-    """Which agents contribute nothing or their whole cap."""
+    """Which agents, or lots, contribute nothing or their whole cap."""
     size = np.where(np.isfinite(federation.caps), federation.caps, max(float(contributions.max()), 1e-300))
     near = BOUND_TOLERANCE * np.maximum(size, np.finfo(float).tiny)
     return (contributions <= near) | (contributions >= federation.caps - near)
 
 
-def _judge(federation: Federation, name: str, fails: NDArray[np.bool_], consequence: str) -> Assumption:
-    agents = tuple(federation.names[agent] for agent in np.flatnonzero(fails))
+def _beneficiaries(federation: Federation) -> NDArray[np.int_]:
+    """How many agents each lot is useful to."""
+    useful = federation.weights > 0
+    if not federation.has_lots:
+        return np.asarray(useful.sum(axis=0)).ravel()
+    tasks, lots = useful.nonzero()
+    pairs = np.unique(np.stack([federation.task_owners[tasks], lots]), axis=1)
+    return np.bincount(pairs[1], minlength=federation.n_lots)
+
+
+def _judge(federation: Federation, name: str, failing: NDArray[np.intp], consequence: str) -> Assumption:
+    agents = tuple(federation.names[agent] for agent in np.unique(failing))
     return Assumption(name=name, holds=not agents, agents=agents, consequence=consequence if agents else "")
 
 
 class DiagnosedOutcome(Protocol):
     """What the diagnosis looks at."""
 
+    @property
+    def federation(self) -> Federation: ...
     @property
     def agents(self) -> Sequence[str]: ...
     @property
@@ -110,6 +125,8 @@ class DiagnosedOutcome(Protocol):
 
 def diagnose(outcome: DiagnosedOutcome) -> tuple[str, ...]:
     """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper)."""
+    if outcome.federation.has_lots:
+        return _diagnose_lots(outcome)
     externality = outcome.net_externality
     size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
     sentences = []
@@ -127,4 +144,22 @@ def diagnose(outcome: DiagnosedOutcome) -> tuple[str, ...]:
             sentences.append(f"{name} harms the others on net, yet gains by staying.")
         elif harms:
             sentences.append(f"{name}'s data would harm the others on net: it contributes none.")
+    return tuple(sentences)
+
+
+def _diagnose_lots(outcome: DiagnosedOutcome) -> tuple[str, ...]:
+    """Who would leave, and which lots harm the others."""
+    federation, externality = outcome.federation, outcome.net_externality
+    size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
+    sentences = [
+        f"{name} would do better alone and would leave; {outcome.endowments[agent]:.3g} would keep it."
+        for agent, name in enumerate(outcome.agents)
+        if name in outcome.leavers
+    ]
+    for lot in np.flatnonzero(externality < -NO_EXTERNALITY * size):
+        what = f"{federation.lot_labels[lot]}"
+        if outcome.contributions[lot] > 0:
+            sentences.append(f"{what} harms the others on net, yet some of it is brought.")
+        else:
+            sentences.append(f"{what} would harm the others on net: none of it is brought.")
     return tuple(sentences)

@@ -176,8 +176,8 @@ def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
         tols = tols + best.shares.error
     agent = int(np.argmax(gains / tols))
     witness = _about(outcome, agent) | {
-        "contribution": float(outcome.contributions[agent]),
-        "deviation": float(best.actions[agent]),
+        "contribution": _own(outcome, outcome.contributions, agent),
+        "deviation": _own(outcome, best.actions, agent),
         "utility": float(outcome.utilities[agent]),
         "deviation_utility": float(best.utilities[agent]),
     }
@@ -257,6 +257,10 @@ def _certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) 
 def _certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     from fedpact.certificates.split_proof import certify_split_proof  # noqa: PLC0415 - it uses the certificates above
 
+    if outcome.federation.has_lots:
+        tol = float(outcome_tolerances(outcome).sum())
+        scope = "not worked out for agents with several lots or tasks"
+        return Certificate.undefined(Claim.SPLIT_PROOF, tol, scope)
     return certify_split_proof(outcome)
 
 
@@ -280,6 +284,14 @@ def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict
 
 def _played(outcome: CertifiedOutcome) -> Federation:
     return outcome.federation if outcome.federated else outcome.federation.without_sharing()
+
+
+def _own(outcome: CertifiedOutcome, profile: FloatArray, agent: int) -> float | dict[str, float]:
+    """An agent's contribution, or those of its lots by name."""
+    federation = outcome.federation
+    if not federation.has_lots:
+        return float(profile[agent])
+    return {federation.lot_names[lot]: float(profile[lot]) for lot in federation.lots_of(agent)}
 
 
 def _about(outcome: CertifiedOutcome, agent: int) -> dict[str, Any]:

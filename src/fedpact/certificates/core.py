@@ -79,6 +79,9 @@ def member_bounds(
     helpful = federation.positive_weights() if federation.has_harm else federation.weights
     earned = np.asarray(helpful.T @ slopes)
     best = best_at_prices(federation, earned, contribution_bounds(federation)[0] if upper is None else upper)
+    if federation.has_lots:
+        sold = federation.per_agent_from_lots(earned * best - federation.costs.value(best))
+        return np.asarray(federation.per_agent_from_tasks(surplus) + sold - utilities)
     return np.asarray(surplus + earned * best - federation.costs.value(best) - utilities)
 
 
@@ -138,6 +141,8 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     bounds = member_bounds(federation, outcome.utilities, best)
     if (bounds <= tols).all():
         return _core_by_prices(outcome, bounds, tols)
+    if federation.has_lots:
+        return _core_of_everybody(outcome, best, bounds, tols)
     if federation.n_agents > MAX_AGENTS_ALWAYS_LISTED:
         for groups in _likely_groups(federation, outcome.utilities, best, bounds):
             found = _core_by_groups(outcome, groups, tols, np.inf)
@@ -158,6 +163,21 @@ def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray, tols: FloatAr
         "gain_upper_bound": float(most),
     }
     return Certificate.judge(Claim.CORE, -float(most), float(tol), "all groups, by prices", witness)
+
+
+def _core_of_everybody(
+    outcome: CertifiedOutcome, best: FloatArray, bounds: FloatArray, tols: FloatArray
+) -> Certificate:
+    """Of agents with several lots: whether everybody together gains; other groups are not looked at."""
+    federation, tol = outcome.federation, float(tols.sum())
+    gain = federation.welfare(best) - float(outcome.utilities.sum())
+    most = float(np.maximum(bounds, 0.0).sum())
+    witness = {"gain": gain, "gain_upper_bound": most, "group_contributions": best.tolist()}
+    if gain > tol:
+        witness |= {"group": list(federation.names)}
+        return Certificate.judge(Claim.CORE, -gain, tol, "everybody together", witness)
+    scope = "all groups, by prices; groups of agents with several lots are not searched"
+    return Certificate.judge(Claim.CORE, -most, tol, scope, witness, refuted=False)
 
 
 def _likely_groups(

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.certificates.optimality import best_contributions, tangent_gains
-from fedpact.certificates.shapley_check import CheckedShares, best_own_contributions, check_shares, domain_limits
-from fedpact.certificates.tolerances import utility_tolerances
+from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
+from fedpact.certificates.shapley_check import (
+    CheckedShares,
+    best_own_contributions,
+    check_shares,
+    domain_limits,
+    own_share_game,
+)
+from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import block_bounds, contribution_bounds
 from fedpact.utils.arrays import FloatArray
@@ -26,7 +33,7 @@ class Deviations:
     Attributes
     ----------
     actions, utilities
-        Its contribution, and the utility it would have, or a bound on it.
+        Its contribution (of each of its lots), and the utility it would have, or a bound on it.
     scope
         What was searched.
     shares
@@ -47,6 +54,8 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     shares = check_shares(federation, contributions)
     if shares is None:
         return _unbounded(federation, contributions)
+    if federation.has_lots:
+        return _shapley_lots(federation, contributions, shares)
     costs = federation.costs.value(contributions)
     slopes = shares.slopes - federation.costs.slope(contributions)
     upper = _own_limits(federation, contributions)
@@ -60,6 +69,26 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
         actions[suspects] = np.where(found > 0, best, contributions[suspects])
         gains[suspects] = np.maximum(found, 0.0)
     scope = f"all contributions of one agent in [0, cap], by {shares.method}"
+    return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
+
+
+def _shapley_lots(federation: Federation, contributions: FloatArray, shares: CheckedShares) -> Deviations:
+    """The same over all amounts of an agent's lots."""
+    costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
+    upper = np.maximum(federation.caps, contributions)
+    if not federation.has_harm:  # beyond this, more is spent than the data could bring
+        upper = np.minimum(upper, np.maximum(contribution_bounds(federation)[0], contributions))
+    slopes = shares.slopes - federation.costs.slope(contributions)
+    with np.errstate(invalid="ignore"):
+        gains = federation.per_agent_from_lots(tangent_gains(contributions, slopes, upper))
+    tols = utility_tolerances(payoffs, costs, shares.values - payoffs, agent_values(federation))
+    actions = contributions.copy()
+    for agent in np.flatnonzero(~(gains <= tols)).tolist():
+        own = federation.lots_of(agent)
+        game = own_share_game(federation, contributions, agent, upper[own])
+        actions[own], found = game.best(contributions[own], game.box(upper[own]))
+        gains[agent] = max(found - (shares.values - costs)[agent], 0.0)
+    scope = f"all amounts of one agent's lots within the caps, by {shares.method}"
     return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
 
 
@@ -85,6 +114,8 @@ def price_taking(federation: Federation, contributions: FloatArray, *, blocks: i
     that the others' data within the box allows; what is left is a concave problem in x. The federation may be several
     side by side, in as many blocks.
     """
+    if federation.has_lots:
+        return _price_taking_lots(federation, contributions)
     slopes = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
     box = np.maximum(block_bounds(federation, blocks)[0], contributions)
@@ -114,14 +145,52 @@ def price_taking(federation: Federation, contributions: FloatArray, *, blocks: i
     )
 
 
+def _price_taking_lots(federation: Federation, contributions: FloatArray) -> Deviations:
+    """The same with a price for every lot. At this profile nothing is gained from the lots of others, to first order.
+
+    An agent's utility at its prices is concave, so that the tangents of its own lots bound every gain; where the bound
+    is not rounding, all profiles are searched.
+    """
+    slopes = federation.marginal_payoffs(contributions)
+    earned = np.asarray(federation.weights.T @ slopes)
+    box = np.maximum(contribution_bounds(federation)[0], contributions)
+    rises = earned - federation.costs.slope(contributions)
+    payments = federation.per_agent_from_lots(contributions * (earned - federation.own_worth(slopes)))
+    payments = payments - federation.per_agent_from_tasks(
+        slopes * (federation.data(contributions) - federation.own_data(contributions))
+    )
+    costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
+    here = payoffs - costs + payments
+    gains = federation.per_agent_from_lots(tangent_gains(contributions, rises, box))
+    tols = utility_tolerances(payoffs, costs, payments, agent_values(federation))
+    actions, utilities = contributions.copy(), here + gains
+    for agent in np.flatnonzero(~(gains <= tols)).tolist():
+        own, tasks = federation.lots_of(agent), federation.tasks_of(agent)
+        prices = np.asarray(federation.weights[tasks].T @ slopes[tasks])
+        prices[own] = prices[own] - earned[own]
+        asked, utilities[agent] = best_at_prices_of_lots(federation, agent, contributions, prices, box)
+        actions[own] = asked[own]
+    scope = "all profiles one agent could ask for at its prices"
+    return Deviations(actions=actions, utilities=np.maximum(utilities, here), scope=scope)
+
+
 def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:
     """Without payments, agent i maximises a_i(x, s_-i) - c_i(x)."""
+    if federation.has_lots:
+        actions, utilities = best_without_payments(federation, contributions, contributions)
+        scope = "all amounts of one agent's lots within the caps, without payments"
+        return Deviations(actions=actions, utilities=utilities, scope=scope)
     others = federation.data(contributions) - federation.own_weights * contributions
     return _own(federation, others, "all contributions of one agent in [0, cap], without payments")
 
 
 def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
     """Alone, agent i maximises a_i(x, 0) - c_i(x)."""
+    if federation.has_lots:
+        nothing = np.zeros(federation.n_lots)
+        actions, utilities = best_without_payments(federation, nothing, nothing)
+        scope = "all amounts of one agent's lots within the caps, alone"
+        return Deviations(actions=actions, utilities=utilities, scope=scope)
     return _own(federation, np.zeros_like(contributions), "all contributions of one agent in [0, cap], alone")
 
 

@@ -13,12 +13,14 @@ Concave maximisation over [0, upper] for many agents at once, by bisection on th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
+from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 
 MAX_CONTRIBUTION = 1e300
@@ -81,6 +83,28 @@ def better_profile(federation: Federation, contributions: FloatArray) -> FloatAr
     s = np.clip(contributions, 0.0, upper)
     if not federation.admits(s):  # somebody's help may have been what kept it in the domain
         s = np.zeros_like(contributions)
+    return climb(federation, s, upper, scale)
+
+
+class ConcaveGame(Protocol):
+    """What is climbed: payoffs of weighted sums, less costs. A federation is one."""
+
+    @property
+    def weights(self) -> Weights: ...
+    @property
+    def values(self) -> FloatArray: ...
+    @property
+    def payoff(self) -> Payoff: ...
+    @property
+    def costs(self) -> Cost: ...
+    def data(self, contributions: FloatArray, /) -> FloatArray: ...
+    def marginal_payoffs(self, contributions: FloatArray, /) -> FloatArray: ...
+    def welfare(self, contributions: FloatArray, /) -> float: ...
+    def admits(self, contributions: FloatArray, /) -> bool: ...
+
+
+def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: float) -> FloatArray:
+    """Projected Newton steps on the box up to `upper`, from an admissible profile; `scale` is the size of welfare."""
     slopes, gain = _slopes_and_gain(federation, s, upper)
     for _ in range(MAX_STEPS):
         if gain <= GAIN_TOLERANCE * scale:
@@ -104,13 +128,13 @@ def better_profile(federation: Federation, contributions: FloatArray) -> FloatAr
     return np.asarray(s)
 
 
-def _slopes_and_gain(federation: Federation, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
+def _slopes_and_gain(federation: ConcaveGame, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
     """The slopes of welfare at a profile, and the most that its tangents promise."""
     slopes = np.asarray(federation.weights.T @ federation.marginal_payoffs(s)) - federation.costs.slope(s)
     return slopes, float(tangent_gains(s, slopes, upper).sum())
 
 
-def _newton_step(federation: Federation, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
+def _newton_step(federation: ConcaveGame, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
     """Minus the inverse of the welfare's curvature times its slopes, for those who are free to move."""
     with np.errstate(over="ignore"):  # so steep that nobody moves
         bends = -federation.values * federation.payoff.curvature(federation.data(s))

@@ -48,6 +48,12 @@ class PaymentBounds:
 def price_payment_bounds(federation: Federation, contributions: FloatArray) -> PaymentBounds:
     """Payments at personal prices, p_i = s_i sum_{k != i} w_ki a_k' - a_i' sum_{j != i} w_ij s_j."""
     s, data = np.asarray(contributions), federation.data(contributions)
+    if federation.has_lots:
+        slopes = federation.marginal_payoffs(s)
+        sold = s * (np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes))
+        bought = slopes * (data - federation.own_data(s))
+        due = federation.per_agent_from_lots(sold) - federation.per_agent_from_tasks(bought)
+        return PaymentBounds(payments=due, errors=np.full(federation.n_agents, np.inf))
     slopes, own = federation.marginal_payoffs(s), federation.own_weights
     sold, used = np.asarray(federation.weights.T @ slopes) - own * slopes, data - own * s
     payments = s * sold - slopes * used
@@ -93,6 +99,8 @@ def share_payment_bounds(federation: Federation, contributions: FloatArray) -> P
         return PaymentBounds(payments=np.full(size, np.nan), errors=np.full(size, np.inf))
     payments = shares.values - federation.payoffs(s)
     nothing_known = PaymentBounds(payments=payments, errors=np.full(size, np.inf))
+    if federation.has_lots:
+        return nothing_known
     own = federation.own_weights
     alone = -federation.values * federation.payoff.curvature(own * s)
     curvature = own**2 * alone / size + federation.costs.curvature(s)

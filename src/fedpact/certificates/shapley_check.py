@@ -18,14 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.optimality import best_contributions
-from fedpact.federation import Cost, Federation
-from fedpact.utils.arrays import FloatArray
+from fedpact.certificates.own_lots import OwnGame
+from fedpact.federation import Cost, Exponential, Federation
+from fedpact.utils.arrays import FloatArray, sum_by
 
 MAX_COALITION_AGENTS = 12
 # The trapezoid in log t is off by exp(-pi^2 / T_STEP) = 1e-14, what lies below T_TAIL over the data reached by 1e-11.
@@ -94,7 +95,7 @@ def check_shares(federation: Federation, contributions: FloatArray) -> CheckedSh
 
 def leaves_domain(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
     """Whose payoff is not defined in the coalition that is worst for it."""
-    worst = np.asarray(federation.negative_weights() @ contributions)
+    worst = federation.lowest_data(contributions)
     return np.asarray(worst <= federation.payoff.floor)
 
 
@@ -118,8 +119,17 @@ def domain_limits(federation: Federation, contributions: FloatArray) -> FloatArr
     return np.minimum(federation.caps, limits * (1.0 - DOMAIN_EDGE))
 
 
+def own_share_game(federation: Federation, contributions: FloatArray, agent: int, upper: FloatArray) -> OwnGame:
+    """phi_j less the costs as a function of agent j's lots, up to `upper`, the others fixed."""
+    kind = _CoalitionsOfLots if federation.n_agents <= MAX_COALITION_AGENTS else _IntegralOfLots
+    return kind(federation, contributions).own_game(agent, upper)
+
+
 def _game(federation: Federation, contributions: FloatArray) -> _Game:
-    if federation.n_agents <= MAX_COALITION_AGENTS:
+    few = federation.n_agents <= MAX_COALITION_AGENTS
+    if federation.has_lots:
+        return (_CoalitionsOfLots if few else _IntegralOfLots)(federation, contributions)
+    if few:
         return Coalitions(federation, federation.dense_weights()[None], contributions[None])
     return _Integral(federation, contributions)
 
@@ -259,6 +269,112 @@ class _Integral:
                 t = times[receiver]
                 left = _left(t, weights * self.contributions[senders], chosen)
                 yield senders[chosen], t[:, None] * weights[chosen], log_masses[receiver][:, None] + left
+
+
+class _CoalitionsOfLots:
+    """The game of agents with several lots by its 2^n coalitions."""
+
+    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
+        self.federation, self.contributions = federation, contributions
+        n_agents = federation.n_agents
+        self.weights = federation.dense_weights()
+        self.members = (np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1
+        self.data = (self.members[:, federation.lot_owners] * contributions) @ self.weights.T
+        chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
+        self.chances = np.array([*chances, 0.0])[self.members.sum(axis=1)]
+
+    def at_profile(self) -> tuple[FloatArray, FloatArray]:
+        """Values of all agents and slopes of all lots."""
+        federation = self.federation
+        values, slopes = np.zeros(federation.n_agents), np.zeros(federation.n_lots)
+        for agent in range(federation.n_agents):
+            own, before = federation.lots_of(agent), self.members[:, agent] == 0
+            step, chances = self.weights[:, own] @ self.contributions[own], self.chances[before]
+            added = federation.payoff.increment(self.data[before], step)
+            values[agent] = chances @ (added @ federation.values)
+            rises = chances @ federation.payoff.slope(self.data[before] + step)
+            slopes[own] = (rises * federation.values) @ self.weights[:, own]
+        return values, slopes
+
+    def best(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError("of agents with several lots, `own_share_game` is climbed")
+
+    def own_game(self, agent: int, upper: FloatArray) -> OwnGame:
+        """A row for every coalition without the agent and every task."""
+        federation, before = self.federation, self.members[:, agent] == 0
+        own, count = federation.lots_of(agent), int(before.sum())
+        tasks = np.tile(np.arange(federation.n_tasks), count)
+        return OwnGame(
+            weights=np.tile(self.weights[:, own], (count, 1)),
+            values=(self.chances[before][:, None] * federation.values).ravel(),
+            payoff=federation.payoff.take(tasks),
+            costs=federation.costs.take(own),
+            background=self.data[before].ravel(),
+        )
+
+
+class _IntegralOfLots:
+    """The game of agents with several lots by its integral, one task after the other."""
+
+    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
+        self.federation, self.contributions = federation, contributions
+        self.rows = federation.sparse_weights()
+
+    def at_profile(self) -> tuple[FloatArray, FloatArray]:
+        """Values of all agents and slopes of all lots."""
+        federation = self.federation
+        values, slopes = np.zeros(federation.n_agents), np.zeros(federation.n_lots)
+        lowest, highest = federation.lowest_data(self.contributions), federation.highest_data(self.contributions)
+        for _, row, agents, places, t, pulled, log_left in self._tasks(lowest, highest):
+            exponents = -t[:, None] * pulled
+            values[agents] += _gains(log_left, exponents).sum(axis=0)
+            rises = (t[:, None] * np.exp(log_left + exponents)).sum(axis=0)
+            slopes[self.rows.indices[row]] += self.rows.data[row] * rises[places]
+        return values, slopes
+
+    def best(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        raise NotImplementedError("of agents with several lots, `own_share_game` is climbed")
+
+    def own_game(self, agent: int, upper: FloatArray) -> OwnGame:
+        """A row for every task and t, each 1 - e^-y; the domain is kept by what each task must exceed."""
+        federation, own = self.federation, self.federation.lots_of(agent)
+        weights = self.rows[:, own].toarray()
+        others = self.contributions.copy()
+        others[own] = 0.0
+        alone = federation.lowest_data(others)
+        floor = np.broadcast_to(federation.payoff.floor, alone.shape)
+        with np.errstate(invalid="ignore"):
+            deepest = np.nan_to_num(np.minimum(weights, 0.0) @ upper, nan=-np.inf)
+        lowest = np.maximum(alone + deepest, floor * (1.0 - DOMAIN_EDGE) + DOMAIN_EDGE * alone)
+        rates, values, floors = [], [], []
+        for task, _, agents, _, t, _, log_left in self._tasks(lowest, federation.highest_data(self.contributions)):
+            for place in np.flatnonzero(agents == agent):
+                rates.append(t[:, None] * weights[task])
+                values.append(np.exp(log_left[:, place]))
+                floors.append(t * (floor[task] - alone[task]))
+        shape = (0, own.size)
+        return OwnGame(
+            weights=np.concatenate([np.zeros(shape), *rates]),
+            values=np.concatenate([np.zeros(0), *values]),
+            payoff=Exponential(1.0),
+            costs=federation.costs.take(own),
+            background=np.zeros(sum(each.size for each in values)),
+            floor=np.concatenate([np.zeros(0), *floors]),
+        )
+
+    def _tasks(self, lowest: FloatArray, highest: FloatArray) -> Iterator[Any]:
+        """For every task: its row, the agents who reach it, each lot's place among them, t, u and the logs left."""
+        federation = self.federation
+        times, log_masses = federation.payoff.rule(lowest, highest, T_STEP, T_TAIL)
+        log_masses = log_masses + np.log(federation.values)[:, None]
+        for task in range(federation.n_tasks):
+            row = slice(self.rows.indptr[task], self.rows.indptr[task + 1])
+            lots = self.rows.indices[row]
+            if lots.size:
+                agents, places = np.unique(federation.lot_owners[lots], return_inverse=True)
+                pulled = sum_by(places, self.rows.data[row] * self.contributions[lots], agents.size)
+                left = _left(times[task], pulled, np.arange(agents.size))
+                yield task, row, agents, places, times[task], pulled, log_masses[task][:, None] + left
 
 
 def _gains(log_left: FloatArray, exponents: FloatArray) -> FloatArray:

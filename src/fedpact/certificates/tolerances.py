@@ -44,7 +44,15 @@ def utility_tolerances(payoffs: FloatArray, costs: FloatArray, payments: FloatAr
 
 def outcome_tolerances(outcome: Stakes) -> FloatArray:
     """The same of an outcome's agents; welfare and Shapley shares are compared with their sum."""
-    return utility_tolerances(outcome.payoffs, outcome.costs, outcome.payments, outcome.federation.values)
+    return utility_tolerances(outcome.payoffs, outcome.costs, outcome.payments, agent_values(outcome.federation))
+
+
+def agent_values(federation: Federation) -> FloatArray:
+    """What payoff is worth to each agent, over all its tasks; to one without tasks as much as to anybody."""
+    if not federation.has_lots:
+        return federation.values
+    values = federation.per_agent_from_tasks(federation.values)
+    return np.where(values > 0, values, federation.values.max())
 
 
 def balance_tolerance(payments: FloatArray, payoffs: FloatArray) -> FloatArray:

@@ -49,7 +49,8 @@ TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an une
 app = typer.Typer(
     name="fedpact",
     help="Design, certify and settle the deal behind a federated model.",
-    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, paper-w1, paper-w2, paper-w3.\n\n"
+    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, hospitals-lots, paper-w1, "
+    "paper-w2, paper-w3.\n\n"
     f"Exit codes: {EXIT_CODES}.",
     no_args_is_help=True,
     add_completion=False,

@@ -154,14 +154,19 @@ def table(title: str, *columns: str) -> Table:
 
 
 def print_agents(
-    title: str, agents: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], *, sizes: FloatArray
+    title: str,
+    agents: Sequence[str],
+    columns: Sequence[tuple[str, Sequence[str]]],
+    *,
+    sizes: FloatArray,
+    kind: str = "agent",
 ) -> None:
-    """A row per agent with its text of every column; of many agents those with the largest sizes."""
+    """A row per agent (or `kind`) with its text of every column; of many those with the largest sizes."""
     console.print(f"[bold]{escape(title)}[/bold]")
-    made = table("", "agent", *(escape(terminal_text(head)) for head, _ in columns))
+    made = table("", kind, *(escape(terminal_text(head)) for head, _ in columns))
     shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())
     for agent in shown:
         made.add_row(escape(agents[agent]), *(terminal_text(texts[agent]) for _, texts in columns))
     console.print(made)
     if len(agents) > len(shown):
-        console.print(f"... and {len(agents) - len(shown)} more agents; --json prints all")
+        console.print(f"... and {len(agents) - len(shown)} more {kind}s; --json prints all")

@@ -125,7 +125,9 @@ def _show_contributions(compared: Comparison, unit: Unit) -> None:
     given = np.array([outcome.contributions for outcome in compared])
     texts = np.array(number_texts(given.ravel())).reshape(given.shape).tolist()
     columns = list(zip(_titles(compared.outcomes, compared), texts, strict=True))
-    print_agents("Contributions", compared.federation.names, columns, sizes=given.max(axis=0))
+    federation = compared.federation
+    kind = "lot" if federation.has_lots else "agent"
+    print_agents("Contributions", federation.lot_labels, columns, sizes=given.max(axis=0), kind=kind)
 
 
 def _show_payments(compared: Comparison, unit: Unit) -> None:

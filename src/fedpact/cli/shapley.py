@@ -59,6 +59,7 @@ def shapley(
                 {
                     "mechanism": None if contributions is not None else name,
                     "agents": federation.names,
+                    **({"lots": federation.lot_labels} if federation.has_lots else {}),
                     "contributions": profile,
                     "values": shares.values,
                     "gradient": shares.gradient,
@@ -71,12 +72,17 @@ def shapley(
         return
     unit = Unit.of(chosen.money, shares.values)
     total = float(shares.values.sum())
-    columns = [
+    per_lot = [
         ("contributes", number_texts(profile)),
-        ("value", unit.column(shares.values)),
-        ("share", [percent(float(value) / total) if total > 0 else "-" for value in shares.values]),
         ("slope", [number_text(float(slope)) for slope in shares.gradient]),
     ]
+    per_agent = [
+        ("value", unit.column(shares.values)),
+        ("share", [percent(float(value) / total) if total > 0 else "-" for value in shares.values]),
+    ]
+    columns = per_agent if federation.has_lots else [per_lot[0], *per_agent, per_lot[1]]
+    if federation.has_lots:
+        print_agents("Lots", federation.lot_labels, per_lot, sizes=profile, kind="lot")
     title = f"Shapley values by {shares.method} ({unit.label})"
     print_agents(title, federation.names, columns, sizes=shares.values)
     console.print(f"Total {escape(terminal_text(unit.text(total)))}; efficiency gap {shares.efficiency_gap:.1e}")

@@ -90,15 +90,19 @@ def show_certificates(outcome: Outcome) -> None:
 def _show_agents(outcome: Outcome, unit: Unit) -> None:
     leaves = np.isin(outcome.agents, outcome.leavers)
     shares = zip(outcome.reciprocity_ratios, outcome.shapley_values, strict=True)
+    federation = outcome.federation
+    if federation.has_lots:
+        _show_lots(outcome)
     columns = [
-        ("contributes", number_texts(outcome.contributions)),
+        *([] if federation.has_lots else [("contributes", number_texts(outcome.contributions))]),
         ("payoff", unit.column(outcome.payoffs)),
         ("cost", unit.column(outcome.costs)),
         ("is paid", unit.column(outcome.payments, signed=True)),
         ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
         ("of Shapley", [share_text(float(ratio), float(share)) for ratio, share in shares]),
     ]
-    print_agents(f"Agents (amounts in {unit.label})", outcome.agents, columns, sizes=outcome.contributions)
+    sizes = outcome.costs if federation.has_lots else outcome.contributions
+    print_agents(f"Agents (amounts in {unit.label})", outcome.agents, columns, sizes=sizes)
     assert outcome.side_payments is not None
     if outcome.side_payments.any():
         largest = np.argsort(-np.abs(outcome.side_payments), kind="stable")
@@ -108,6 +112,14 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
     welfare = terminal_text(unit.text(outcome.welfare))
     console.print(f"Welfare {escape(welfare)}; reciprocity {outcome.reciprocity:.4g}")
+
+
+def _show_lots(outcome: Outcome) -> None:
+    """What each member brings of each of its lots, and how much there is."""
+    federation, brought = outcome.federation, outcome.contributions
+    columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.caps))]
+    print_agents("Lots", federation.lot_labels, columns, sizes=brought, kind="lot")
+    console.print()
 
 
 def _show_departures(settled: StableFederation, unit: Unit) -> None:

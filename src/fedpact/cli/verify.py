@@ -23,6 +23,7 @@ from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_dea
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.deals import Deal, is_ledger
+from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
 from fedpact.fitting.logs import read_verified
 from fedpact.fitting.runs_file import SUBSET, LogTable, read_subsets
@@ -97,6 +98,7 @@ def _estimate(seen: LogTable, scenario: Scenario, deal: Deal, ends: tuple[FloatA
     for name in seen.names:
         if name not in names:
             raise InvalidInput(f'{SUBSET}.{name}: there is no agent "{name}"; agents are {", ".join(names)}')
+    require_single_lots(deal, "verifying what was delivered")
     agreed = {deal.agents[place]: float(deal.contributions[place]) for place in deal.members}
     missing = [name for name, given in agreed.items() if given > 0 and name not in seen.names]
     if missing:

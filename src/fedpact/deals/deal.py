@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative, read_only_copy
+from fedpact.federation.ownership import require_single_lots
+from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import differing_texts
 
@@ -101,11 +102,12 @@ class Deal:
     agents
         Everybody's names.
     contributions
-        What each brings; of those who are out, what they put into their own models, or zero.
+        What each brings; of those who are out, what they put into their own models, or zero. One number per lot where
+        agents own several.
     payments
         What each receives in all, negative if it pays; zero for those who are out.
     prices
-        l_ij, what agent i pays per sample of j's, (n, n); None where the mechanism has none.
+        l_ij, what agent i pays per sample of j's, (n, n), or of a lot, (n, lots); None where the mechanism has none.
     side_payments
         The part of the payments that does not depend on anybody's contribution.
     excluded
@@ -114,6 +116,8 @@ class Deal:
         The fingerprint of the federation it belongs to; None where that is not known.
     provenance
         How it came about.
+    lot_owners, lot_names
+        Where agents own several lots: the name of every lot's owner, and what the lot is called; else None.
     """
 
     mechanism: str
@@ -125,6 +129,8 @@ class Deal:
     excluded: Mapping[str, str] = field(default_factory=dict)
     scenario: str | None = None
     provenance: Provenance = field(default_factory=lambda: Provenance(source=Source.STATED))
+    lot_owners: tuple[str, ...] | None = None
+    lot_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         names = checked_agents(self.agents)
@@ -137,13 +143,19 @@ class Deal:
         if not isinstance(self.provenance, Provenance):
             raise InvalidInput(field="provenance", rule="must be a Provenance", value=self.provenance)
         side = np.zeros(size) if self.side_payments is None else self.side_payments
+        lot_owners, lot_names = _checked_lots(self.lot_owners, self.lot_names, names)
+        lots = (
+            names if lot_owners is None else LotLabels(f"{o}: {n}" for o, n in zip(lot_owners, lot_names, strict=True))
+        )
         parts: dict[str, Any] = {
             "agents": names,
-            "contributions": _per_agent("contributions", self.contributions, names, non_negative, "at least 0"),
+            "contributions": _per_agent("contributions", self.contributions, lots, non_negative, "at least 0"),
             "payments": _per_agent("payments", self.payments, names, np.isfinite, "finite"),
             "side_payments": _per_agent("side_payments", side, names, np.isfinite, "finite"),
-            "prices": None if self.prices is None else _checked_prices(self.prices, size),
+            "prices": None if self.prices is None else _checked_prices(self.prices, size, len(lots)),
             "excluded": excluded,
+            "lot_owners": lot_owners,
+            "lot_names": None if lot_owners is None else lot_names,
         }
         for name, value in parts.items():
             object.__setattr__(self, name, value)
@@ -157,6 +169,11 @@ class Deal:
         """Copies are made anew, and so read-only."""
         parts = {each.name: getattr(self, each.name) for each in fields(self)}
         return _made_anew, (parts | {"excluded": dict(self.excluded)},)
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether contributions are per lot."""
+        return self.lot_owners is not None
 
     @property
     def members(self) -> NDArray[np.intp]:
@@ -207,6 +224,7 @@ class Deal:
         """Whole samples by name for those in the deal, with so many samples in a unit of contribution."""
         if not 0.0 < per_unit < np.inf:
             raise InvalidInput(field="per_unit", rule="must be positive", value=per_unit)
+        require_single_lots(self, "a count of samples by member")
         counts = whole_samples(self.contributions, per_unit)
         return {self.agents[place]: int(counts[place]) for place in self.members}
 
@@ -222,14 +240,40 @@ class Deal:
             raise InvalidInput(why, field="names", rule="must be agents of the deal", value=unknown[0])
         places = [self.agents.index(name) for name in names]
         assert self.side_payments is not None
+        lots = places
+        owned: dict[str, Any] = {}
+        if self.lot_owners is not None and self.lot_names is not None:
+            lots = [lot for name in names for lot, owner in enumerate(self.lot_owners) if owner == name]
+            owned = {key: tuple(getattr(self, key)[lot] for lot in lots) for key in ("lot_owners", "lot_names")}
         return replace(
             self,
             agents=tuple(names),
-            contributions=self.contributions[places],
+            contributions=self.contributions[lots],
             payments=self.payments[places],
-            prices=None if self.prices is None else self.prices[np.ix_(places, places)],
+            prices=None if self.prices is None else self.prices[np.ix_(places, lots)],
             side_payments=self.side_payments[places],
             excluded={name: why for name, why in self.excluded.items() if name in names},
+            **owned,
+        )
+
+    def _with_lots_of(self, federation: Federation) -> Deal:
+        """The same deal with its lots in the order of a federation between the same agents."""
+        given = list(zip(self.lot_owners or self.agents, self.lot_names or self.agents, strict=True))
+        owners = [federation.names[owner] for owner in federation.lot_owners]
+        wanted = list(zip(owners, federation.lot_names, strict=True))
+        if federation.has_lots != self.has_lots or (self.has_lots and sorted(given) != sorted(wanted)):
+            rule = "must be about the lots of the scenario"
+            why = f"the deal {rule}: it has {len(given)} lots, the scenario {len(wanted)}, or they have other names"
+            raise InvalidInput(why, field="deal", rule=rule, value=[name for _, name in given])
+        if not self.has_lots:
+            return self
+        order = [given.index(lot) for lot in wanted]
+        return replace(
+            self,
+            contributions=self.contributions[order],
+            prices=None if self.prices is None else self.prices[:, order],
+            lot_owners=tuple(owners),
+            lot_names=federation.lot_names,
         )
 
     def differences(self, other: Deal, *, tol: float = DEAL_ROUNDING) -> list[str]:
@@ -247,7 +291,12 @@ class Deal:
             raise InvalidInput(why, field="other", rule="must be between the same agents", value=other.agents)
         if self.mechanism != other.mechanism:
             return list(self.agents)
+        if (self.lot_owners, self.lot_names) != (other.lot_owners, other.lot_names):
+            return list(self.agents)
         differs = np.abs(self.contributions - other.contributions) > tol * other.contributions.max(initial=0.0)
+        if self.lot_owners is not None:
+            whose = {owner for owner, wrong in zip(self.lot_owners, differs, strict=True) if wrong}
+            differs = np.array([name in whose for name in self.agents])
         for one, two in ((self.payments, other.payments), (self.side_payments, other.side_payments)):
             assert one is not None and two is not None
             differs |= np.abs(one - two) > tol * other.turnover
@@ -285,7 +334,8 @@ class Deal:
                 rule="must be of this scenario",
                 value=self.scenario,
             )
-        return self.among(members), _part(federation, members)
+        part = _part(federation, members)
+        return self.among(members)._with_lots_of(part), part
 
     def save(self, path: Any) -> None:
         """Write the deal to a JSON file that `load_deal` reads."""
@@ -355,12 +405,28 @@ def _checked_reasons(given: Any, names: Sequence[str]) -> Mapping[str, str]:
     return MappingProxyType(dict(given))
 
 
-def _checked_prices(given: Any, size: int) -> FloatArray:
+def _checked_lots(owners: Any, names: Any, agents: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """The owners and names of a deal's lots; None and the agents where each has one."""
+    if owners is None:
+        return None, tuple(agents)
+    for key, given in (("lot_owners", owners), ("lot_names", names)):
+        if not isinstance(given, list | tuple) or not all(isinstance(name, str) and name.strip() for name in given):
+            raise InvalidInput(field=key, rule="must be names, one per lot", value=given)
+    strangers = [owner for owner in owners if owner not in agents]
+    if strangers:
+        raise InvalidInput(field="lot_owners", rule="must be agents of the deal", value=strangers[0])
+    if len(names) != len(owners) or len(set(zip(owners, names, strict=True))) != len(owners):
+        rule = "must be one per lot, those of one owner different"
+        raise InvalidInput(field="lot_names", rule=rule, value=names)
+    return tuple(owners), tuple(names)
+
+
+def _checked_prices(given: Any, size: int, n_lots: int) -> FloatArray:
     try:
         prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(field="prices", rule=f"must be a table of {size} x {size} numbers", value=given) from error
-    if prices.shape != (size, size) or not np.isfinite(prices).all():
-        rule, shape = f"must be a table of {size} x {size} finite numbers", f", got shape {prices.shape}"
+        raise InvalidInput(field="prices", rule=f"must be a table of {size} x {n_lots} numbers", value=given) from error
+    if prices.shape != (size, n_lots) or not np.isfinite(prices).all():
+        rule, shape = f"must be a table of {size} x {n_lots} finite numbers", f", got shape {prices.shape}"
         raise InvalidInput(field="prices", rule=rule, value=given, given=shape)
     return read_only_copy(prices)

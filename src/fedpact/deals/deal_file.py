@@ -68,6 +68,7 @@ def deal_record(deal: Deal) -> dict[str, Any]:
         "prices": deal.prices,
         "side_payments": deal.side_payments,
         "excluded": deal.excluded,
+        **({"lot_owners": deal.lot_owners, "lot_names": deal.lot_names} if deal.has_lots else {}),
         "scenario": deal.scenario,
         "source": by.source,
     }
@@ -82,6 +83,10 @@ def outcome_record(outcome: Outcome) -> dict[str, Any]:
     worst = outcome.worst_reciprocity
     record = deal_record(outcome.deal)
     record |= {field: getattr(outcome, field) for field in OUTCOME_FIELDS}
+    federation = outcome.federation
+    if federation.has_lots:
+        record |= {"task_owners": [federation.names[owner] for owner in federation.task_owners]}
+        record |= {"task_names": federation.task_names, "task_payoffs": outcome.task_payoffs}
     record["worst_reciprocity"] = {
         "value": worst.value,
         "contributions": worst.contributions,
@@ -116,17 +121,20 @@ def deal_from_record(record: Mapping[str, Any]) -> Deal:
             raise InvalidInput(f"a deal must have the key {key!r}; `fedpact solve --json` writes it")
     agents = checked_agents(record["agents"])
     size = len(agents)
+    lots = {key: record[key] for key in ("lot_owners", "lot_names") if record.get(key) is not None}
+    n_lots = len(lots["lot_owners"]) if isinstance(lots.get("lot_owners"), list | tuple) else size
     side = record.get("side_payments")
     return Deal(
         mechanism=record["mechanism"],
         agents=agents,
-        contributions=_numbers("contributions", record["contributions"], size),
+        contributions=_numbers("contributions", record["contributions"], n_lots),
         payments=_numbers("payments", record["payments"], size),
         side_payments=None if side is None else _numbers("side_payments", side, size),
-        prices=_prices(record.get("prices"), size),
+        prices=_prices(record.get("prices"), size, n_lots),
         excluded=_excluded(record.get("excluded")),
         scenario=_text("scenario", record.get("scenario")),
         provenance=_provenance(record),
+        **lots,
     )
 
 
@@ -230,12 +238,12 @@ def _numbers(key: str, given: Any, count: int) -> FloatArray:
     return np.array(given, dtype=np.float64)
 
 
-def _prices(given: Any, count: int) -> Any:
+def _prices(given: Any, count: int, n_lots: int) -> Any:
     if given is None:
         return None
     if not isinstance(given, list) or len(given) != count:
         raise InvalidInput(f"prices must be a list of {count} lists, got {short_repr(given)}")
-    return np.array([_numbers(f"prices[{row}]", entries, count) for row, entries in enumerate(given)])
+    return np.array([_numbers(f"prices[{row}]", entries, n_lots) for row, entries in enumerate(given)])
 
 
 def _excluded(given: Any) -> dict[str, str]:

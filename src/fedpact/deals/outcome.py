@@ -23,7 +23,6 @@ from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciproci
 from fedpact.certificates.tolerances import PAYMENT_TOLERANCE, outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.social_optimum import OptimalFace
@@ -124,7 +123,6 @@ class Outcome:
     solver: Callable[[Federation], Outcome] | None = None
 
     def __post_init__(self) -> None:
-        require_single_lots(self.federation, "an outcome")
         object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
         side = np.zeros(self.federation.n_agents) if self.side_payments is None else self.side_payments
         for label, given in (("payments", self.payments), ("side_payments", side)):
@@ -139,6 +137,7 @@ class Outcome:
     @cached_property
     def deal(self) -> Deal:
         """What was agreed, without the federation: to save, settle, sign and train under."""
+        has_lots = self.federation.has_lots
         priced = self.price_rule is not None and self.federation.n_agents <= MAX_AGENTS_WITH_PRICES
         return Deal(
             mechanism=self.mechanism,
@@ -150,6 +149,8 @@ class Outcome:
             excluded={} if self.federated else dict.fromkeys(self.agents, TRAINS_ALONE),
             scenario=self.federation.fingerprint,
             provenance=Provenance(source=Source.STATED if self.equilibria is AS_GIVEN else Source.SOLVED),
+            lot_owners=tuple(self.agents[owner] for owner in self.federation.lot_owners) if has_lots else None,
+            lot_names=self.federation.lot_names if has_lots else None,
         )
 
     @cached_property
@@ -158,9 +159,14 @@ class Outcome:
         return read_only_copy(self._played.payoffs(self.contributions))
 
     @cached_property
+    def task_payoffs(self) -> FloatArray:
+        """The payoff of every task; those of an agent add up to its own."""
+        return read_only_copy(self._played.task_payoffs(self.contributions))
+
+    @cached_property
     def costs(self) -> FloatArray:
         """c_i(s_i)."""
-        return read_only_copy(self.federation.costs.value(self.contributions))
+        return read_only_copy(self.federation.spending(self.contributions))
 
     @cached_property
     def utilities(self) -> FloatArray:
@@ -227,7 +233,7 @@ class Outcome:
 
     @cached_property
     def net_externality(self) -> FloatArray:
-        """T_i: what one more sample of i's is worth to all the others together."""
+        """T_i: what one more sample of i's is worth to all the others together, per lot."""
         return read_only_copy(self._played.net_externality(self.contributions))
 
     @property
@@ -304,7 +310,7 @@ class Outcome:
         try:
             return shapley_shares(self._played, contributions)
         except OutsideDomain:
-            return undefined_values(self.federation.n_agents)
+            return undefined_values(self.federation.n_agents, self.federation.n_lots)
 
     def _evaluate(self, contributions: FloatArray) -> EquilibriumBenefits:
         profile = np.clip(contributions, 0.0, self.federation.caps)

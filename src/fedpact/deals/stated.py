@@ -86,8 +86,11 @@ class _Comparison:
             "ir_gap": outcome.ir_gaps,
         }
         witness |= {"agent": name, "index": place}
+        if outcome.federation.has_lots:  # of lots, amounts that are as good by rounding are not told apart
+            per_agent.pop("contribution")
+            witness |= {key: stated.get(key) for key in ("contribution", "deviation") if key in witness}
         witness |= {key: float(numbers[place]) for key, numbers in per_agent.items() if key in witness}
-        if "deviation" in witness:
+        if "deviation" in witness and not outcome.federation.has_lots:
             witness["deviation"] = self._deviation(stated.get("deviation"), place)
         return witness
 

@@ -13,7 +13,6 @@ from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report.markup import render
-from fedpact.scenario.examples import EXAMPLES
 
 HEADS: Mapping[str, tuple[str, str]] = {
     "costs": ("Cost", "per unit of data"),
@@ -82,7 +81,7 @@ def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) ->
             start={"draft": draft.record(), "token": token, "notes": notes, "steps": MAX_STEP},
             form=form_view(draft),
             tabs=TABS,
-            examples={"": "Start from…"} | {key: EXAMPLE_TITLES.get(key, key) for key in EXAMPLES},
+            examples={"": "Start from…"} | EXAMPLE_TITLES,
             rules={key: MECHANISMS[key].title for key in FOLLOWED},
             metrics={key: label for key, (label, _) in MAPPED.items()},
             downloads=DOWNLOADS,

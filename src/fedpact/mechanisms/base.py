@@ -23,6 +23,7 @@ from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.outside import guard_methods
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
@@ -78,6 +79,8 @@ class Mechanism(ABC):
         The properties it has besides where no weight is negative.
     federated
         False where every agent trains alone.
+    knows_lots
+        Whether it takes agents with several lots of data or tasks; others are refused.
     is_baseline
         True where it is shown for comparison only: it is never recommended, and may have no outcome.
     """
@@ -89,6 +92,7 @@ class Mechanism(ABC):
     claims_without_harm: Sequence[Claim] = ()
     federated: bool = True
     is_baseline: bool = False
+    knows_lots: bool = False
 
     @abstractmethod
     def solve(self, federation: Federation) -> Outcome:
@@ -100,7 +104,8 @@ class Mechanism(ABC):
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         """The claims it makes of its outcome for a federation."""
-        return (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
+        claims = (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
+        return tuple(claim for claim in claims if not (federation.has_lots and claim is Claim.SPLIT_PROOF))
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """What each agent is paid at a profile: nothing, unless a mechanism says otherwise."""
@@ -148,6 +153,8 @@ class Mechanism(ABC):
 
         Payments that are not given are those of the rules.
         """
+        if not self.knows_lots:
+            require_single_lots(federation, f"the mechanism {self.name}")
         profile = np.asarray(contributions, dtype=np.float64)
         return Outcome(
             federation=federation,

@@ -38,15 +38,19 @@ PRECISE_GAIN = 1e-13  # a linearised gain, in units of the program's scale, that
 def price_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
     """Payments at the personal prices of a profile; they sum to zero at every profile."""
     slopes = federation.marginal_payoffs(contributions)
-    own = federation.own_weights
-    received = contributions * (np.asarray(federation.weights.T @ slopes) - own * slopes)
-    paid = slopes * (federation.data(contributions) - own * contributions)
-    return np.asarray(received - paid)
+    received = contributions * (np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes))
+    paid = slopes * (federation.data(contributions) - federation.own_data(contributions))
+    return np.asarray(federation.per_agent_from_lots(received) - federation.per_agent_from_tasks(paid))
 
 
 def personal_prices(federation: Federation, contributions: FloatArray) -> Any:
-    """The matrix of prices l_ij, dense or sparse like the weights: row i is what agent i pays per sample of each j."""
+    """The matrix of prices l_ij, dense or sparse like the weights: row i is what agent i pays per sample of each j.
+
+    With several lots per agent there is a column per lot.
+    """
     slopes = federation.marginal_payoffs(contributions)
+    if federation.has_lots:
+        return _prices_of_lots(federation, slopes)
     if federation.is_sparse:
         prices = sp.csr_array(sp.diags_array(slopes) @ federation.weights)
         prices = prices - sp.diags_array(prices.diagonal())
@@ -55,6 +59,19 @@ def personal_prices(federation: Federation, contributions: FloatArray) -> Any:
     np.fill_diagonal(prices, 0.0)
     np.fill_diagonal(prices, -prices.sum(axis=0))
     return prices
+
+
+def _prices_of_lots(federation: Federation, slopes: FloatArray) -> Any:
+    """What one more sample of each lot is worth to the tasks of each other agent; owners are paid the sum."""
+    worth = sp.csr_array(sp.diags_array(slopes) @ federation.sparse_weights()).tocoo()
+    tasks, lots = worth.coords
+    buyers = federation.task_owners[tasks]
+    foreign = buyers != federation.lot_owners[lots]
+    shape = (federation.n_agents, federation.n_lots)
+    prices = sp.csr_array((worth.data[foreign], (buyers[foreign], lots[foreign])), shape=shape)
+    paid = (-np.asarray(prices.sum(axis=0)).ravel(), (federation.lot_owners, np.arange(federation.n_lots)))
+    prices = sp.csr_array(prices + sp.csr_array(paid, shape=shape))
+    return prices if federation.is_sparse else prices.toarray()
 
 
 class ExternalityMechanism(Mechanism):
@@ -78,6 +95,7 @@ class ExternalityMechanism(Mechanism):
         "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
         "data it gives."
     )
+    knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
     claims_without_harm: Sequence[Claim] = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 

@@ -32,6 +32,7 @@ from fedpact.certificates.side_payments import check_side_payments
 from fedpact.deals import Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.externality import ExternalityMechanism, equilibria_of, price_payments
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
@@ -95,6 +96,8 @@ class FairMechanism(ExternalityMechanism):
     [0.663, 0.711, 0.798]
     """
 
+    knows_lots = False
+
     description = (
         "Contributions and prices as under Externality, and fixed sums between members that bring everybody as close "
         "to its Shapley share as can be while nobody is better off outside."
@@ -118,6 +121,7 @@ class FairMechanism(ExternalityMechanism):
         NoFairDeal
             If no side payments keep everybody, or there are no Shapley shares to return.
         """
+        require_single_lots(federation, f"the mechanism {self.name}")
         return self._outcome(federation, social_optimum(federation))
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:

@@ -25,8 +25,8 @@ from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.externality import reject_unsolved
 from fedpact.programs.batch_solver import maximise_blocks
-from fedpact.programs.best_response import best_answer, standalone_optimum
-from fedpact.programs.shapley_equilibrium import shapley_optimum
+from fedpact.programs.best_response import best_answer, best_shapley_lots, standalone_optimum
+from fedpact.programs.shapley_equilibrium import shapley_optimum, split_dimension
 from fedpact.shapley.enumeration import coalitions, enumerate_blocks
 from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
@@ -35,6 +35,18 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
 UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+
+
+def _equilibria(federation: Federation, contributions: FloatArray) -> Equilibria:
+    """The only equilibrium, up to how agents split what they bring over lots of theirs that are interchangeable."""
+    dimension = split_dimension(federation, contributions)
+    if dimension == 0:
+        return UNIQUE
+    note = (
+        "payoffs and shares are those of every equilibrium; agents may exchange some of their own lots for each other, "
+        "and each split here is the one of smallest norm"
+    )
+    return Equilibria(unique=False, dimension=dimension, note=note)
 
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -59,12 +71,14 @@ class ShapleyMechanism(Mechanism):
         "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
         "A member that poses as several gains by it."
     )
+    knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
-        return self.outcome_at(federation, solution.contributions, equilibria=UNIQUE, solution=solution)
+        equilibria = _equilibria(federation, solution.contributions)
+        return self.outcome_at(federation, solution.contributions, equilibria=equilibria, solution=solution)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return shapley_sharing(federation, contributions)
@@ -78,7 +92,7 @@ class ShapleyMechanism(Mechanism):
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
     ) -> Outcome:
-        return self.outcome_at(federation, contributions, payments, equilibria=UNIQUE)
+        return self.outcome_at(federation, contributions, payments, equilibria=_equilibria(federation, contributions))
 
     def is_vectorised(self, batch: Batch) -> bool:
         return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS
@@ -129,7 +143,10 @@ def best_response_dynamics(
     path = [profile.copy()]
     for _ in range(max_rounds):
         for agent in range(federation.n_agents):
-            profile[agent] = _answer(federation, profile, agent)
+            if federation.has_lots:
+                profile[federation.lots_of(agent)] = best_shapley_lots(federation, profile, agent)
+            else:
+                profile[agent] = _answer(federation, profile, agent)
         path.append(profile.copy())
         if np.abs(path[-1] - path[-2]).max() <= tol * max(float(profile.max()), np.finfo(float).tiny):
             return _trace(path)

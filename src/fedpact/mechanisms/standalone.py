@@ -19,6 +19,7 @@ class Standalone(Mechanism):
     name = "standalone"
     title = "Standalone"
     description = "Nobody federates: each member trains alone on its own data."
+    knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)
     federated = False
     is_baseline = True

@@ -24,6 +24,9 @@ NOTES = {
 }
 
 
+NOTE_OF_LOTS = "where best answers from everybody's own optimum lead; whether there are others is not known"
+
+
 class Voluntary(Mechanism):
     """The baseline without payments: agents contribute what suits themselves.
 
@@ -38,6 +41,7 @@ class Voluntary(Mechanism):
     name = "voluntary"
     title = "Voluntary"
     description = "The model is shared freely and nobody pays; each member contributes only what suits itself."
+    knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
 
@@ -60,7 +64,8 @@ class Voluntary(Mechanism):
     ) -> Outcome:
         around = equilibrium_dimension(federation, contributions)
         unique = False if around else is_unique(federation, contributions)
-        chosen = Equilibria(unique=unique, dimension=around, note=NOTES[unique])
+        note = NOTE_OF_LOTS if federation.has_lots else NOTES[unique]
+        chosen = Equilibria(unique=unique, dimension=around, note=note)
         return self.outcome_at(federation, contributions, payments, equilibria=chosen)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """What one agent would do for itself, the contributions of the others fixed.
 
-Concave maximisation in one variable, by the root of a falling slope.
+Concave maximisation in one variable, by the root of a falling slope; of an agent with several lots, in its own lots.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedpact.federation import Federation
-from fedpact.shapley.own_share import OwnShare
+from fedpact.federation import Cost, Federation
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.programs.social_optimum import face_from, social_optimum
+from fedpact.programs.solver import Curvature, DenseCurvature, edge_rows, maximise, room
+from fedpact.shapley.own_share import OwnLots, OwnShare, own_lots
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 MAX_ROOT = 1e300
 MAX_ROOT_HALVINGS = 2200  # halvings from the largest number to the smallest
@@ -88,10 +92,118 @@ def own_utilities(federation: Federation, contributions: FloatArray, background:
 
 
 def standalone_optimum(federation: Federation) -> tuple[FloatArray, FloatArray]:
-    """Contributions and utilities v_i* of agents that train alone, equation (6) of the paper."""
+    """Contributions and utilities v_i* of agents that train alone, equation (6) of the paper.
+
+    An agent with several lots maximises the welfare of the federation that it is by itself.
+    """
+    if federation.has_lots:
+        return _standalone_lots(federation)
     alone = np.zeros(federation.n_agents)
     contributions = best_own(federation, alone)
     return contributions, own_utilities(federation, contributions, alone)
+
+
+def _standalone_lots(federation: Federation) -> tuple[FloatArray, FloatArray]:
+    contributions, utilities = np.zeros(federation.n_lots), np.zeros(federation.n_agents)
+    for agent in range(federation.n_agents):
+        own = federation.lots_of(agent)
+        if own.size and federation.tasks_of(agent).size:
+            alone = social_optimum(federation.take([agent]))
+            contributions[own], utilities[agent] = alone.contributions, alone.welfare
+    return contributions, utilities
+
+
+class OwnProgram:
+    """One agent's lots: maximise a concave function of what they bring to each task, less their costs."""
+
+    def __init__(self, share: OwnLots, cost: Cost, upper: FloatArray) -> None:
+        self.share, self.cost, self.upper = share, cost, upper
+        best = np.maximum(share.weights, 0.0) @ upper
+        self.scale = max(share.value(best), np.finfo(float).tiny)
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        slopes = self.share.slopes(self.share.weights @ contributions)
+        return np.asarray(self.share.weights.T @ slopes - self.cost.slope(contributions))
+
+    def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
+        weights = self.share.weights
+        bends = self.share.bends(weights @ contributions)
+        hessian = weights.T @ (bends[:, None] * weights) - np.diag(self.cost.curvature(contributions))
+        return DenseCurvature.scaled(hessian, left, right)
+
+    def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        return room(self.share.weights, self.share.floor, contributions, direction)
+
+    def edges(self) -> FloatArray | None:
+        return edge_rows(self.share.weights, self.share.floor)
+
+    def start(self) -> FloatArray:
+        point = self.upper / (1.0 + self.upper.size)
+        return point * min(1.0, 0.5 * float(self.room(np.zeros_like(point), point)))
+
+
+def best_lots(federation: Federation, share: OwnLots, agent: int, upper: FloatArray) -> FloatArray:
+    """The contributions of an agent's lots that maximise a share less their cost; of several, those of smallest norm.
+
+    `upper` bounds them, within the caps; `NotConverged` if it turns out to bind where a cap does not.
+    """
+    own = federation.lots_of(agent)
+    cost, caps = federation.costs.take(own), federation.caps[own]
+    if share.value(np.maximum(share.weights, 0.0) @ upper) <= 0.0:  # there is nothing to be had
+        return np.zeros(own.size)
+    program = OwnProgram(share, cost, upper)
+    found = maximise(program).contributions
+    if ((found >= upper) & (upper < caps)).any():
+        raise NotConverged(
+            f'"{federation.names[agent]}" would bring more than {upper.max():g} of a lot without a cap; give it one',
+            result=found,
+        )
+    face = face_from(
+        weights=share.weights,
+        point=found,
+        marginal=program.gradient(found),
+        upper=upper,
+        scale=program.scale,
+        bends=cost.quadratic > 0,
+        caps=caps,
+    )
+    return face.least_norm()
+
+
+def own_bounds(federation: Federation, agent: int, *, multiple: float = 1.0) -> FloatArray:
+    """Caps of an agent's lots, and where there are none what its payoff could pay for."""
+    own = federation.lots_of(agent)
+    within = contribution_bounds(federation, multiple=multiple)[0][own]
+    return np.where(np.isfinite(federation.caps[own]), federation.caps[own], within) if federation.has_harm else within
+
+
+def best_shapley_lots(federation: Federation, profile: FloatArray, agent: int) -> FloatArray:
+    """An agent's best lots if it is paid its Shapley value and the others stay as they are."""
+    upper = own_bounds(federation, agent)
+    return best_lots(federation, own_lots(federation, profile, agent, upper), agent, upper)
+
+
+def best_free_lots(federation: Federation, profile: FloatArray, agent: int) -> FloatArray:
+    """An agent's best lots if nobody is paid and the others stay as they are."""
+    own, tasks = federation.lots_of(agent), federation.tasks_of(agent)
+    if not tasks.size:
+        return np.zeros(own.size)
+    weights = federation.dense_weights()[tasks]
+    others = profile.copy()
+    others[own] = 0.0
+    data, values, payoff = weights @ others, federation.values[tasks], federation.payoff.take(tasks)
+    if not (data > payoff.floor).all():
+        raise NotConverged(
+            f'the others harm "{federation.names[agent]}" beyond the domain of its payoff', result=profile
+        )
+    share = OwnLots(
+        weights=weights[:, own],
+        value=lambda u: float(values @ payoff.increment(data, u)),
+        slopes=lambda u: np.asarray(values * payoff.slope(data + u)),
+        bends=lambda u: np.asarray(values * payoff.curvature(data + u)),
+        floor=np.broadcast_to(payoff.floor, data.shape) - data,
+    )
+    return best_lots(federation, share, agent, own_bounds(federation, agent))
 
 
 def best_answer(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
-from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.best_response import best_free_lots, standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -35,6 +35,7 @@ MAX_MINOR_AGENTS = 12
 MAX_SUPPORT_AGENTS = 6
 MAX_PIVOTS_PER_VARIABLE = 50
 PIVOTS_PER_FACTORISATION = 20
+MAX_ANSWERS, ANSWER_TOLERANCE = 1000, 1e-10  # of agents with several lots
 MIN_PIVOT = 1e-11
 TIE_DIGITS = 9  # of numbers about one, by which rows of equal ratios are told apart
 
@@ -45,11 +46,35 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
     Stopping inequality: W s - t(s) has the right sign, or is within 1e-11 of the data sum_j |w_ij| s_j + |t_i|; where
     marginal costs rise, of that and g'(t_i) / |g''(t_i)|.
     """
+    if federation.has_lots:
+        return _damped_answers(federation)
     able = np.flatnonzero(federation.caps > 0)
     contributions = np.zeros(federation.n_agents)
     if able.size:
         contributions[able] = _equilibrium(federation.take(able))
     return contributions
+
+
+def _damped_answers(federation: Federation) -> FloatArray:
+    """Agents with several lots answer all at once and go part of the way, less far when they overshoot.
+
+    Stopping inequality: no best answer is further than 1e-10 of the largest contribution. Equals are treated alike.
+    """
+    profile, _ = standalone_optimum(federation)
+    owners = [agent for agent in range(federation.n_agents) if federation.lots_of(agent).size]
+    part, before = 1.0, np.inf
+    for _ in range(MAX_ANSWERS):
+        answer = profile.copy()
+        for agent in owners:
+            answer[federation.lots_of(agent)] = best_free_lots(federation, profile, agent)
+        distance = float(np.abs(answer - profile).max())
+        if distance <= ANSWER_TOLERANCE * max(float(answer.max(initial=0.0)), np.finfo(float).tiny):
+            return answer
+        part = max(part / 2.0, 0.5 / len(owners)) if distance >= before else min(1.1 * part, 1.0)
+        profile, before = profile + part * (answer - profile), distance
+    raise NotConverged(
+        "no free-riding equilibrium was reached: the agents' answers go round in circles", result=profile
+    )
 
 
 def _equilibrium(federation: Federation) -> FloatArray:
@@ -92,7 +117,12 @@ def _follow_path(problem: _Complementarity) -> FloatArray | None:
 
 
 def equilibrium_dimension(federation: Federation, contributions: FloatArray) -> int:
-    """Of the set of equilibria around one of them: how many ways the agents inside their bounds can trade."""
+    """Of the set of equilibria around one of them: how many ways the agents inside their bounds can trade.
+
+    Not worked out for agents with several lots.
+    """
+    if federation.has_lots:
+        return 0
     inside = (contributions > 0) & (contributions < federation.caps) & (federation.costs.quadratic == 0)
     chosen = np.flatnonzero(inside)
     block = federation.dense_weights()[np.ix_(chosen, chosen)]
@@ -106,6 +136,8 @@ def is_unique(federation: Federation, contributions: FloatArray) -> bool | None:
     Unique if every principal minor of W is positive (a P-matrix), in particular if its symmetric part is positive
     definite. Otherwise, with few agents and linear costs, every combination of agents at a bound is tried.
     """
+    if federation.has_lots:
+        return None
     weights = federation.dense_weights()
     if np.linalg.eigvalsh(weights + weights.T).min() > 1e-12 * np.abs(weights).max():
         return True

@@ -1,7 +1,9 @@
 """The Shapley equilibrium as a program: maximise the potential less the costs, P(s) - sum_j c_j(s_j).
 
 An agent that is paid its Shapley value climbs the potential (`fedpact.shapley.potential`), so the equilibria are the
-maximisers. The potential is strictly concave: there is exactly one.
+maximisers. The potential is strictly concave in what each agent brings to each task: with one lot per agent there is
+exactly one. With several, payoffs and shares are unique too, and only lots of one agent whose weights are collinear may
+be exchanged for each other; then each agent's split is the one of smallest norm.
 """
 
 from __future__ import annotations
@@ -10,8 +12,18 @@ import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.ownership import require_single_lots
-from fedpact.programs.solver import Curvature, DenseCurvature, Solution, edge_rows, interior_point, maximise, room
+from fedpact.programs.social_optimum import OptimalFace, face_from
+from fedpact.programs.solver import (
+    Curvature,
+    DenseCurvature,
+    Solution,
+    coalition_room,
+    conclude,
+    edge_rows,
+    interior_point,
+    maximise,
+    room,
+)
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain
@@ -23,14 +35,14 @@ class ShapleyProgram:
     """Maximise the potential less the costs; `potential` is the route to it."""
 
     def __init__(self, federation: Federation, potential: Potential) -> None:
-        require_single_lots(federation, "the Shapley equilibrium")
         self.federation = federation
         self.potential = potential
         # P is a weighted sum of A over coalitions; the weights of the coalitions of size k add up to 1/k.
         harmonic = float((1.0 / np.arange(1, federation.n_agents + 1)).sum())
-        upper, self.scale = contribution_bounds(federation, multiple=harmonic)
-        self._harm = np.minimum(federation.dense_weights(), 0.0)
-        self.upper = np.minimum(upper, _harmless_alone(self._harm, federation.payoff.floor))
+        self.upper, self.scale = contribution_bounds(federation, multiple=harmonic)
+        self._harm = None if federation.has_lots else np.minimum(federation.dense_weights(), 0.0)
+        if self._harm is not None:
+            self.upper = np.minimum(self.upper, _harmless_alone(self._harm, federation.payoff.floor))
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
         try:
@@ -43,10 +55,12 @@ class ShapleyProgram:
         return DenseCurvature.scaled(hessian, left, right)
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        if self._harm is None:
+            return coalition_room(self.federation, contributions, direction)
         return room(self._harm, self.federation.payoff.floor, contributions, direction)
 
     def edges(self) -> FloatArray | None:
-        return edge_rows(self._harm, self.federation.payoff.floor)
+        return None if self._harm is None else edge_rows(self._harm, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
         return interior_point(self.federation, self.upper)
@@ -70,20 +84,57 @@ def shapley_optimum(federation: Federation) -> Solution:
     # With harm the potential is steep at the edge of the domain: there is nothing to be had from rough integrals.
     if isinstance(potential, CompiledPotential) and not federation.has_harm:
         rough = ShapleyProgram(federation, CompiledPotential(federation, tolerance=ROUGH_TOLERANCE))
+    program = ShapleyProgram(federation, potential)
     try:
-        return maximise(ShapleyProgram(federation, potential), rough=rough)
+        found = maximise(program, rough=rough)
     except NotConverged as error:
         raise NotConverged(f"{error}{_reason(federation, error.result.contributions)}", result=error.result) from error
+    faces = own_splits(program, found.contributions) if federation.has_lots else {}
+    if not any(not face.is_point for face in faces.values()):
+        return found
+    profile = found.contributions.copy()
+    for agent, face in faces.items():
+        profile[federation.lots_of(agent)] = face.least_norm()
+    try:
+        return conclude(program, profile, found.iterations)
+    except NotConverged:  # a face was drawn too wide by rounding: the equilibrium found stands
+        return found
 
 
 def _reason(federation: Federation, contributions: FloatArray) -> str:
     """Which number double precision has no digits left for, if it is that."""
-    floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
-    distances = 1.0 - np.asarray(federation.negative_weights() @ contributions) / floor
-    agent = int(np.argmin(distances))
-    if distances[agent] > CLOSE_TO_THE_EDGE:
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
+    distances = 1.0 - federation.lowest_data(contributions) / floor
+    task = int(np.argmin(distances))
+    if distances[task] > CLOSE_TO_THE_EDGE:
         return ""
     return (
-        f': those who harm "{federation.names[agent]}" would take it within {distances[agent]:.0e} of the edge of its '
-        "payoff's domain, where double precision has too few digits; lower their caps"
+        f': those who harm "{federation.task_labels[task]}" would take it within {distances[task]:.0e} of the edge of '
+        "its payoff's domain, where double precision has too few digits; lower their caps"
     )
+
+
+def own_splits(program: ShapleyProgram, contributions: FloatArray) -> dict[int, OptimalFace]:
+    """For every agent with several lots the ways to split what it brings that are as good, at an equilibrium."""
+    federation, marginal = program.federation, program.gradient(contributions)
+    weights, found = federation.dense_weights(), {}
+    for agent in np.flatnonzero(np.bincount(federation.lot_owners) > 1).tolist():
+        own = federation.lots_of(agent)
+        found[agent] = face_from(
+            weights=weights[:, own],
+            point=contributions[own],
+            marginal=marginal[own],
+            upper=program.upper[own],
+            scale=program.scale,
+            bends=federation.costs.quadratic[own] > 0,
+            caps=federation.caps[own],
+        )
+    return found
+
+
+def split_dimension(federation: Federation, contributions: FloatArray) -> int:
+    """Of the set of equilibria around one of them: how many ways agents can exchange collinear lots of theirs."""
+    if not federation.has_lots:
+        return 0
+    faces = own_splits(ShapleyProgram(federation, potential_of(federation)), contributions)
+    return sum(face.dimension for face in faces.values())

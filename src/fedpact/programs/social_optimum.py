@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.validation import Weights
 from fedpact.programs.solver import (
     Curvature,
@@ -239,10 +238,9 @@ class WelfareProgram:
     """Maximise the welfare of one federation; sparse weights stay sparse where that pays."""
 
     def __init__(self, federation: Federation) -> None:
-        require_single_lots(federation, "the social optimum")
         self.federation = federation
         self.upper, self.scale = contribution_bounds(federation)
-        self._sparse = federation.is_sparse and federation.n_agents > MAX_DENSE_AGENTS
+        self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS
         self._weights = federation.weights if self._sparse else federation.dense_weights()
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
@@ -311,7 +309,7 @@ def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptim
 
 def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
     """From some welfare optimum to the one of smallest norm, with the face of all of them."""
-    face = optimal_face(federation, found.contributions) if federation.n_agents <= MAX_FACE_AGENTS else None
+    face = optimal_face(federation, found.contributions) if federation.n_lots <= MAX_FACE_AGENTS else None
     solution = found
     if face is not None and not face.is_point:
         try:

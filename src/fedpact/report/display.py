@@ -36,6 +36,7 @@ MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
 
 SIGNED_COLUMNS = ("payments", "ir_gaps")
 OUTCOME_COLUMNS = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
+PER_LOT = ("contributions", "net_externality")
 SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
 
 
@@ -90,7 +91,8 @@ def who_would_leave(outcome: Outcome) -> str:
 def outcome_html(outcome: Outcome) -> str:
     """A row per agent, and a verdict per claim."""
     judged = len(outcome.agents) <= MAX_JUDGED
-    labels = (*OUTCOME_COLUMNS, *SHARE_COLUMNS) if judged else OUTCOME_COLUMNS
+    wanted: Sequence[str] = (*OUTCOME_COLUMNS, *SHARE_COLUMNS) if judged else OUTCOME_COLUMNS
+    labels = [label for label in wanted if label in _per_agent(outcome)]
     columns = {label.replace("_", " "): _texts(outcome, label) for label in labels}
     leavers = set(outcome.leavers)
     columns["verdict"] = ["would leave" if name in leavers else "stays" for name in outcome.agents[:MAX_ROWS]]
@@ -169,7 +171,7 @@ def outcome_frame(outcome: Outcome) -> Any:
     """A pandas frame of every per-agent attribute, a row per agent."""
     pandas = _pandas()
     index = pandas.Index(outcome.agents, name="agent", dtype=object)
-    return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in PER_AGENT}, index=index)
+    return pandas.DataFrame({label: np.array(getattr(outcome, label)) for label in _per_agent(outcome)}, index=index)
 
 
 def comparison_frame(comparison: Comparison) -> Any:
@@ -181,7 +183,7 @@ def comparison_frame(comparison: Comparison) -> Any:
     )
     columns = {
         label: np.concatenate([np.empty(0), *(getattr(outcome, label) for outcome in comparison.outcomes)])
-        for label in PER_AGENT
+        for label in _per_agent(*comparison.outcomes[:1])
     }
     return pandas.DataFrame(columns, index=index)
 
@@ -244,6 +246,13 @@ def _pandas() -> Any:
     except ImportError as error:
         raise MissingExtra("pandas", "frame") from error
     return pandas
+
+
+def _per_agent(*outcomes: Outcome) -> tuple[str, ...]:
+    """What is told of each agent: where agents own several lots, nothing that is told of each lot."""
+    if not any(outcome.federation.has_lots for outcome in outcomes):
+        return PER_AGENT
+    return tuple(label for label in PER_AGENT if label not in PER_LOT)
 
 
 def _state(outcome: Outcome) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
+from fedpact.federation.ownership import require_single_lots
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
@@ -70,6 +71,7 @@ def render_report(
     >>> "Ada &amp; Co" in render_report(compare(alone, [Standalone()]))
     True
     """
+    require_single_lots(comparison.federation, "the report")
     view = View.of(comparison, title=scenario_title, description=description, money=money)
     contents = {
         ident: label

@@ -1,4 +1,4 @@
-"""Federations that come with fedpact: five hospitals, and the paper's instances."""
+"""Federations that come with fedpact: five hospitals, the same with data of several kinds, the paper's instances."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ PAPER_WEIGHTS = {
 }
 
 
+# How alike the patients of five hospitals are: the row receives, the column gives.
+HOSPITALS = ("University", "City", "County", "Children's", "Clinic")
+ALIKE = np.array(
+    [
+        [1.00, 0.60, 0.50, 0.25, 0.40],
+        [0.60, 1.00, 0.70, 0.20, 0.40],
+        [0.50, 0.70, 1.00, 0.20, 0.50],
+        [0.40, 0.30, 0.25, 1.00, 0.20],
+        [0.40, 0.40, 0.50, 0.15, 1.00],
+    ]
+)
+
+
 def hospitals() -> Scenario:
     """Five hospitals of different size, speciality and privacy noise, in thousands of patient records.
 
@@ -24,21 +37,12 @@ def hospitals() -> Scenario:
     noise leaves of its records' quality. The clinic protects its records with so much noise that they are of little use
     to anyone else: sharing by Shapley value charges it more than federating is worth to it.
     """
-    alike = np.array(
-        [
-            [1.00, 0.60, 0.50, 0.25, 0.40],
-            [0.60, 1.00, 0.70, 0.20, 0.40],
-            [0.50, 0.70, 1.00, 0.20, 0.50],
-            [0.40, 0.30, 0.25, 1.00, 0.20],
-            [0.40, 0.40, 0.50, 0.15, 1.00],
-        ]
-    )
     quality = np.array([1.0, 0.9, 0.7, 0.8, 0.15])
-    weights = np.round(alike * quality, 3)
+    weights = np.round(ALIKE * quality, 3)
     np.fill_diagonal(weights, 1.0)
     federation = Federation(
         weights,
-        names=["University", "City", "County", "Children's", "Clinic"],
+        names=HOSPITALS,
         payoff=PowerLaw(beta=0.3),
         costs=Quadratic([0.0014, 0.0020, 0.0022, 0.0018, 0.0016], [2.4e-5, 4e-5, 6e-5, 8e-5, 8e-5]),
         caps=[120.0, 80.0, 60.0, 40.0, 30.0],
@@ -47,6 +51,57 @@ def hospitals() -> Scenario:
         federation=federation,
         title="Five hospitals",
         description="Contributions in thousands of patient records; the clinic adds strong privacy noise.",
+        money=Money(currency="EUR", per_payoff=1_000_000.0),
+    )
+
+
+def hospitals_with_lots() -> Scenario:
+    """The same hospitals with records of several kinds, and two that care about a rare disease besides.
+
+    Labelled records teach most; unlabelled ones cost less and teach less; records of an old device mislead those who no
+    longer use one. Few records are of the rare disease, which two hospitals test apart.
+    """
+    # owner, name, of rare patients, quality, cost per thousand records, how fast it rises, records there are
+    lots = [
+        ("University", "labelled", False, 1.0, 0.0026, 3e-5, 60.0),
+        ("University", "unlabelled", False, 0.35, 0.0006, 1e-5, 150.0),
+        ("University", "rare disease", True, 1.0, 0.0060, 2e-4, 10.0),
+        ("City", "labelled", False, 0.9, 0.0030, 5e-5, 40.0),
+        ("City", "old device", False, 0.1, 0.0004, 1e-5, 80.0),
+        ("County", "labelled", False, 0.7, 0.0030, 8e-5, 30.0),
+        ("County", "unlabelled", False, 0.25, 0.0007, 2e-5, 90.0),
+        ("Children's", "labelled", False, 0.8, 0.0028, 1e-4, 25.0),
+        ("Children's", "rare disease", True, 0.9, 0.0070, 3e-4, 8.0),
+        ("Clinic", "with privacy noise", False, 0.15, 0.0016, 8e-5, 30.0),
+    ]
+    tasks = [(name, "all patients", False) for name in HOSPITALS]
+    tasks += [("University", "rare disease", True), ("Children's", "rare disease", True)]
+    weights = np.zeros((len(tasks), len(lots)))
+    for row, (receiver, _, rare_test) in enumerate(tasks):
+        for column, (giver, kind, rare, quality, *_) in enumerate(lots):
+            alike = ALIKE[HOSPITALS.index(receiver), HOSPITALS.index(giver)]
+            suits = (0.5 if rare else 1.0) if not rare_test else (4.0 if rare else 0.1)
+            own = receiver == giver and kind == "with privacy noise"  # noise is for the others
+            weights[row, column] = alike * suits * (1.0 if own else quality)
+            if kind == "old device" and receiver in ("University", "Clinic"):
+                weights[row, column] = -0.002
+    owners, names, _, _, linear, quadratic, caps = zip(*lots, strict=True)
+    federation = Federation(
+        np.round(weights, 3),
+        names=HOSPITALS,
+        lot_owners=owners,
+        lot_names=names,
+        task_owners=[owner for owner, _, _ in tasks],
+        task_names=[name for _, name, _ in tasks],
+        payoff=PowerLaw(beta=0.3),
+        costs=Quadratic(linear, quadratic),
+        caps=caps,
+        values=[0.4 if rare else 1.0 for _, _, rare in tasks],
+    )
+    return Scenario(
+        federation=federation,
+        title="Five hospitals with data of several kinds",
+        description="Contributions in thousands of patient records of a kind; two hospitals also test a rare disease.",
         money=Money(currency="EUR", per_payoff=1_000_000.0),
     )
 
@@ -60,6 +115,7 @@ def paper(key: str) -> Scenario:
 
 EXAMPLES: Mapping[str, Callable[[], Scenario]] = {
     "hospitals": hospitals,
+    "hospitals-lots": hospitals_with_lots,
     **{key: (lambda key=key: paper(key)) for key in PAPER_WEIGHTS},  # type: ignore[misc]
 }
 

@@ -19,8 +19,9 @@ from fedpact.explorer.draft import (
     with_agent,
     without_agent,
 )
+from fedpact.explorer.form import EXAMPLE_TITLES
 from fedpact.explorer.validation import read_draft
-from fedpact.scenario.examples import EXAMPLES, example, hospitals
+from fedpact.scenario.examples import example, hospitals
 from random_cases import cases
 from strategies import federations
 
@@ -29,7 +30,7 @@ def many(count):
     return fp.Scenario(federation=fp.Federation(np.eye(count), costs=0.01, payoff=fp.Log()))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLE_TITLES)
 def test_built_in_federations_come_back_bit_for_bit(name):
     scenario = example(name)
     reading = read_draft(draft_of(scenario))

@@ -15,7 +15,7 @@ import pytest
 import fedpact as fp
 from fedpact.explorer.draft import Draft, draft_of
 from fedpact.explorer.files import DOWNLOADS
-from fedpact.explorer.form import page_view
+from fedpact.explorer.form import EXAMPLE_TITLES, page_view
 from fedpact.explorer.parameters import Parameter, points_between
 from fedpact.explorer.questions import Questions, Unfinished, initial_draft
 from fedpact.explorer.service import MAX_STEP, Cancelled, Service
@@ -50,7 +50,7 @@ def mapped(ask, **changes):
     return asked | changes
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", EXAMPLE_TITLES)
 def test_examples_are_there_to_start_from(answers, name):
     answer = answers.example({"name": name})
     assert read_draft(Draft.of_record(answer["draft"])).scenario == EXAMPLES[name]()

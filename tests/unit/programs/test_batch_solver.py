@@ -88,5 +88,5 @@ def test_a_large_integral_is_summed_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     split = share(rows, np.ones(40), 3, np.zeros(40), precision)
     monkeypatch.undo()
     together = share(rows, np.ones(40), 3, np.zeros(40), precision)
-    values = [np.exp(logs) @ -np.expm1(-rates * 1.5) for logs, rates in (split, together)]
+    values = [np.exp(logs) @ -np.expm1(-rates * 1.5) for logs, rates, _ in (split, together)]
     np.testing.assert_allclose(*values, rtol=1e-11)

@@ -18,6 +18,7 @@ from fedpact import (
     Comparison,
     ExternalityMechanism,
     Federation,
+    InvalidInput,
     Log,
     MissingExtra,
     Outcome,
@@ -259,7 +260,19 @@ class TestFrames:
     def test_every_per_agent_attribute_is_there(self, hospital_comparison: Comparison) -> None:
         outcome = hospital_comparison["externality"]
         found = {name: getattr(outcome, name) for name in dir(outcome) if not name.startswith("_")}
-        assert set(PER_AGENT) == {name for name, value in found.items() if isinstance(value, np.ndarray)}
+        arrays = {name for name, value in found.items() if isinstance(value, np.ndarray)}
+        assert set(PER_AGENT) == arrays - {"task_payoffs"}  # with one task per agent these are the payoffs
+
+    def test_agents_with_several_lots(self) -> None:
+        """What is per lot does not stand beside what is per agent."""
+        federation = example("hospitals-lots").federation
+        comparison = compare(federation, ["externality", "standalone"])
+        frame = comparison["externality"].to_frame()
+        assert list(frame.index) == list(federation.names) and "contributions" not in frame
+        assert len(comparison.to_frame()) == 10
+        assert "University" in comparison["externality"]._repr_html_() and "7 × 10" in federation._repr_html_()
+        with pytest.raises(InvalidInput, match="the picture of an outcome knows agents with one lot"):
+            comparison.plot()
 
     def test_frames_are_copies(self, hospital_comparison: Comparison) -> None:
         outcome = hospital_comparison["externality"]

@@ -80,6 +80,7 @@ def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
 
     The figure's `axes` are the three panels, left to right.
     """
+    require_single_lots(outcome.federation, "the picture of an outcome")
     n_agents = len(outcome.agents)
     if figure is None:
         per_agent = 0.34 if n_agents <= MAX_NUMBERED else 0.17
@@ -105,6 +106,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
 
     The figure's `axes` are the panels row by row, then the welfare.
     """
+    require_single_lots(comparison.federation, "the picture of an outcome")
     outcomes, n_agents = comparison.outcomes, comparison.federation.n_agents
     room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED_COMPARED, numbered=False)
     if figure is None:
