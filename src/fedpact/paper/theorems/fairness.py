@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedpact.certificates.certificates import certify_optimality
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.federation import Federation, PowerLaw
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
@@ -47,7 +47,7 @@ def symmetric_optimum(instance: Instance) -> float:
     if not is_symmetric(instance) or not 0 < instance.contributions[0] < instance.federation.caps.min():
         return -np.inf
     outcome = ExternalityMechanism().outcome_at(instance.federation, instance.contributions)
-    return certify_optimality(outcome).margin / stakes(instance)
+    return outcome.certificates[Claim.SOCIAL_OPTIMALITY].margin / stakes(instance)
 
 
 def is_symmetric(instance: Instance) -> bool:
