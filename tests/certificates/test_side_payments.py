@@ -12,7 +12,8 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Verdict
 from fedpact.certificates.side_payments import check_side_payments
-from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.deal_file import deal_record, outcome_record
+from fedpact.deals.ledger import AGREED, Ledger
 from fedpact.mechanisms.payment_check import check_payments
 from fedpact.negotiation.deal_check import check_deal
 from fedpact.scenario.examples import hospitals
@@ -116,3 +117,14 @@ def test_settlements_carry_them(rules: fp.FairMechanism) -> None:
     assert sum(settlement.cents) == 0
     moved = np.subtract(settlement.cents, plain.cents) / 100.0
     np.testing.assert_allclose(moved, outcome.side_payments * scenario.money.per_payoff, atol=0.02)
+
+
+def test_ledgers_carry_them(tmp_path: Path) -> None:
+    scenario = hospitals()
+    outcome = fp.FairMechanism().solve(scenario.federation)
+    path = tmp_path / "run.ledger"
+    with Ledger(path) as ledger:
+        ledger.append("begun", {"agents": list(outcome.agents)})
+        ledger.append(AGREED, {"deal": deal_record(outcome.deal)})
+    np.testing.assert_allclose(fp.load_deal(path).side_payments, outcome.side_payments, rtol=1e-15)
+    assert not check_deal(path, scenario.federation, money=scenario.money).failures

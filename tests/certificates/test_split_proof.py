@@ -10,7 +10,7 @@ import pytest
 import fedpact as fp
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.split_proof import EVEN, SOLVED
+from fedpact.certificates.split_proof import EVEN_SPLIT, SPLIT_EQUILIBRIUM
 from fedpact.scenario.examples import hospitals
 
 
@@ -18,7 +18,7 @@ from fedpact.scenario.examples import hospitals
 def test_prices_are_neutral(instance: str) -> None:
     certificate = MECHANISMS["externality"].solve(INSTANCES[instance]).certificates[Claim.SPLIT_PROOF]
     assert certificate.verdict is Verdict.HOLDS, certificate
-    assert certificate.witness["compared"] == EVEN
+    assert certificate.witness["compared"] == EVEN_SPLIT
 
 
 @pytest.mark.parametrize("name", ["shapley", "voluntary", "standalone"])
@@ -30,7 +30,7 @@ def test_the_margin_is_the_largest_gain(name: str) -> None:
     assert certificate.margin == pytest.approx(-gains[certificate.witness["index"]], abs=certificate.tol)
     assert certificate.holds == bool((gains <= 0.0).all())
     witness = certificate.witness
-    assert witness["compared"] == SOLVED
+    assert witness["compared"] == SPLIT_EQUILIBRIUM
     assert sum(witness["part_utilities"]) - witness["utility"] == pytest.approx(-certificate.margin, abs=1e-12)
 
 

@@ -33,8 +33,8 @@ MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
 MAX_AGENTS_SPLIT = 64
 MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
 
-EVEN = "the even split, an equilibrium"
-SOLVED = "the equilibrium with the agent split"
+EVEN_SPLIT = "the even split, an equilibrium"
+SPLIT_EQUILIBRIUM = "the equilibrium with the agent split"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,18 +106,18 @@ def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitCo
 def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = True) -> SplitComparison:
     """What one agent has under two names, compared with what it has under one."""
     split, posing = split_agent(outcome.federation, agent)
-    for compared in (EVEN, SOLVED) if outcome.has_prices else (SOLVED, EVEN):
+    for compared in (EVEN_SPLIT, SPLIT_EQUILIBRIUM) if outcome.has_prices else (SPLIT_EQUILIBRIUM, EVEN_SPLIT):
         try:
-            there = _even_split(outcome, split, agent) if compared == EVEN else None
-            if compared == SOLVED and may_solve:
+            there = _even_split(outcome, split, agent) if compared == EVEN_SPLIT else None
+            if compared == SPLIT_EQUILIBRIUM and may_solve:
                 there = outcome.solved_in(split)
             if there is None or not _is_equilibrium(outcome, there):
                 continue
         except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
             continue
         gain = float(there.utilities[posing].sum() - outcome.utilities[agent])
-        proves = outcome.has_prices if compared == EVEN else there.is_unique
-        parts = {} if compared == EVEN else _parts(there, posing)
+        proves = outcome.has_prices if compared == EVEN_SPLIT else there.is_unique
+        parts = {} if compared == EVEN_SPLIT else _parts(there, posing)
         return SplitComparison(agent=agent, gain=gain, compared=compared, proves=proves, parts=parts)
     return SplitComparison(agent=agent, gain=np.nan, compared="", proves=False, parts={})
 

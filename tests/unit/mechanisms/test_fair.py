@@ -154,4 +154,3 @@ def test_a_comparison_lists_why_there_is_no_fair_deal() -> None:
     compared = fp.compare(at_odds(), ["externality", "fair", "fair-members"])
     assert [outcome.mechanism for outcome in compared] == ["externality"]
     assert "North and South" in compared.unsolved["fair"]
-    assert compared.recommendation.mechanism == "externality"
