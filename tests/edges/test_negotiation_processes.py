@@ -131,6 +131,17 @@ def test_agents_agree_and_the_coordinator_s_process_never_holds_the_weights(file
     assert not any(Path(f"/proc/{process}").exists() for process in said["started"])
 
 
+def test_agents_agree_in_sums(files: list[Path]) -> None:
+    """Every process draws what its masks are made from; the coordinator's never sees an answer that it could read."""
+    with Processes([[*OURS, str(path)] for path in files]) as channel:
+        deal = coordinate(channel, protocol="sums")
+    assert not deal.excluded
+    expected = fp.ExternalityMechanism().solve(federation())
+    size = float(np.abs(expected.payoffs).sum() + expected.costs.sum())
+    np.testing.assert_allclose(deal.payments, expected.payments, rtol=0.0, atol=1e-5 * size)
+    assert float(deal.payments.sum()) == 0.0
+
+
 @pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path], after: int) -> None:
     with Processes.of_files(files, timeout=60.0) as channel:

@@ -94,6 +94,8 @@ class Rounds:
                 return f"[red]{agent} is out[/red]: {reason}. The others go on."
             case "own messages":
                 return f"{agent} sends final messages of its own"
+            case "masks opened":
+                return f"Round {event['round']} is void, its masks are opened: {reason}"
             case "no game":
                 return f"Settled at personal prices: {reason}."
         return None

@@ -43,7 +43,7 @@ from fedpact.explorer.views import (
     what_if,
 )
 from fedpact.federation import Federation
-from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation.coordinator import negotiation_rules
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
@@ -185,11 +185,10 @@ class Questions:
     def talks(self, question: Question) -> Answer:
         """A negotiation, round by round."""
         _, scenario = _read_question(question)
-        protocol = str(question.get("protocol"))
-        if protocol not in PROTOCOLS:
-            raise InvalidInput(f"protocol must be one of {', '.join(PROTOCOLS)}, got {short_repr(protocol)}")
+        mechanism, protocol = str(question.get("mechanism", "externality")), str(question.get("protocol"))
+        negotiation_rules(mechanism, protocol)
         view = view_of(scenario, self.service.comparison(scenario))
-        deal = self.service.negotiation(scenario, protocol)
+        deal = self.service.negotiation(scenario, protocol, mechanism)
         return {
             "steps": negotiation_steps(view, deal),
             "curve": negotiation_chart(view.unit, deal),

@@ -154,10 +154,12 @@ class Service:
             lambda: stable_federation(scenario.federation, mechanism_named(mechanism), leave=leave, first=first),
         )
 
-    def negotiation(self, scenario: Scenario, protocol: str) -> Deal:
+    def negotiation(self, scenario: Scenario, protocol: str, mechanism: str = "externality") -> Deal:
         """A negotiation between the members; its trace has what was on the table, round by round."""
         return self._remember(
-            "negotiation", (_key(scenario), protocol), lambda: negotiate(scenario.federation, protocol=protocol)
+            "negotiation",
+            (_key(scenario), protocol, mechanism),
+            lambda: negotiate(scenario.federation, mechanism=mechanism, protocol=protocol),
         )
 
     @contextmanager

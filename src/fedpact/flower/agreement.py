@@ -34,6 +34,7 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
     path = settings.folder / f"negotiation-{attempt}.jsonl"
     deal = coordinate(
         FlowerChannel(grid, present, timeout=settings.timeout),
+        mechanism=settings.mechanism,
         protocol=settings.protocol,
         game=settings.game,
         title=settings.title,
@@ -58,7 +59,7 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
 
 
 def statements(agreed: Entry, settings: AppSettings) -> dict[str, dict[str, Any]]:
-    """What each member is to sign: everybody's contributions, and its own prices and payment."""
+    """What each member is to sign: everybody's contributions, and its own payment and, if known, prices."""
     deal, utilities = agreed.content["deal"], agreed.content["utilities"]
     return {
         name: {
@@ -66,7 +67,8 @@ def statements(agreed: Entry, settings: AppSettings) -> dict[str, dict[str, Any]
             "place": place,
             "excluded": list(deal["excluded"]),
             "contributions": deal["contributions"],
-            "prices": deal["prices"][place],
+            "mechanism": deal["mechanism"],
+            "prices": deal["prices"][place] if deal.get("prices") else None,
             "payment": deal["payments"][place],
             "utility": utilities.get(name),
             "samples_per_unit": settings.samples_per_unit,
@@ -112,7 +114,13 @@ def _signature(said: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[st
 
 def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
     """Whether the transcript is of the same agents, by the same rules; nothing is built on anything else."""
-    header = transcript_header(present.names, protocol=settings.protocol, game=settings.game, title=settings.title)
+    header = transcript_header(
+        present.names,
+        mechanism=settings.mechanism,
+        protocol=settings.protocol,
+        game=settings.game,
+        title=settings.title,
+    )
     try:
         return find_transcript(path, header) is not None
     except InvalidInput:  # interrupted before its first line was whole, or not ours

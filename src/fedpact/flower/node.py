@@ -14,6 +14,7 @@ it has signed one.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +25,16 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
+from fedpact.flower.keys import signing_identity
 from fedpact.flower.learner import Learner, LearnerFactory
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.flower.statement import Refused, check_statement, statement_digest
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, short_repr
 
+MASKS = "masks"  # the record of a node's state that holds what its masks are made from
 SIGNED = "signed"  # the record of a node's state that holds the statement it has signed
 ARRAYS, METRICS = "arrays", "metrics"
 CENT = 1  # how far rounding may move a payment, in cents
@@ -90,10 +94,24 @@ def _greet(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> 
 
 
 def _negotiate(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
-    agent = own_agent(context)
+    agent = replace(own_agent(context), secret=_mask_secret(context), identity=_identity(context))
     if asked.get("kind") == "introduce":
         agent = _within_its_data(agent, learner(context), _samples_per_unit(context))
     return agent.answer(asked)
+
+
+def _mask_secret(context: Context) -> bytes:
+    """What the node's masks are made from: drawn once, kept in the node's state."""
+    kept = context.state.get(MASKS)
+    if not isinstance(kept, ConfigRecord):
+        kept = context.state[MASKS] = ConfigRecord({"secret": os.urandom(32)})
+    return bytes(kept["secret"])  # type: ignore[arg-type]
+
+
+def _identity(context: Context) -> Identity | None:
+    """The key the node signs with, where its configuration names one, and the folder of the others' public ones."""
+    key, others = context.node_config.get("key"), context.node_config.get("keys")
+    return signing_identity(Path(str(key)), Path(str(others)) if others else None) if key else None
 
 
 def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:

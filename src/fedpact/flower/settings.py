@@ -11,7 +11,7 @@ from typing import Any
 
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
-from fedpact.negotiation import PROTOCOLS
+from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -30,8 +30,8 @@ class AppSettings:
         What the agents are called, by place, as a JSON list; empty if nodes alone say so.
     title
         For people.
-    protocol, game
-        How the deal is negotiated, and whether it is settled by the message game.
+    mechanism, protocol, game
+        Which deal is negotiated and how, and whether it is settled by the message game.
     rounds
         Of training.
     samples_per_unit
@@ -50,6 +50,7 @@ class AppSettings:
     num_agents: int
     names: str = ""
     title: str = ""
+    mechanism: str = "externality"
     protocol: str = "price-discovery"
     game: bool = True
     rounds: int = 3
@@ -140,6 +141,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "num_agents": _at_least(2),
     "names": (lambda given: isinstance(given, str) and _names_or_nothing(given), "a JSON list of names"),
     "title": (lambda given: isinstance(given, str), "a text"),
+    "mechanism": (lambda given: isinstance(given, str) and given in NEGOTIABLE, f"one of {', '.join(NEGOTIABLE)}"),
     "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
     "game": (lambda given: isinstance(given, bool), "true or false"),
     "rounds": _at_least(1),

@@ -8,7 +8,10 @@ node knows its row of weights, its payoff, its cost and its cap, so it can tell 
 * at these prices no other contribution of its own would be better for it (complementarity, its cap included),
 * it gets at least the utility that the coordinator names, and at least what it asks for beyond training alone.
 
-The first three make the profile its best one at its prices. What others were told does not matter to that.
+The first three make the profile its best one at its prices. What others were told does not matter to that. A deal
+negotiated in sums names no prices: the node knows what the data of others is worth to it, and the price of its own
+follows from its payment. Under the Shapley mechanism payments follow from everybody's rows, and what a node can check
+of them is its utility.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ class _Statement:
     """The numbers of a statement."""
 
     contributions: FloatArray
-    prices: FloatArray
+    prices: FloatArray | None
     payment: float
     utility: float | None
 
@@ -75,8 +78,12 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
     _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
     _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
-    _check_deal(agent, given, least_gain)
-    return [claim for claim in CLAIMS if claim != LEAST_GAIN or least_gain is not None]
+    is_priced = statement.get("mechanism", "externality") == "externality"
+    _check_deal(agent, given, least_gain, is_priced=is_priced)
+    unchecked = set() if least_gain is not None else {LEAST_GAIN}
+    unchecked |= set() if is_priced else {"payment", "prices", "own contribution"}
+    unchecked |= {"prices"} if given.prices is None else set()
+    return [claim for claim in CLAIMS if claim not in unchecked]
 
 
 def statement_digest(statement: Mapping[str, Any]) -> str:
@@ -84,28 +91,17 @@ def statement_digest(statement: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(statement, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def _check_deal(agent: Agent, given: _Statement, least_gain: float | None) -> None:
+def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is_priced: bool) -> None:
     """Payment, prices, own contribution and utility, in this order."""
-    turnover = float((np.abs(given.prices) * given.contributions).sum())
-    due = -float(given.prices @ given.contributions)
-    close = abs(given.payment - due) <= STATEMENT_ROUNDING * turnover
-    _require("payment", close, f"it is {given.payment:.9g}, by its prices {due:.9g}")
     said = agent.answer({"number": 0, "kind": "prices", "contributions": given.contributions.tolist()})
     _require("contributions", "payoff" in said, "its payoff is not defined there")
-    worth, others = np.array(said["prices"]), np.arange(agent.weights.size) != agent.index
-    others &= given.contributions > 0.0  # nothing is paid for what nobody gives
-    off = np.abs(given.prices - worth)[others]
-    highest = float(np.abs(worth).max() + np.abs(given.prices).max())
-    _require(
-        "prices",
-        bool((off <= STATEMENT_ROUNDING * highest).all()),
-        "they are not what the data is worth to it at the margin",
-    )
+    worth = np.array(said["prices"])
+    turnover = abs(given.payment) + float((np.abs(worth) * given.contributions).sum())
+    if is_priced:
+        prices = _prices_by_payment(agent, given, worth) if given.prices is None else given.prices
+        turnover = float((np.abs(prices) * given.contributions).sum())
+        _check_prices(agent, given, prices, worth, abs(said["payoff"]) + said["cost"] + turnover)
     scale = abs(said["payoff"]) + said["cost"] + turnover
-    gain = _own_gain(agent, given)
-    _require(
-        "own contribution", gain <= STATEMENT_ROUNDING * scale, f"another one would be better for it by {gain:.3g}"
-    )
     utility = said["payoff"] - said["cost"] + given.payment
     enough = given.utility is None or utility >= given.utility - STATEMENT_ROUNDING * scale
     _require("utility", enough, f"it is {utility:.9g}, less than the {given.utility} named")
@@ -114,13 +110,41 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None) -> No
         _require(LEAST_GAIN, utility - _alone(agent) >= least_gain - STATEMENT_ROUNDING * scale, "it asks for more")
 
 
-def _own_gain(agent: Agent, given: _Statement) -> float:
-    """What the best contribution of its own would add at these prices, all else as it is."""
+def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> FloatArray:
+    """Its prices where none are named: what data is worth to it, and for its own what its payment leaves."""
+    prices, own = worth.copy(), float(given.contributions[agent.index])
+    if own > 0.0:
+        paid = float(worth @ given.contributions) - float(worth[agent.index]) * own
+        prices[agent.index] = -(given.payment + paid) / own
+    return prices
+
+
+def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: FloatArray, scale: float) -> None:
+    """That it is paid by its prices, pays for data what that is worth to it, and would not give more or less."""
+    turnover = float((np.abs(prices) * given.contributions).sum())
+    due = -float(prices @ given.contributions)
+    close = abs(given.payment - due) <= STATEMENT_ROUNDING * turnover
+    _require("payment", close, f"it is {given.payment:.9g}, by its prices {due:.9g}")
+    others = np.arange(agent.weights.size) != agent.index
+    others &= given.contributions > 0.0  # nothing is paid for what nobody gives
+    off = np.abs(prices - worth)[others]
+    highest = float(np.abs(worth).max() + np.abs(prices).max())
+    _require(
+        "prices",
+        bool((off <= STATEMENT_ROUNDING * highest).all()),
+        "they are not what the data is worth to it at the margin",
+    )
+    gain = _own_gain(agent, given, float(prices[agent.index]))
+    _require(
+        "own contribution", gain <= STATEMENT_ROUNDING * scale, f"another one would be better for it by {gain:.3g}"
+    )
+
+
+def _own_gain(agent: Agent, given: _Statement, price: float) -> float:
+    """What the best contribution of its own would add at a price of it, all else as it is."""
     own = float(given.contributions[agent.index])
     around = float(agent.weights @ given.contributions) - float(agent.weights[agent.index]) * own
-    return _best(agent, around, float(given.prices[agent.index])) - _utility(
-        agent, around, float(given.prices[agent.index]), own
-    )
+    return _best(agent, around, price) - _utility(agent, around, price, own)
 
 
 def _alone(agent: Agent) -> float:
@@ -151,7 +175,8 @@ def _utility(agent: Agent, around: float, price: float, own: float) -> float:
 
 
 def _read(statement: Mapping[str, Any], size: int) -> _Statement:
-    contributions, prices = (_numbers(statement, key, size) for key in ("contributions", "prices"))
+    contributions = _numbers(statement, "contributions", size)
+    prices = None if "prices" in statement and statement["prices"] is None else _numbers(statement, "prices", size)
     utility = statement.get("utility")
     return _Statement(
         contributions=contributions,

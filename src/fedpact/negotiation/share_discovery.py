@@ -33,7 +33,7 @@ from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import ShareAnswer, read_shares
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
-from fedpact.programs.solver import Curvature, DenseCurvature, linearised_gains, maximise_batch, room
+from fedpact.programs.solver import Curvature, DenseCurvature, edge_rows, linearised_gains, maximise_batch, room
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray
@@ -205,6 +205,9 @@ class _SharesProgram:
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
         return room(self._harm, self.federation.payoff.floor, contributions, direction)
+
+    def edges(self) -> FloatArray | None:
+        return edge_rows(self._harm, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
         share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))

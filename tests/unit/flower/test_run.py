@@ -428,3 +428,21 @@ def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
         assert "payments" not in said and "weights" not in said
     answers = (stage.ledger.parent / "negotiation-1.jsonl").read_text()
     assert "weights" not in answers and read_transcript(stage.ledger.parent / "negotiation-1.jsonl").deal is not None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "protocol"), [("externality", "sums"), ("shapley", "sums"), ("shapley", "price-discovery")]
+)
+def test_deals_without_named_prices_are_signed_and_carried_out(stage: Stage, mechanism: str, protocol: str) -> None:
+    """Nodes keep what their masks are made from; those of an Externality deal check its prices from their own row."""
+    stage.conduct(mechanism=mechanism, protocol=protocol)
+    assert kinds(stage)[-1] == "settled"
+    agreed = last(stage, "agreed")["deal"]
+    assert agreed["mechanism"] == mechanism and not agreed.get("prices")
+    rules = {"externality": fp.ExternalityMechanism(), "shapley": fp.ShapleyMechanism()}[mechanism]
+    solved = rules.solve(stage.federation)
+    size = float(np.abs(solved.payoffs).sum() + solved.costs.sum())
+    np.testing.assert_allclose(agreed["payments"], solved.payments, atol=10 * SAME * size)
+    claims = last(stage, "signed")["signatures"][agreed["agents"][0]]["claims"]
+    assert ("own contribution" in claims) == (mechanism == "externality")
+    assert not audit(stage.ledger).failed

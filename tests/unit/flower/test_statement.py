@@ -89,7 +89,11 @@ def test_solved_deals_of_all_kinds_are_signed(seed: int) -> None:
         (with_payment(spoiled("contributions", 0, -1.0)), "contributions"),
         (SOUND | {"utility": SOUND["utility"] + 0.001}, "utility"),
         (SOUND | {"prices": SOUND["prices"][:-1]}, "prices must be 5 finite numbers"),
-        (SOUND | {"prices": None}, "prices must be 5 finite numbers"),
+        ({key: part for key, part in SOUND.items() if key != "prices"}, "prices must be 5 finite numbers"),
+        # Without prices that of its own data follows from its payment.
+        (SOUND | {"prices": None, "payment": SOUND["payment"] * 1.01, "utility": None}, "own contribution"),
+        (SOUND | {"prices": None, "payment": SOUND["payment"] * 0.99, "utility": None}, "own contribution"),
+        (SOUND | {"prices": None, "mechanism": "shapley", "utility": 1e3}, "utility"),
         (SOUND | {"contributions": [*SOUND["contributions"][:-1], float("nan")]}, "contributions must be"),
         (SOUND | {"contributions": [*SOUND["contributions"][:-1], True]}, "contributions must be"),
         (SOUND | {"payment": "0.1"}, "payment must be a finite number"),
@@ -106,6 +110,13 @@ def test_solved_deals_of_all_kinds_are_signed(seed: int) -> None:
 def test_what_is_not_signed(given: dict[str, Any], claim: str) -> None:
     with pytest.raises(Refused, match=f"^{claim}"):
         check_statement(AGENT, given)
+
+
+def test_without_prices_all_else_is_checked() -> None:
+    assert "own contribution" in check_statement(AGENT, SOUND | {"prices": None})
+    assert "prices" not in check_statement(AGENT, SOUND | {"prices": None})
+    shares = check_statement(AGENT, SOUND | {"prices": None, "mechanism": "shapley"})
+    assert "utility" in shares and "payment" not in shares
 
 
 def test_a_cap_is_a_cap() -> None:

@@ -98,7 +98,10 @@ const loadLeaving = loader("leaving", () => leaving, () => ({
   leave: byId("x-leave-order").value,
 }));
 
-const loadTalks = loader("talks", () => talks, () => ({ protocol: byId("x-talk-protocol").value }), (answer) => {
+const loadTalks = loader("talks", () => talks, () => ({
+  mechanism: byId("x-talk-mechanism").value,
+  protocol: byId("x-talk-protocol").value,
+}), (answer) => {
   frames = answer.steps.length;
   render(byId("x-talk-curve"), answer.curve);
 });
@@ -115,7 +118,7 @@ export function startSteps() {
   leaving = new Player(byId("x-leave-player"), byId("x-leave-view"));
   talks = new Player(byId("x-talk-player"), byId("x-talk-view"), mark);
   for (const id of ["x-leave-mechanism", "x-leave-order"]) byId(id).addEventListener("change", loadLeaving);
-  byId("x-talk-protocol").addEventListener("change", loadTalks);
+  for (const id of ["x-talk-mechanism", "x-talk-protocol"]) byId(id).addEventListener("change", loadTalks);
 }
 
 export const showLeaving = () => loadLeaving();
