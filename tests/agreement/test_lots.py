@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 import fedpact as fp
+from fedpact.certificates.payment_bounds import price_payment_bounds
 from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, receiver_rows
@@ -265,3 +266,17 @@ def test_many_agents_are_certified_by_the_integral() -> None:
     assert "integral" in outcome.certificates["nash"].scope
     spoiled = outcome.with_profile(0.5 * outcome.contributions, outcome.payments)
     assert str(spoiled.certificates["nash"].verdict) == "violated"
+
+
+def test_payments_of_a_profile_nearby_are_within_their_bounds() -> None:
+    rng = np.random.default_rng(19)
+    bounded = 0
+    for fed, _ in instances(20, 10):
+        outcome = fp.ExternalityMechanism().solve(fed)
+        exact = price_payment_bounds(fed, outcome.contributions)
+        close(exact.payments, outcome.payments, 1e-9)
+        off = np.clip(outcome.contributions * (1.0 + 1e-6 * rng.standard_normal(fed.n_lots)), 0.0, fed.caps)
+        found = price_payment_bounds(fed, off)
+        bounded += bool(np.isfinite(found.errors).all())
+        assert (np.abs(found.payments - outcome.payments) <= found.errors + 1e-12).all()
+    assert bounded > 0

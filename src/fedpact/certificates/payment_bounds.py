@@ -46,22 +46,20 @@ class PaymentBounds:
 
 
 def price_payment_bounds(federation: Federation, contributions: FloatArray) -> PaymentBounds:
-    """Payments at personal prices, p_i = s_i sum_{k != i} w_ki a_k' - a_i' sum_{j != i} w_ij s_j."""
+    """Payments at personal prices, p_i = s_i sum_{k != i} w_ki a_k' - a_i' sum_{j != i} w_ij s_j.
+
+    With several lots the first term is summed over an agent's lots and the second over its tasks.
+    """
     s, data = np.asarray(contributions), federation.data(contributions)
-    if federation.has_lots:
-        slopes = federation.marginal_payoffs(s)
-        sold = s * (np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes))
-        bought = slopes * (data - federation.own_data(s))
-        due = federation.per_agent_from_lots(sold) - federation.per_agent_from_tasks(bought)
-        return PaymentBounds(payments=due, errors=np.full(federation.n_agents, np.inf))
-    slopes, own = federation.marginal_payoffs(s), federation.own_weights
-    sold, used = np.asarray(federation.weights.T @ slopes) - own * slopes, data - own * s
-    payments = s * sold - slopes * used
-    nothing_known = PaymentBounds(payments=payments, errors=np.full(s.size, np.inf))
-    if federation.n_agents > MAX_DENSE_AGENTS:
+    by_lot, by_task = federation.per_agent_from_lots, federation.per_agent_from_tasks
+    slopes = federation.marginal_payoffs(s)
+    sold, used = np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes), data - federation.own_data(s)
+    payments = by_lot(s * sold) - by_task(slopes * used)
+    nothing_known = PaymentBounds(payments=payments, errors=np.full(federation.n_agents, np.inf))
+    if federation.n_lots > MAX_DENSE_AGENTS:
         return nothing_known
     weights = federation.dense_weights()
-    sizes = np.abs(weights)
+    sizes, own_sizes = np.abs(weights), np.abs(federation.without_sharing().dense_weights())
     bends = -federation.values * federation.payoff.curvature(data)
     curvature = weights.T @ (bends[:, None] * weights) + np.diag(federation.costs.curvature(s))
     inverse = _inverse(curvature)
@@ -76,13 +74,12 @@ def price_payment_bounds(federation: Federation, contributions: FloatArray) -> P
     if not _keeps_curvature(federation, data, reached):
         return nothing_known
     bent = -federation.values * federation.payoff.curvature(data - reached) * reached  # the most a slope changes
-    others = sizes - np.diag(sizes.diagonal())
+    others = sizes - own_sizes
     errors = (
-        moved * np.abs(sold)
-        + (s + moved) * (others.T @ bent)
-        + bent * np.abs(used)
-        + (slopes + bent) * (reached + np.abs(own) * moved)
-        + ROUNDING * s.size * (s * (others.T @ slopes) + slopes * (others @ s))
+        by_lot(moved * np.abs(sold) + (s + moved) * (others.T @ bent))
+        + by_task(bent * np.abs(used))
+        + by_task((slopes + bent) * (reached + own_sizes @ moved))
+        + ROUNDING * s.size * (by_lot(s * (others.T @ slopes)) + by_task(slopes * (others @ s)))
     )
     return PaymentBounds(payments=payments, errors=errors)
 
