@@ -100,6 +100,8 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is
     if is_priced:
         prices = _prices_by_payment(agent, given, worth) if given.prices is None else given.prices
         turnover = float((np.abs(prices) * given.contributions).sum())
+        if given.prices is None:
+            _check_unpriced(agent, given, worth, said)
         _check_prices(agent, given, prices, worth, abs(said["payoff"]) + said["cost"] + turnover)
     scale = abs(said["payoff"]) + said["cost"] + turnover
     utility = said["payoff"] - said["cost"] + given.payment
@@ -117,6 +119,17 @@ def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> Fl
         paid = float(worth @ given.contributions) - float(worth[agent.index]) * own
         prices[agent.index] = -(given.payment + paid) / own
     return prices
+
+
+def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Mapping[str, Any]) -> None:
+    """That it is paid its marginal cost for what it gives, more only at its cap, less what all data is worth to it."""
+    own = float(given.contributions[agent.index])
+    value = float(worth @ given.contributions)
+    due = said["marginal_cost"] * own - value
+    rounding = STATEMENT_ROUNDING * (abs(said["payoff"]) + said["cost"] + abs(due) + abs(value))
+    most = math.inf if own >= agent.cap * (1.0 - STATEMENT_ROUNDING) and own > 0.0 else due + rounding
+    fits = due - rounding <= given.payment <= most
+    _require("payment", fits, f"it is {given.payment:.9g}, by its costs and what data is worth to it {due:.9g}")
 
 
 def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: FloatArray, scale: float) -> None:

@@ -90,9 +90,9 @@ def test_solved_deals_of_all_kinds_are_signed(seed: int) -> None:
         (SOUND | {"utility": SOUND["utility"] + 0.001}, "utility"),
         (SOUND | {"prices": SOUND["prices"][:-1]}, "prices must be 5 finite numbers"),
         ({key: part for key, part in SOUND.items() if key != "prices"}, "prices must be 5 finite numbers"),
-        # Without prices that of its own data follows from its payment.
-        (SOUND | {"prices": None, "payment": SOUND["payment"] * 1.01, "utility": None}, "own contribution"),
-        (SOUND | {"prices": None, "payment": SOUND["payment"] * 0.99, "utility": None}, "own contribution"),
+        # Without prices what it is paid follows from its costs and what data is worth to it.
+        (SOUND | {"prices": None, "payment": SOUND["payment"] * 1.01, "utility": None}, "payment"),
+        (SOUND | {"prices": None, "payment": SOUND["payment"] * 0.99, "utility": None}, "payment"),
         (SOUND | {"prices": None, "mechanism": "shapley", "utility": 1e3}, "utility"),
         (SOUND | {"contributions": [*SOUND["contributions"][:-1], float("nan")]}, "contributions must be"),
         (SOUND | {"contributions": [*SOUND["contributions"][:-1], True]}, "contributions must be"),
