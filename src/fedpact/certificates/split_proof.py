@@ -81,6 +81,7 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         "utility": utility,
         "split_utility": utility + worst.gain,
         "compared": worst.compared,
+        "gains": {names[each.agent]: each.gain for each in known},
         **worst.parts,
     }
     if len(known) < len(found):

@@ -159,9 +159,9 @@ def print_agents(
     columns: Sequence[tuple[str, Sequence[str]]],
     *,
     sizes: FloatArray,
-    kind: str = "agent",
+    kind: str = "member",
 ) -> None:
-    """A row per agent (or `kind`) with its text of every column; of many those with the largest sizes."""
+    """A row per member (or `kind`) with its text of every column; of many those with the largest sizes."""
     console.print(f"[bold]{escape(title)}[/bold]")
     made = table("", kind, *(escape(terminal_text(head)) for head, _ in columns))
     shown = sorted(np.argsort(-np.abs(sizes), kind="stable")[:MAX_ROWS].tolist())

@@ -31,13 +31,16 @@ from fedpact.cli.common import (
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
-from fedpact.mechanisms import DEFAULT_MECHANISMS, Mechanism
+from fedpact.mechanisms import Mechanism, compared_mechanisms
+from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
-from fedpact.utils.words import join_names
+from fedpact.utils.words import count_text, join_names
+
+MAX_NAMES_IN_CELL = 3
 
 
 def compare(
@@ -67,7 +70,7 @@ def compare(
     if html is not None:
         check_output(html, force=force)
     chosen = read_scenario(scenario)
-    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms or DEFAULT_MECHANISMS], draws, seed)
+    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms] if mechanisms else None, draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -80,9 +83,9 @@ def compare(
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
 
 
-def _compare(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed: int) -> Comparison:
+def _compare(scenario: Scenario, rules: list[Mechanism] | None, draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
-    with progress(2 * len(rules) + 1) as begin:
+    with progress(2 * len(rules or compared_mechanisms(scenario.federation)) + 2) as begin:
         compared = compare_mechanisms(
             scenario.federation,
             rules,
@@ -96,6 +99,8 @@ def _compare(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed
         for outcome in compared:
             begin(f"certifying {compared.title(outcome.mechanism)}")
             _ = outcome.certificates
+        begin("looking for groups that would leave")
+        _ = compared.blocking_groups, compared.splitting_gains
         begin("following who leaves")
         _ = compared.recommendation
     return compared
@@ -104,11 +109,11 @@ def _compare(scenario: Scenario, rules: list[Mechanism], draws: int | None, seed
 def _show(scenario: Scenario, compared: Comparison) -> None:
     unit = Unit.of(scenario.money, [outcome.payoffs for outcome in compared])
     title = escape(scenario.title or "Federation")
-    console.print(f"[bold]{title}[/bold]: {compared.federation.n_agents} agents")
+    console.print(f"[bold]{title}[/bold]: {count_text(compared.federation.n_agents, 'member')}")
     if scenario.description:
         console.print(escape(scenario.description))
     console.print()
-    for print_part in (_show_contributions, _show_payments, _show_gains, _show_mechanisms):
+    for print_part in (_show_contributions, _show_payments, _show_gains, _show_mechanisms, _show_temptations):
         print_part(compared, unit)
         console.print()
     for outlook in compared.uncertainty.values():
@@ -156,22 +161,53 @@ def _show_gains(compared: Comparison, unit: Unit) -> None:
 
 
 def _show_mechanisms(compared: Comparison, unit: Unit) -> None:
-    heads = ("mechanism", "welfare", "of best", "lowest share back", "would leave", "promises")
+    heads = ("mechanism", "welfare", "of best", "lowest fair share back", "promises")
     made = table(f"Mechanisms, welfare in {unit.label}", *heads)
     welfare = unit.column([outcome.welfare for outcome in compared])
     for outcome, text in zip(compared, welfare, strict=True):
         promised = compared.mechanisms[outcome.mechanism].promises(outcome.federation)
         verdicts = {outcome.certificates[claim].verdict for claim in promised}
-        leavers = join_names(outcome.leavers) if len(outcome.leavers) <= 3 else f"{len(outcome.leavers)} agents"
         made.add_row(
             compared.title(outcome.mechanism),
             terminal_text(text),
             terminal_text(percent(compared.share_of_best(outcome.welfare))),
             terminal_text(lowest_share_text(outcome)),
-            escape(leavers) or "nobody",
             "[red]broken[/red]" if Verdict.VIOLATED in verdicts else "kept" if verdicts <= {Verdict.HOLDS} else "open",
         )
     console.print(made)
+
+
+def _show_temptations(compared: Comparison, unit: Unit) -> None:
+    """Who would leave, alone or in a group, and who gains by posing as two."""
+    deals = [outcome for outcome in compared if outcome.federated]
+    if not deals:
+        return
+    made = table(
+        f"Who would leave, or gain by posing as two; gains in {unit.label}",
+        "mechanism",
+        "leave alone",
+        "leave together",
+        "pose as two",
+    )
+    for outcome in deals:
+        group = leaving_group(compared, outcome.mechanism, unit)
+        splitting = posing_as_two(compared, outcome.mechanism, unit)
+        made.add_row(
+            compared.title(outcome.mechanism),
+            escape(_few_names(outcome.leavers)) or NOBODY,
+            _temptation_text(group),
+            _temptation_text(splitting),
+        )
+    console.print(made)
+
+
+def _temptation_text(found: Temptation) -> str:
+    said = f"{escape(_few_names(found.members))} {found.gain}" if found.members else found.word
+    return terminal_text(f"{said} ({found.limit})" if found.limit else said)
+
+
+def _few_names(names: Sequence[str]) -> str:
+    return join_names(names) if len(names) <= MAX_NAMES_IN_CELL else count_text(len(names), "member")
 
 
 def _titles(outcomes: Sequence[Outcome], compared: Comparison) -> list[str]:

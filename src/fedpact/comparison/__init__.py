@@ -5,8 +5,9 @@ May use: utils, federation, scenario, shapley, programs, certificates, deals, me
 
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
-from fedpact.comparison.comparison import Comparison, Recommendation, compare
+from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.outlook import Outlook, outlooks
+from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
 

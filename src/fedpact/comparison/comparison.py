@@ -9,27 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.comparison.outlook import Outlook, outlooks
+from fedpact.comparison.recommendation import Recommendation, recommend
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanisms
+from fedpact.mechanisms import MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.scenario import Uncertainty
-from fedpact.stability import StableFederation, stable_federation
-from fedpact.utils.errors import InvalidInput, NoFairDeal, NotConverged
-from fedpact.utils.words import MAX_NAMES, join_names
+from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
+from fedpact.utils.errors import InvalidInput, NotConverged
 
-# Welfare within this share of the best counts as equally good; then fairness decides.
-CLOSE_SHARE = 0.01
-MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Recommendation:
-    """Which mechanism to choose, and why."""
-
-    mechanism: str
-    reason: str
+MAX_AGENTS_SPLIT_COMPARED = 8  # each is split in turn, under every mechanism
+MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,48 +90,63 @@ class Comparison:
         }
 
     @cached_property
-    def recommendation(self) -> Recommendation | None:
-        """The mechanism with the most welfare once the unwilling have left; among equals the more reciprocal one."""
-        stable = self.after_departures
-        if not stable:
-            return None
-        best = max(settled.welfare for settled in stable.values())
-        alone = float(self.outcomes[0].standalone.sum())
-        if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
-            losses = [
-                f"under {self.title(name)} {join_names(settled.leavers, most=MAX_NAMES)} would leave"
-                for name, settled in stable.items()
-                if settled.leavers
-            ]
-            reason = "; ".join(["Nobody gains by federating: no mechanism does better than everybody alone", *losses])
-            return Recommendation(mechanism="standalone", reason=f"{reason}.")
-        near = [name for name, settled in stable.items() if settled.welfare >= best - CLOSE_SHARE * abs(best)]
-        chosen = max(near, key=lambda name: (np.nan_to_num(self[name].reciprocity, nan=-np.inf), stable[name].welfare))
-        return Recommendation(mechanism=chosen, reason=self._reason(chosen))
+    def blocking_groups(self) -> Mapping[str, BlockingGroup | None]:
+        """For every mechanism under which members federate, the group that gains most by leaving the rest behind.
 
-    def _reason(self, chosen: str) -> str:
-        outcome, settled = self[chosen], self.after_departures[chosen]
-        alone = float(outcome.standalone.sum())
-        share = _percent(self.share_of_best(settled.welfare))
-        parts = [f"{self.title(chosen)} reaches {share} of the best welfare with everybody in"]
-        if alone > 0:
-            parts[0] += f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone"
-        if settled.leavers:
-            parts.append(f"{join_names(settled.leavers, most=MAX_NAMES)} would leave; that is counted in")
-        else:
-            parts.append("nobody would leave")
-        if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
-            unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
-            parts.append(
-                f"its price is fairness: {unlucky} gets back {100.0 * outcome.reciprocity:.0f} % of its Shapley share"
-            )
-        for other, departed in self.after_departures.items():
-            if other != chosen:
-                lost = join_names(departed.leavers, most=MAX_NAMES)
-                verb = f"loses {lost}" if lost else "keeps everybody too"
-                share = _percent(self.share_of_best(departed.welfare))
-                parts.append(f"{self.title(other)} {verb} and reaches {share}")
-        return "; ".join(parts) + "."
+        Exact up to 16 members. Beyond, groups that prices point at, and a bound for all others; None where groups are
+        not looked at: with one member there are none, and several lots of data are more than the search takes.
+        """
+        looks = self.federation.n_agents > 1 and not self.federation.has_lots
+        return {
+            outcome.mechanism: blocking_group(outcome, proper=True, time_limit=0.0) if looks else None
+            for outcome in self.outcomes
+            if outcome.federated
+        }
+
+    @cached_property
+    def splitting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
+        """For every mechanism under which members federate, what each member gains by posing as two, by its name.
+
+        None where it is not worked out: among more than 8 members everybody would have to be split and solved for, so
+        there only mechanisms that promise that nothing is gained are looked at.
+        """
+        found: dict[str, Mapping[str, float] | None] = {}
+        for outcome in self.outcomes:
+            if outcome.federated:
+                promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
+                few = self.federation.n_agents <= MAX_AGENTS_SPLIT_COMPARED
+                looks = (few or promised) and not self.federation.has_lots
+                found[outcome.mechanism] = _splitting_gains(outcome) if looks else None
+        return found
+
+    def largest_splitting_gain(self, mechanism: str) -> tuple[str, float] | None:
+        """The member that gains most by posing as two, and what it gains; None if nobody gains, or it is not known."""
+        gains, outcome = self.splitting_gains.get(mechanism), self[mechanism]
+        tols = dict(zip(outcome.agents, outcome_tolerances(outcome), strict=True))
+        beyond = {name: gain for name, gain in (gains or {}).items() if gain > tols[name]}
+        return max(beyond.items(), key=lambda item: item[1]) if beyond else None
+
+    def group_verdict(self, mechanism: str) -> Verdict:
+        """Whether a mechanism keeps groups: violated if one gains by leaving, not refuted if none was found that does.
+
+        Undefined where groups are not looked at.
+        """
+        found = self.blocking_groups.get(mechanism)
+        if found is None:
+            return Verdict.UNDEFINED
+        if found.blocks:
+            return Verdict.VIOLATED
+        settled = found.exact or found.upper_bound <= outcome_tolerances(self[mechanism]).sum()
+        return Verdict.HOLDS if settled else Verdict.NOT_REFUTED
+
+    def holds_together(self, mechanism: str) -> bool:
+        """Whether nobody would leave a deal, and no group was found that gains by leaving the rest behind."""
+        return not self[mechanism].leavers and self.group_verdict(mechanism) is not Verdict.VIOLATED
+
+    @cached_property
+    def recommendation(self) -> Recommendation | None:
+        """The mechanism to choose; see `fedpact.comparison.recommendation`."""
+        return recommend(self)
 
     def __repr__(self) -> str:
         from fedpact.report.display import comparison_line  # noqa: PLC0415 - imports go one way
@@ -172,9 +180,9 @@ def compare(
     draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
 ) -> Comparison:
-    """Solve a federation under several mechanisms, given as objects or by name; by default those without side payments.
+    """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
 
-    A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; a
+    A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; another
     mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
     which a fitted scenario carries, every mechanism is also solved on `draws` of the federation (see
     `fedpact.comparison.outlook.outlooks`).
@@ -188,7 +196,7 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
-    chosen = resolve_mechanisms(mechanisms)
+    chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
     for mechanism in chosen:
         if progress is not None:
@@ -196,17 +204,18 @@ def compare(
         try:
             outcomes.append(mechanism.solve(federation))
         except NotConverged as error:
-            if not (mechanism.is_baseline or isinstance(error, NoFairDeal)):
+            if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
             unsolved[mechanism.name] = str(error)
+    drawn = [each for each in chosen if each.name not in unsolved]
+    if mechanisms is None and federation.n_agents > MAX_AGENTS_FAIR_DRAWN:
+        drawn = [each for each in drawn if not each.has_side_payments]
     return Comparison(
         federation=federation,
         outcomes=tuple(outcomes),
         mechanisms={mechanism.name: mechanism for mechanism in chosen},
         unsolved=unsolved,
-        uncertainty=_outlooks(
-            federation, uncertainty, [each for each in chosen if each.name not in unsolved], draws, rng
-        ),
+        uncertainty=_outlooks(federation, uncertainty, drawn, draws, rng),
     )
 
 
@@ -224,11 +233,12 @@ def _outlooks(
     for mechanism in solved:
         try:
             found |= outlooks(federation, uncertainty, [mechanism], count=draws, rng=rng)
-        except NotConverged as error:
-            if not (mechanism.is_baseline or isinstance(error, NoFairDeal)):
+        except NotConverged:
+            if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
     return found
 
 
-def _percent(part: float) -> str:
-    return f"{100.0 * part:.1f} %" if np.isfinite(part) else "an undefined part"
+def _splitting_gains(outcome: Outcome) -> Mapping[str, float] | None:
+    found = outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains")
+    return found if found is not None and len(found) == len(outcome.agents) else None

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.report.axes import spread_labels, tick_marks
 from fedpact.report.markup import render
-from fedpact.report.numbers import MINUS
 from fedpact.utils.arrays import FloatArray
 
 PACKAGE = "fedpact.explorer"
 N_STYLES = 6  # curves that look different
-MAX_TICKS = 5
-MAX_TICK_DECIMALS = 7  # smaller ticks are written with an exponent, and so are larger ones than the other
-MAX_TICK = 1e12
-MIN_LABEL_GAP = 0.075  # of the height
+MIN_LABEL_GAP = 7.5  # per cent of the height
 RANGE_MARGIN = 0.04  # of the range, above and below the curves
 MAX_OPACITY = 0.92  # of the strongest colour of a heat map
 
@@ -28,48 +25,6 @@ class ChartLine:
 
     label: str
     points: FloatArray
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers from low to high, a handful.
-
-    Examples
-    --------
-    >>> ticks(0.0, 9.0)
-    [0.0, 2.0, 4.0, 6.0, 8.0]
-    """
-    if not high > low:
-        return [low]
-    rough = (high - low) / MAX_TICKS
-    size = 10.0 ** np.floor(np.log10(rough))
-    step = float(next(factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= rough * (1 - 1e-9)))
-    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
-    return [float(f"{place * step:.15g}") for place in range(first, last + 1)]
-
-
-def tick_texts(found: Sequence[float]) -> list[str]:
-    """Ticks with as many decimals as tell them apart.
-
-    Examples
-    --------
-    >>> tick_texts([0.0, 0.025, 0.05])
-    ['0', '0.025', '0.050']
-    """
-    step = found[1] - found[0] if len(found) > 1 else abs(found[0]) or 1.0
-    decimals = next(
-        (count for count in range(MAX_TICK_DECIMALS) if abs(round(step, count) - step) <= 1e-6 * step), None
-    )
-    if decimals is None or max(map(abs, found)) >= MAX_TICK:
-        return [f"{tick:.6g}".replace("-", MINUS) for tick in found]
-    return [f"{tick:,.{decimals}f}".replace("-", MINUS) if tick else "0" for tick in found]
-
-
-def tick_marks(low: float, high: float, *, cells: int | None = None) -> list[tuple[float, str]]:
-    """Ticks with their places in per cent; where the axis is made of cells, it goes from the middle of the first."""
-    half = 0.5 / cells if cells else 0.0
-    found, span = ticks(low, high), (high - low) or 1.0
-    places = [100.0 * (half + (1.0 - 2.0 * half) * (tick - low) / span) for tick in found]
-    return list(zip(places, tick_texts(found), strict=True))
 
 
 def curve_chart(
@@ -142,11 +97,5 @@ def _path(places: FloatArray, heights: FloatArray) -> str:
 
 def _label_places(heights: Sequence[FloatArray]) -> list[float]:
     """Where the curves end, in per cent from above, moved apart where their names would cover each other."""
-    ends = np.array([float(each[np.isfinite(each)][-1:].sum()) / 100.0 for each in heights])
-    order = np.argsort(ends, kind="stable")
-    apart = min(MIN_LABEL_GAP, 1.0 / max(len(heights), 1))
-    steps = apart * np.arange(len(heights))
-    down = np.maximum.accumulate(ends[order] - steps) + steps  # each at least one step below the one before
-    spots = np.empty(len(heights))
-    spots[order] = np.minimum(down, 1.0 - steps[::-1])
-    return (100.0 * spots).tolist()
+    ends = [float(each[np.isfinite(each)][-1:].sum()) for each in heights]
+    return spread_labels(ends, gap=MIN_LABEL_GAP, end=100.0)

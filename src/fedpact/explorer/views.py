@@ -13,11 +13,12 @@ from fedpact.comparison import Comparison, Sweep
 from fedpact.comparison.sweep_result import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
-from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells, tick_marks
+from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import CheckedDeal
+from fedpact.report.axes import tick_marks
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar
 from fedpact.report.markup import render
@@ -36,6 +37,7 @@ SECTIONS = {
     "contributions": "Contributions",
     "fairness": "Fairness",
     "welfare": "Welfare",
+    "stability": "Holding together",
     "certificates": "Certificates",
     "conditions": "Assumptions",
     "federation": "All numbers",

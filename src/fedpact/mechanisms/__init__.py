@@ -14,6 +14,7 @@ from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.registry import (
     DEFAULT_MECHANISMS,
     MECHANISMS,
+    compared_mechanisms,
     mechanism_named,
     resolve_mechanism,
     resolve_mechanisms,
@@ -35,6 +36,7 @@ __all__ = [
     "Standalone",
     "Voluntary",
     "best_response_dynamics",
+    "compared_mechanisms",
     "mechanism_named",
     "personal_prices",
     "resolve_mechanism",

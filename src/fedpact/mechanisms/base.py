@@ -83,6 +83,9 @@ class Mechanism(ABC):
         Whether it takes agents with several lots of data or tasks; others are refused.
     is_baseline
         True where it is shown for comparison only: it is never recommended, and may have no outcome.
+    has_side_payments
+        True where fixed sums, worked out from the numbers of all members, come on top. It is named beside what is
+        recommended, not in its place, and may have no outcome.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Mechanism(ABC):
     federated: bool = True
     is_baseline: bool = False
     knows_lots: bool = False
+    has_side_payments: bool = False
 
     @abstractmethod
     def solve(self, federation: Federation) -> Outcome:

@@ -20,7 +20,7 @@ needs no reports, does not find it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +65,7 @@ class _Rules:
     mechanism: FairMechanism
     federation: Federation
     side_payments: FloatArray
+    elsewhere: dict[str, FloatArray] = field(default_factory=dict)  # of the last other federation, by fingerprint
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return _shift(price_taking(federation, contributions), self._constants(federation))
@@ -73,7 +74,12 @@ class _Rules:
         return price_payments(federation, contributions) + self._constants(federation)
 
     def _constants(self, federation: Federation) -> FloatArray:
-        return self.side_payments if federation is self.federation else self.mechanism.side_payments(federation)
+        if federation is self.federation:
+            return self.side_payments
+        if federation.fingerprint not in self.elsewhere:
+            self.elsewhere.clear()
+            self.elsewhere[federation.fingerprint] = self.mechanism.side_payments(federation)
+        return self.elsewhere[federation.fingerprint]
 
 
 class FairMechanism(ExternalityMechanism):
@@ -103,6 +109,7 @@ class FairMechanism(ExternalityMechanism):
         "to its Shapley share as can be while nobody is better off outside."
     )
 
+    has_side_payments = True
     claims_without_harm = ()  # what it keeps, it keeps with harm as well
 
     def __init__(self, keep: str = "groups", *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:

@@ -13,27 +13,44 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 from fedpact.certificates.claims import Claim
+from fedpact.federation import Federation
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.voluntary import Voluntary
+from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.utils.errors import InvalidInput
 
 ENTRY_POINTS = "fedpact.mechanisms"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
-# Those compared if none is named, in the order they are shown.
+# Those swept and followed if none is named, in the order they are shown; a comparison adds the fair deal.
 DEFAULT_MECHANISMS: Mapping[str, Mechanism] = {
     mechanism.name: mechanism for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
 }
 
-# All of fedpact's own. Side payments take everybody's numbers and a search through groups: they have to be asked for.
+# All of fedpact's own. Side payments take a search through groups, which is too much for thousands of federations.
 MECHANISMS: Mapping[str, Mechanism] = {
     **DEFAULT_MECHANISMS,
     **{mechanism.name: mechanism for mechanism in (FairMechanism(), FairMechanism(keep="members"))},
 }
+
+
+def compared_mechanisms(federation: Federation) -> tuple[Mechanism, ...]:
+    """Those compared on a federation if none is named: the fair deal among them where all groups can be listed.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> [mechanism.name for mechanism in compared_mechanisms(hospitals().federation)]
+    ['externality', 'shapley', 'fair', 'voluntary', 'standalone']
+    """
+    chosen = list(DEFAULT_MECHANISMS.values())
+    if federation.n_agents <= MAX_LISTED_AGENTS and not federation.has_lots:
+        chosen.insert(2, MECHANISMS["fair"])
+    return tuple(chosen)
 
 
 def mechanism_named(name: str) -> Mechanism:

@@ -63,7 +63,7 @@ def maximise_stack(
     start: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """The same with the weights of every program, (blocks, n, n); the rest has a number per agent of all blocks."""
-    from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
+    from fedpact.programs.kernels import as_many_threads_as_chunks, climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
 
     blocks, n_agents = weights.shape[:2]
     shape = payoff.hyperbola()
@@ -83,7 +83,8 @@ def maximise_stack(
     for first in range(0, blocks, piece):
         some = slice(first, first + piece)
         arguments = [*(part[some] for part in per_block), chosen, importance, contributions[some], gains[some]]
-        climb_all(*arguments)
+        with as_many_threads_as_chunks(len(gains[some])):
+            climb_all(*arguments)
     return contributions, gains
 
 

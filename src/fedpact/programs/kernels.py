@@ -7,6 +7,8 @@ In x = s / upper and with f in units of payoff. A payoff comes as (steepness, de
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numba as nb
 import numpy as np
@@ -131,6 +133,17 @@ def _gain(x, gradient):
     for j in range(x.size):
         total += max(gradient[j] * (1.0 - x[j]), -gradient[j] * x[j])
     return total if math.isfinite(total) else math.inf
+
+
+@contextmanager
+def as_many_threads_as_chunks(blocks: int) -> Iterator[None]:
+    """Threads without work would wait for the others in a loop, which takes as much time as work."""
+    all_threads = nb.get_num_threads()
+    nb.set_num_threads(max(1, min(all_threads, -(-blocks // CHUNK_SIZE))))
+    try:
+        yield
+    finally:
+        nb.set_num_threads(all_threads)
 
 
 @nb.njit(cache=True, parallel=True, error_model="numpy")

@@ -16,6 +16,7 @@ import fedpact
 from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
+from fedpact.report.cohesion import leaving_group
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.numbers import (
     MINUS,
@@ -135,7 +136,7 @@ def _overview(view: View) -> list[dict[str, Any]]:
                     text,
                     percent(view.comparison.share_of_best(outcome.welfare)),
                     "–" if stable is None else percent(view.comparison.share_of_best(stable.welfare)),
-                    _leavers_cell(outcome),
+                    _leavers_cell(view, outcome),
                     lowest_share_text(outcome),
                 ),
             }
@@ -143,12 +144,16 @@ def _overview(view: View) -> list[dict[str, Any]]:
     return rows
 
 
-def _leavers_cell(outcome: Outcome) -> str:
+def _leavers_cell(view: View, outcome: Outcome) -> str:
+    """Who would leave alone or, if nobody would, how many together."""
     if not outcome.federated:
         return "–"
     if len(outcome.leavers) == 1:
         return name_tag(outcome.leavers[0])
-    return f"{len(outcome.leavers):,} of {len(outcome.agents):,}" if outcome.leavers else "nobody"
+    if outcome.leavers:
+        return f"{len(outcome.leavers):,} of {len(outcome.agents):,}"
+    group = leaving_group(view.comparison, outcome.mechanism, view.unit).members
+    return f"{len(group):,} together" if group else "nobody"
 
 
 # Certificates

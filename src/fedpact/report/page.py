@@ -15,6 +15,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
+from fedpact.report.stability_section import stability
 from fedpact.report.view import View
 from fedpact.scenario import Money
 from fedpact.utils.files import replace_text
@@ -27,6 +28,7 @@ SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
     "uncertainty": uncertainty,
     "fairness": fairness,
     "welfare": welfare,
+    "stability": stability,
     "certificates": certificates,
     "conditions": conditions,
     "federation": federation,
@@ -42,6 +44,7 @@ CONTENTS = {
     "uncertainty": "Certainty",
     "fairness": "Fairness",
     "welfare": "Welfare",
+    "stability": "Holding together",
     "certificates": "Certificates",
     "conditions": "Assumptions",
     "federation": "Federation",

@@ -16,7 +16,7 @@ from fedpact.utils.jsonl import jsonable
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison, Outlook, Sweep
     from fedpact.fitting import Delivery, Fit, Suggestion
-    from fedpact.stability import StableFederation
+    from fedpact.stability import BlockingGroup, StableFederation
 
 
 def sweep_record(sweep: Sweep) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
 
 
 def comparison_record(comparison: Comparison) -> dict[str, Any]:
-    """All outcomes, what is left after departures, and the recommendation."""
+    """All outcomes, what is left after departures, who gains by leaving together or posing as two, and the choice."""
     recommended = comparison.recommendation
     plain: dict[str, Any] = jsonable(
         {
@@ -49,6 +49,11 @@ def comparison_record(comparison: Comparison) -> dict[str, Any]:
             "after_departures": {
                 name: departures_record(settled) for name, settled in comparison.after_departures.items()
             },
+            "blocking_groups": {
+                name: None if found is None else blocking_group_record(found)
+                for name, found in comparison.blocking_groups.items()
+            },
+            "splitting_gains": comparison.splitting_gains,
             "unsolved": comparison.unsolved,
             "recommendation": recommended and {"mechanism": recommended.mechanism, "reason": recommended.reason},
         }
@@ -88,6 +93,22 @@ def departures_record(settled: StableFederation) -> dict[str, Any]:
                 {"leavers": departure.leavers, "endowments": departure.endowments, "agents": departure.outcome.agents}
                 for departure in settled.departures
             ],
+        }
+    )
+    return plain
+
+
+def blocking_group_record(found: BlockingGroup) -> dict[str, Any]:
+    """The group that gains most by leaving, what it gains, and how far that is known."""
+    plain: dict[str, Any] = jsonable(
+        {
+            "group": found.group,
+            "gain": found.gain,
+            "upper_bound": found.upper_bound,
+            "exact": found.exact,
+            "blocks": found.blocks,
+            "utilities": found.utilities,
+            "group_utilities": found.group_utilities,
         }
     )
     return plain

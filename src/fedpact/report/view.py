@@ -29,6 +29,7 @@ MAX_LOSSES = 12
 
 N_COLOURS = 5
 SHORT_NAME_LENGTH = 12
+N_SQUARE = 4  # panels
 # Without money, payments are settled to at least this many decimals, and to as many digits of the largest.
 MIN_PAYOFF_DECIMALS = 4
 MAX_PAYOFF_DECIMALS = 15
@@ -75,8 +76,9 @@ class View:
 
     @property
     def panels(self) -> str:
-        """The class of a row of panels: with more room where names are long."""
-        return "panels roomy" if max(map(len, self.names)) > SHORT_NAME_LENGTH else "panels"
+        """The class of a row of panels: with more room where names are long, or where four make two rows of two."""
+        roomy = max(map(len, self.names)) > SHORT_NAME_LENGTH or len(self.deals) == N_SQUARE
+        return "panels roomy" if roomy else "panels"
 
     @cached_property
     def unit(self) -> Unit:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.comparison.comparison import CLOSE_SHARE
+from fedpact.certificates import Verdict
+from fedpact.comparison.recommendation import CLOSE_SHARE
 from fedpact.report import write_report
 from fedpact.scenario.examples import example
 
@@ -38,8 +40,9 @@ def hospitals() -> fp.Comparison:
 
 
 def test_all_mechanisms_in_order(hospitals: fp.Comparison) -> None:
-    assert [outcome.mechanism for outcome in hospitals] == ["externality", "shapley", "voluntary", "standalone"]
-    assert list(hospitals.mechanisms) == ["externality", "shapley", "voluntary", "standalone"]
+    expected = ["externality", "shapley", "fair", "voluntary", "standalone"]
+    assert [outcome.mechanism for outcome in hospitals] == expected
+    assert list(hospitals.mechanisms) == expected
     assert hospitals.unsolved == {}
     assert hospitals.title("shapley") == "Shapley"
     assert hospitals["voluntary"].mechanism == "voluntary"
@@ -58,33 +61,70 @@ def test_best_welfare_is_the_social_optimum(hospitals: fp.Comparison) -> None:
 
 
 def test_departures_are_followed_through_for_real_mechanisms(hospitals: fp.Comparison) -> None:
-    assert set(hospitals.after_departures) == {"externality", "shapley"}
+    assert set(hospitals.after_departures) == {"externality", "shapley", "fair"}
     assert hospitals.after_departures["externality"].leavers == ()
     assert set(hospitals["shapley"].leavers) <= set(hospitals.after_departures["shapley"].leavers)
 
 
-def test_recommendation_and_its_reason(hospitals: fp.Comparison) -> None:
-    recommended = hospitals.recommendation
-    assert recommended.mechanism == "externality"
-    for part in (
-        "Externality reaches 100.0 % of the best welfare with everybody in",
-        "nobody would leave",
-        "University gets back 66 % of its Shapley share",
-        "Shapley loses Children's, Clinic and County and reaches 87.5 %",
-    ):
-        assert part in recommended.reason
+def test_groups_that_would_leave_are_those_of_the_search(hospitals: fp.Comparison) -> None:
+    """The worst proper group by going through all of them one by one, with the social optimum of each."""
+    federation = hospitals.federation
+    for outcome in (hospitals["shapley"], hospitals["voluntary"], hospitals["externality"]):
+        gains = {}
+        for size in range(1, federation.n_agents):
+            for group in combinations(range(federation.n_agents), size):
+                inside = list(group)
+                gains[group] = fp.social_optimum(federation.take(inside)).welfare - outcome.utilities[inside].sum()
+        worst = max(gains, key=gains.__getitem__)
+        found = hospitals.blocking_groups[outcome.mechanism]
+        assert found.gain == pytest.approx(gains[worst], abs=1e-9)
+        assert found.group == tuple(federation.names[agent] for agent in worst)
+        assert found.blocks == (gains[worst] > 1e-6)
+    assert [hospitals.holds_together(name) for name in ("externality", "shapley", "fair", "voluntary")] == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert "standalone" not in hospitals.blocking_groups, "nobody can leave who is alone"
 
 
-def test_fairness_decides_between_equally_good_mechanisms() -> None:
-    """With data of no use to others both mechanisms are standing alone; the more reciprocal is chosen, or the first."""
-    federation = fp.Federation(np.eye(3), costs=0.01, caps=50.0, payoff=fp.PowerLaw(beta=0.5))
+def test_verdicts_on_groups(hospitals: fp.Comparison) -> None:
+    assert hospitals.group_verdict("externality") is Verdict.HOLDS
+    assert hospitals.group_verdict("shapley") is Verdict.VIOLATED
+    assert hospitals.group_verdict("standalone") is Verdict.UNDEFINED
+    one = fp.compare(fp.Federation([[1.0]], costs=0.001, payoff=fp.PowerLaw(beta=0.02)))
+    assert one.blocking_groups["externality"] is None, "one member has no others to leave"
+    assert one.holds_together("externality")
+
+
+def test_splitting_gains_are_those_of_solving_with_a_member_split(hospitals: fp.Comparison) -> None:
+    for name in ("externality", "shapley", "fair"):
+        gains = hospitals.splitting_gains[name]
+        assert list(gains) == list(hospitals.federation.names)
+        for member in ("University", "City"):
+            expected = fp.splitting_gain(hospitals.federation, name, member, first=hospitals[name])
+            assert gains[member] == pytest.approx(expected, abs=1e-7)
+    assert hospitals.largest_splitting_gain("externality") is None
+    member, gain = hospitals.largest_splitting_gain("shapley")
+    assert member == "University" and gain == max(hospitals.splitting_gains["shapley"].values())
+
+
+def test_beyond_what_is_affordable_it_says_so() -> None:
+    """Seventeen members: no fair deal unless it is asked for, groups by prices, false names only where promised."""
+    rng = np.random.default_rng(0)
+    weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(0.1, 0.9, (17, 17)))
+    federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     comparison = fp.compare(federation)
-    stable = comparison.after_departures
-    best = max(settled.welfare for settled in stable.values())
-    near = [name for name, settled in stable.items() if settled.welfare >= best * (1 - CLOSE_SHARE)]
-    assert near == ["externality", "shapley"]
-    chosen = comparison.recommendation.mechanism
-    assert comparison[chosen].reciprocity == max(comparison[name].reciprocity for name in near)
+    assert list(comparison.mechanisms) == ["externality", "shapley", "voluntary", "standalone"]
+    assert comparison.group_verdict("externality") is Verdict.HOLDS, "proved by prices"
+    assert comparison.group_verdict("shapley") is Verdict.NOT_REFUTED, "groups that prices point at, and a bound"
+    assert comparison.blocking_groups["shapley"].upper_bound > 0.0 > comparison.blocking_groups["shapley"].gain
+    assert comparison.splitting_gains["shapley"] is None
+    assert max(map(abs, comparison.splitting_gains["externality"].values())) < 1e-9
+    assert comparison.largest_splitting_gain("shapley") is None
+
+
+def test_a_fair_deal_that_keeps_nobody_is_listed_and_not_raised() -> None:
+    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    assert list(fp.compare(federation, ["fair"]).unsolved) == ["fair"]
 
 
 def test_baselines_alone_are_not_recommended() -> None:
@@ -102,18 +142,12 @@ def test_nothing_to_gain_is_no_division_by_zero() -> None:
     assert np.isnan(comparison.share_of_best(-1.0)), "nothing is no yardstick"
 
 
-def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
-    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
-    recommendation = fp.compare(federation).recommendation
-    assert recommendation.mechanism == "standalone"
-    assert "under Shapley agent 0 and agent 1 would leave" in recommendation.reason
-
-
 def test_a_baseline_without_an_equilibrium_is_listed() -> None:
     federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
     comparison = fp.compare(federation)
     assert [outcome.mechanism for outcome in comparison] == ["externality", "shapley", "standalone"]
-    assert list(comparison.unsolved) == ["voluntary"]
+    assert list(comparison.unsolved) == ["fair", "voluntary"]
+    assert "no side payments keep everybody" in comparison.unsolved["fair"]
     assert "free-riding equilibrium" in comparison.unsolved["voluntary"]
     assert comparison.title("voluntary") == "Voluntary"
 

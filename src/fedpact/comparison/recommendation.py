@@ -1,0 +1,167 @@
+"""Which mechanism to choose, and why, in words for people who sign deals.
+
+Welfare comes first: what is left once those who would do better alone have left. Among mechanisms that leave nearly the
+same, one under which no group gains by leaving goes before others; then the one with the highest lowest fair share.
+
+Fixed sums on top of a deal (`Mechanism.has_side_payments`) make it fairer at no cost in welfare, but they rest on
+everybody's numbers. So they are named beside what is recommended, with what they bring and what they invite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedpact.certificates.claims import Verdict
+from fedpact.utils.words import MAX_NAMES, join_names
+
+if TYPE_CHECKING:
+    from fedpact.comparison.comparison import Comparison
+
+# Welfare within this share of the best counts as equally good; then who would leave and fairness decide.
+CLOSE_SHARE = 0.01
+# A deal without payments is worth a word if it leaves at most this share of the recommended one's welfare behind.
+NEARLY_SHARE = 0.05
+MIN_RELATIVE_GAIN = 1e-9  # of what everybody has alone
+MIN_SHARE_RAISED = 0.005  # of a Shapley share: a smaller difference is not seen in whole per cent
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recommendation:
+    """Which mechanism to choose, and why."""
+
+    mechanism: str
+    reason: str
+
+
+def recommend(comparison: Comparison) -> Recommendation | None:
+    """The mechanism with the most welfare once the unwilling have left; among equals one that holds, then the fairer.
+
+    None where only baselines were compared; "standalone" where nobody gains by federating.
+    """
+    stable = comparison.after_departures
+    if not stable:
+        return None
+    best = max(settled.welfare for settled in stable.values())
+    alone = float(comparison.outcomes[0].standalone.sum())
+    if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
+        lost = [
+            f"Under {comparison.title(name)} {_names(each.leavers)} would leave"
+            for name, each in stable.items()
+            if each.leavers
+        ]
+        nobody = "Nobody gains by federating: no mechanism does better than everybody alone"
+        return Recommendation(mechanism="standalone", reason=_sentences([nobody, *lost]))
+    plain = [name for name in stable if not comparison.mechanisms[name].has_side_payments] or list(stable)
+    most = max(stable[name].welfare for name in plain)
+    near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
+
+    def rank(name: str) -> tuple[bool, float, float]:
+        share = np.nan_to_num(comparison[name].reciprocity, nan=-np.inf)
+        return comparison.holds_together(name), float(share), stable[name].welfare
+
+    chosen = max(near, key=rank)
+    return Recommendation(mechanism=chosen, reason=_sentences(_reasons(comparison, chosen)))
+
+
+def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
+    """What it reaches, who would leave, how fair it is, and what the others would do instead."""
+    outcome, settled = comparison[chosen], comparison.after_departures[chosen]
+    alone = float(outcome.standalone.sum())
+    gained = f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone" if alone > 0 else ""
+    share = _percent(comparison.share_of_best(settled.welfare))
+    yield f"{comparison.title(chosen)} reaches {share} of the best welfare with everybody in{gained}"
+    yield _who_leaves(comparison, chosen)
+    if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
+        unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
+        yield f"Its price is fairness: {unlucky} gets back {_whole(outcome.reciprocity)} of its fair (Shapley) share"
+    for other in comparison.after_departures:
+        if other != chosen:
+            yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
+    for other in comparison:
+        baseline = comparison.mechanisms[other.mechanism].is_baseline and other.federated and not other.leavers
+        if baseline and other.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
+            yield _without_payments(comparison, other.mechanism)
+
+
+def _who_leaves(comparison: Comparison, name: str) -> str:
+    if leavers := comparison.after_departures[name].leavers:
+        return f"{_names(leavers)} would leave; that is counted in"
+    verdict = comparison.group_verdict(name)
+    if verdict is Verdict.VIOLATED:
+        return f"Nobody would leave alone, but {_group_gain(comparison, name)}"
+    groups = {
+        Verdict.HOLDS: ", and no group gains by leaving together",
+        Verdict.NOT_REFUTED: ", and no group was found that gains by leaving together",
+    }
+    return f"Nobody would leave{groups.get(verdict, '')}"
+
+
+def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
+    """What fixed sums between the members would bring, and what they invite; nothing where they bring nothing."""
+    outcome, now = comparison[other], comparison[chosen].reciprocity
+    better = outcome.reciprocity >= now + MIN_SHARE_RAISED
+    if not comparison.mechanisms[other].has_side_payments or outcome.leavers or not better:
+        return []
+    title = comparison.title(other)
+    said = [
+        f"{title} brings the lowest fair share from {_whole(now)} to {_whole(outcome.reciprocity)} by fixed sums "
+        f"between the members, worked out from everybody's numbers: choose it where these are known, not just claimed"
+    ]
+    if comparison.group_verdict(other) is Verdict.VIOLATED:
+        said.append(f"Under {title} {_group_gain(comparison, other)}")
+    split = comparison.largest_splitting_gain(other)
+    if split is not None:
+        member, gain = split
+        has = float(outcome.utilities[outcome.agents.index(member)])
+        much = f"gain {_share(gain, has)}" if has > 0 else "gain"
+        said.append(f"Under {title} {member} would {much} by posing as two")
+    return said
+
+
+def _alternative(comparison: Comparison, other: str) -> list[str]:
+    settled = comparison.after_departures[other]
+    share = _percent(comparison.share_of_best(settled.welfare))
+    verb = f"loses {_names(settled.leavers)}" if settled.leavers else "keeps everybody too"
+    if not settled.leavers and comparison.group_verdict(other) is Verdict.VIOLATED:
+        return [f"Under {comparison.title(other)}, which reaches {share}, {_group_gain(comparison, other)}"]
+    return [f"{comparison.title(other)} {verb} and reaches {share}"]
+
+
+def _without_payments(comparison: Comparison, name: str) -> str:
+    reached = _percent(comparison.share_of_best(comparison[name].welfare))
+    blocked = comparison.group_verdict(name) is Verdict.VIOLATED
+    but = f", though {_group_gain(comparison, name)}" if blocked else ""
+    return f"{comparison.title(name)} is nearly as good, {reached}, and nobody pays anybody{but}"
+
+
+def _group_gain(comparison: Comparison, name: str) -> str:
+    """Who would leave together, and what that brings them of what they have."""
+    found = comparison.blocking_groups[name]
+    assert found is not None
+    has = sum(found.utilities.values())
+    much = f"gain {_share(found.gain, has)}" if has > 0 else "gain"
+    return f"{_names(found.group)} would {much} by leaving together"
+
+
+def _names(names: Sequence[str]) -> str:
+    return join_names(names, most=MAX_NAMES)
+
+
+def _sentences(parts: Iterable[str]) -> str:
+    return " ".join(f"{part}." for part in parts)
+
+
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.1f} %" if np.isfinite(part) else "an undefined part"
+
+
+def _whole(part: float) -> str:
+    return f"{100.0 * part:.0f} %"
+
+
+def _share(gain: float, has: float) -> str:
+    return f"{100.0 * gain / has:.2g} %"

@@ -1,0 +1,130 @@
+"""The section on holding together: who would leave in a group, who gains by posing as two, and what is traded off.
+
+The picture has a mark for every mechanism: welfare to the right, the lowest fair share returned upwards. It is filled
+where the deal holds together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from fedpact.deals import Outcome
+from fedpact.report.axes import spread_labels, tick_marks
+from fedpact.report.cohesion import NO_GAIN, NOBODY, Temptation, leaving_group, posing_as_two
+from fedpact.report.markup import mention_list, render
+from fedpact.report.numbers import lowest_share_text
+from fedpact.report.view import View
+
+HEIGHT = 288.0  # pixels of the picture
+TOP, BOTTOM = 26.0, 238.0  # where the shares end, in pixels
+LEFT, RIGHT = 9.0, 97.0  # where the welfare ends, in per cent of the width
+LABEL_HEIGHT = 17.0  # pixels
+ROOM = 0.08  # of the range, around the marks
+MIN_RANGE = 0.02  # of the largest number: marks closer than that are alike
+TURN = 55.0  # per cent: marks further to the right have their label on the left
+LABEL_WIDTH = 22.0  # per cent, on a page of some width: labels of marks further apart do not meet
+FULL_SHARE = 1.0
+MAX_NAMES = 4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mark:
+    """A mechanism in the picture: `x` in per cent, `y` and the label's `label_y` in pixels."""
+
+    outcome: Outcome
+    x: float
+    y: float
+    label_y: float
+    holds: bool
+    sentence: str
+
+    @property
+    def label_left(self) -> bool:
+        """Whether its label stands on its left."""
+        return self.x > TURN
+
+
+def stability(view: View) -> dict[str, Any]:
+    """A row per mechanism with who would leave or pose as two, and the picture of the trade-off."""
+    rows = []
+    for outcome in view.deals:
+        group = leaving_group(view.comparison, outcome.mechanism, view.unit)
+        splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
+        leavers = mention_list(outcome.leavers, MAX_NAMES) if outcome.leavers else NOBODY
+        rows.append({"outcome": outcome, "cells": (leavers, *_cells(group), *_cells(splitting)), "limit": group.limit})
+    return {"rows": rows, "picture": tradeoff_picture(view), "missing": _missing(view)}
+
+
+def _cells(found: Temptation) -> tuple[str, str]:
+    return (mention_list(found.members, MAX_NAMES), found.gain) if found.members else (found.word, NO_GAIN)
+
+
+def tradeoff_picture(view: View) -> Markup:
+    """Welfare against the lowest fair share, a mark per mechanism; empty where no mechanism has shares."""
+    shown = [outcome for outcome in view.comparison if np.isfinite(outcome.reciprocity)]
+    if not shown:
+        return Markup()
+    shares = np.array([outcome.reciprocity for outcome in shown])
+    welfare = np.array([outcome.welfare for outcome in shown])
+    low, high = _span(np.append(shares, FULL_SHARE))
+    left, right = _span(welfare)
+    heights = TOP + (high - shares) / (high - low) * (BOTTOM - TOP)
+    places = LEFT + (welfare - left) / (right - left) * (RIGHT - LEFT)
+    scale = view.unit.per_payoff
+    return render(
+        "tradeoff.html",
+        view=view,
+        marks=_marks(view, shown, places, heights),
+        x_ticks=[(LEFT + at / 100 * (RIGHT - LEFT), text) for at, text in tick_marks(left * scale, right * scale)],
+        y_ticks=[(BOTTOM - at / 100 * (BOTTOM - TOP), text) for at, text in tick_marks(100.0 * low, 100.0 * high)],
+        size={"height": HEIGHT, "top": TOP, "bottom": BOTTOM, "left": LEFT, "right": RIGHT},
+    )
+
+
+def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], heights: Sequence[float]) -> list[Mark]:
+    """Marks with their labels beside them, moved apart among those on the same side."""
+    labels = np.asarray(heights, dtype=np.float64).copy()
+    for cluster in _clusters(places):
+        labels[cluster] = spread_labels(labels[cluster].tolist(), gap=LABEL_HEIGHT, end=BOTTOM)
+    marks = []
+    for outcome, x, y, label_y in zip(shown, places, heights, labels, strict=True):
+        holds = view.comparison.holds_together(outcome.mechanism)
+        sentence = (
+            f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair share "
+            f"{lowest_share_text(outcome)}, {'holds together' if holds else 'somebody would leave'}"
+        )
+        marks.append(Mark(outcome=outcome, x=x, y=y, label_y=float(label_y), holds=holds, sentence=sentence))
+    return marks
+
+
+def _clusters(places: Sequence[float]) -> list[list[int]]:
+    """Marks whose labels could meet: on the same side of their mark, and not far apart."""
+    clusters: list[list[int]] = []
+    for at in np.argsort(places, kind="stable").tolist():
+        last = clusters[-1][-1] if clusters else None
+        if (
+            last is not None
+            and (places[last] > TURN) == (places[at] > TURN)
+            and places[at] - places[last] < LABEL_WIDTH
+        ):
+            clusters[-1].append(at)
+        else:
+            clusters.append([at])
+    return clusters
+
+
+def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """From where to where an axis goes, with room around its numbers."""
+    low, high = float(np.min(numbers)), float(np.max(numbers))
+    room = max(ROOM * (high - low), MIN_RANGE * max(abs(low), abs(high))) or 1.0
+    return low - room, high + room
+
+
+def _missing(view: View) -> list[str]:
+    """Mechanisms whose lowest share is undefined or without bound."""
+    return [view.title_of(outcome) for outcome in view.comparison if not np.isfinite(outcome.reciprocity)]

@@ -1,0 +1,83 @@
+"""Which mechanism is recommended, and the words of the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.comparison.recommendation import CLOSE_SHARE
+from fedpact.scenario.examples import example
+
+
+@pytest.fixture(scope="module")
+def hospitals() -> fp.Comparison:
+    return fp.compare(example("hospitals").federation)
+
+
+def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
+    recommended = hospitals.recommendation
+    assert recommended.mechanism == "externality"
+    for part in (
+        "Externality reaches 100.0 % of the best welfare with everybody in",
+        "Nobody would leave, and no group gains by leaving together",
+        "University gets back 66 % of its fair (Shapley) share",
+        "Shapley loses Children's, Clinic and County and reaches 87.5 %",
+        "Fair brings the lowest fair share from 66 % to 71 % by fixed sums between the members",
+        "Under Fair City would gain 2 % by posing as two",
+        "Voluntary is nearly as good, 96.2 %, and nobody pays anybody, though",
+    ):
+        assert part in recommended.reason
+
+
+def test_shares_of_gains_are_of_what_members_have(hospitals: fp.Comparison) -> None:
+    found = hospitals.blocking_groups["voluntary"]
+    percent = 100.0 * found.gain / sum(found.utilities.values())
+    assert f"would gain {percent:.2g} % by leaving together" in hospitals.recommendation.reason
+
+
+def test_a_group_that_would_leave_is_named_where_nobody_would_alone() -> None:
+    federation = example("paper-w2").federation
+    reason = fp.compare(federation).recommendation.reason
+    assert "Under Shapley, which reaches 92.8 %, agent 1 and agent 2 would gain 4.3 % by leaving together" in reason
+    alone = fp.compare(federation, ["shapley"]).recommendation.reason
+    assert "Nobody would leave alone, but agent 1 and agent 2 would gain" in alone
+
+
+def test_voluntary_is_named_only_where_nearly_as_good(hospitals: fp.Comparison) -> None:
+    homogeneous = fp.compare(example("paper-w1").federation)
+    assert homogeneous["voluntary"].welfare < 0.95 * homogeneous["externality"].welfare
+    assert "nobody pays" not in homogeneous.recommendation.reason
+
+
+def test_fairness_decides_between_equally_good_mechanisms() -> None:
+    """With data of no use to others both mechanisms are standing alone; the more reciprocal is chosen, or the first."""
+    federation = fp.Federation(np.eye(3), costs=0.01, caps=50.0, payoff=fp.PowerLaw(beta=0.5))
+    comparison = fp.compare(federation)
+    stable = comparison.after_departures
+    best = max(settled.welfare for settled in stable.values())
+    near = [name for name, settled in stable.items() if settled.welfare >= best * (1 - CLOSE_SHARE)]
+    assert near == ["externality", "shapley", "fair"]
+    chosen = comparison.recommendation.mechanism
+    assert comparison[chosen].reciprocity == max(comparison[name].reciprocity for name in near)
+    assert chosen != "fair", "fixed sums that change nothing are not recommended"
+
+
+def test_fixed_sums_are_recommended_only_where_nothing_else_was_compared() -> None:
+    federation = example("hospitals").federation
+    assert fp.compare(federation, ["fair", "externality"]).recommendation.mechanism == "externality"
+    assert fp.compare(federation, ["fair"]).recommendation.mechanism == "fair"
+
+
+def test_what_fixed_sums_to_members_alone_invite() -> None:
+    """Fair to members keeps every member, not every group; the reason says which would go."""
+    reason = fp.compare(example("hospitals").federation, ["externality", "fair-members"]).recommendation.reason
+    assert "Fair to members brings the lowest fair share from 66 % to 80 %" in reason
+    assert "Under Fair to members City, County, Children's and Clinic would gain" in reason
+
+
+def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
+    federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
+    recommendation = fp.compare(federation).recommendation
+    assert recommendation.mechanism == "standalone"
+    assert "Under Shapley agent 0 and agent 1 would leave." in recommendation.reason
