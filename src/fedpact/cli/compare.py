@@ -28,6 +28,7 @@ from fedpact.cli.common import (
     table,
     terminal_text,
 )
+from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
@@ -55,6 +56,10 @@ def compare(
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Welfare against the lowest fair share, as .png, .svg or .pdf.", metavar="FILE"),
+    ] = None,
     draws: Annotated[
         int | None,
         typer.Option("--draws", help="How often to draw the numbers of an uncertain scenario.", metavar="N", min=1),
@@ -67,20 +72,27 @@ def compare(
 
     Where the scenario says how sure its numbers are, also how sure the deal is.
     """
-    if html is not None:
-        check_output(html, force=force)
+    for output in (html, plot):
+        if output is not None:
+            check_output(output, force=force)
+    if plot is not None:
+        check_picture(plot)
     chosen = read_scenario(scenario)
     compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms] if mechanisms else None, draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
         write_report(compared, html, scenario_title=chosen.title, description=chosen.description, money=chosen.money)
+    if plot is not None:
+        write_picture(compared.plot_tradeoff(), plot)
     if as_json:
         print_json(comparison_record(compared))
         return
     _show(chosen, compared)
     if html is not None:
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
+    if plot is not None:
+        console.print(f"\nPicture written to {escape(str(plot))}", soft_wrap=True)
 
 
 def _compare(scenario: Scenario, rules: list[Mechanism] | None, draws: int | None, seed: int) -> Comparison:

@@ -170,6 +170,15 @@ class Comparison:
 
         return plot_comparison(self, figure=figure)
 
+    def plot_tradeoff(self, ax: Any = None) -> Any:
+        """Welfare against the lowest fair share, a mark per mechanism, filled where it holds together.
+
+        On the axes given or on a new figure, which is returned; needs matplotlib.
+        """
+        from fedpact.report.plots import plot_tradeoff  # noqa: PLC0415 - optional dependency
+
+        return plot_tradeoff(self, ax)
+
 
 def compare(
     federation: Federation,

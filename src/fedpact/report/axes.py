@@ -1,4 +1,7 @@
-"""The axes of pictures: round numbers on them, and labels moved apart."""
+"""The axes of pictures: round numbers on them, and labels moved apart.
+
+A label beside its mark stands on its right or, from `TURN` of the width on, on its left.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from fedpact.report.numbers import MINUS
 MAX_TICKS = 5
 MAX_TICK_DECIMALS = 7  # smaller ticks are written with an exponent, and so are larger ones than the other
 MAX_TICK = 1e12
+TURN = 0.55  # of the width
+LABEL_WIDTH = 0.15  # of the width, about: labels of marks further apart do not meet
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -72,3 +77,25 @@ def spread_labels(places: Sequence[float], *, gap: float, end: float) -> list[fl
     spots = np.empty(given.size)
     spots[order] = np.minimum(down, end - steps[::-1])
     return [float(spot) for spot in spots]
+
+
+def label_heights(places: Sequence[float], heights: Sequence[float], *, gap: float, end: float) -> list[float]:
+    """Heights of labels beside marks, `places` from 0 to 1 across: moved apart where they would meet.
+
+    Examples
+    --------
+    >>> label_heights([0.1, 0.9, 0.95], [50.0, 50.0, 50.0], gap=10.0, end=100.0)
+    [50.0, 50.0, 60.0]
+    """
+    found = np.asarray(heights, dtype=np.float64).copy()
+    clusters: list[list[int]] = []
+    for mark in np.argsort(places, kind="stable").tolist():
+        last = clusters[-1][-1] if clusters else mark
+        same_side = (places[last] > TURN) == (places[mark] > TURN)
+        if clusters and same_side and places[mark] - places[last] < LABEL_WIDTH:
+            clusters[-1].append(mark)
+        else:
+            clusters.append([mark])
+    for cluster in clusters:
+        found[cluster] = spread_labels(found[cluster].tolist(), gap=gap, end=end)
+    return [float(height) for height in found]

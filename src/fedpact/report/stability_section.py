@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.deals import Outcome
-from fedpact.report.axes import spread_labels, tick_marks
+from fedpact.report.axes import TURN, label_heights, tick_marks
 from fedpact.report.cohesion import NO_GAIN, NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.markup import mention_list, render
 from fedpact.report.numbers import lowest_share_text
@@ -26,9 +26,7 @@ LEFT, RIGHT = 9.0, 97.0  # where the welfare ends, in per cent of the width
 LABEL_HEIGHT = 17.0  # pixels
 ROOM = 0.08  # of the range, around the marks
 MIN_RANGE = 0.02  # of the largest number: marks closer than that are alike
-TURN = 55.0  # per cent: marks further to the right have their label on the left
-LABEL_WIDTH = 22.0  # per cent, on a page of some width: labels of marks further apart do not meet
-FULL_SHARE = 1.0
+SHARES_SHOWN = (0.9, 1.0)  # that the axis reaches in any case
 MAX_NAMES = 4
 
 
@@ -46,7 +44,7 @@ class Mark:
     @property
     def label_left(self) -> bool:
         """Whether its label stands on its left."""
-        return self.x > TURN
+        return (self.x - LEFT) / (RIGHT - LEFT) > TURN
 
 
 def stability(view: View) -> dict[str, Any]:
@@ -71,7 +69,7 @@ def tradeoff_picture(view: View) -> Markup:
         return Markup()
     shares = np.array([outcome.reciprocity for outcome in shown])
     welfare = np.array([outcome.welfare for outcome in shown])
-    low, high = _span(np.append(shares, FULL_SHARE))
+    low, high = _span(np.append(shares, SHARES_SHOWN))
     left, right = _span(welfare)
     heights = TOP + (high - shares) / (high - low) * (BOTTOM - TOP)
     places = LEFT + (welfare - left) / (right - left) * (RIGHT - LEFT)
@@ -88,9 +86,8 @@ def tradeoff_picture(view: View) -> Markup:
 
 def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], heights: Sequence[float]) -> list[Mark]:
     """Marks with their labels beside them, moved apart among those on the same side."""
-    labels = np.asarray(heights, dtype=np.float64).copy()
-    for cluster in _clusters(places):
-        labels[cluster] = spread_labels(labels[cluster].tolist(), gap=LABEL_HEIGHT, end=BOTTOM)
+    across = [(x - LEFT) / (RIGHT - LEFT) for x in places]
+    labels = label_heights(across, heights, gap=LABEL_HEIGHT, end=BOTTOM)
     marks = []
     for outcome, x, y, label_y in zip(shown, places, heights, labels, strict=True):
         holds = view.comparison.holds_together(outcome.mechanism)
@@ -98,24 +95,8 @@ def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], height
             f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair share "
             f"{lowest_share_text(outcome)}, {'holds together' if holds else 'somebody would leave'}"
         )
-        marks.append(Mark(outcome=outcome, x=x, y=y, label_y=float(label_y), holds=holds, sentence=sentence))
+        marks.append(Mark(outcome=outcome, x=x, y=y, label_y=label_y, holds=holds, sentence=sentence))
     return marks
-
-
-def _clusters(places: Sequence[float]) -> list[list[int]]:
-    """Marks whose labels could meet: on the same side of their mark, and not far apart."""
-    clusters: list[list[int]] = []
-    for at in np.argsort(places, kind="stable").tolist():
-        last = clusters[-1][-1] if clusters else None
-        if (
-            last is not None
-            and (places[last] > TURN) == (places[at] > TURN)
-            and places[at] - places[last] < LABEL_WIDTH
-        ):
-            clusters[-1].append(at)
-        else:
-            clusters.append([at])
-    return clusters
 
 
 def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:

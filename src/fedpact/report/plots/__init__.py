@@ -9,6 +9,7 @@ from fedpact.report.plots.federations import plot_comparison, plot_federation, p
 from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
+from fedpact.report.plots.tradeoff import plot_tradeoff
 from fedpact.report.plots.training import plot_delivery, plot_fit, plot_run
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "plot_outcome",
     "plot_run",
     "plot_sweep",
+    "plot_tradeoff",
 ]

@@ -1,0 +1,80 @@
+"""What mechanisms trade off: welfare against the lowest fair share returned, filled where a deal holds together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedpact.report.axes import TURN, label_heights
+from fedpact.report.plots.style import AMOUNT, FAINT, INK, LINES, dress_axes, new_figure, short_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fedpact.comparison import Comparison
+
+LABEL_HEIGHT = 0.06  # of the panel
+SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
+LABEL_ASIDE = 9  # points
+ROOM = 0.12  # of the range, around the marks
+MAX_LABEL_LENGTH = 18
+
+
+def plot_tradeoff(comparison: Comparison, ax: Any = None) -> Any:
+    """A mark per mechanism: welfare to the right, the lowest fair share upwards; filled where nobody would leave.
+
+    A group that would leave together counts too. Mechanisms without fair shares are left out.
+    """
+    figure = new_figure(6.4, 4.2) if ax is None else ax.figure
+    ax = figure.add_subplot() if ax is None else ax
+    draw_tradeoff(ax, comparison)
+    return figure
+
+
+def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
+    """The marks with their labels, on axes that are there."""
+    shown = [outcome for outcome in comparison.outcomes if np.isfinite(outcome.reciprocity)]
+    federated = [outcome.mechanism for outcome in comparison.outcomes if outcome.federated]
+    dress_axes(ax)
+    ax.set_xlabel("welfare, units of payoff", fontsize=8, color=FAINT)
+    ax.set_ylabel("lowest fair share returned, %", fontsize=8, color=FAINT)
+    ax.set_title("Filled: holds together; open: somebody would leave", loc="left", fontsize=8, color=FAINT)
+    if not shown:
+        return
+    welfare = np.array([outcome.welfare for outcome in shown])
+    shares = 100.0 * np.array([outcome.reciprocity for outcome in shown])
+    for outcome, x, y in zip(shown, welfare, shares, strict=True):
+        colour = LINES[federated.index(outcome.mechanism) % len(LINES)] if outcome.federated else AMOUNT
+        fill = colour if comparison.holds_together(outcome.mechanism) else "white"
+        ax.plot([x], [y], "o", markersize=8, markeredgewidth=1.8, markeredgecolor=colour, markerfacecolor=fill)
+    ax.set_xlim(*_limits(welfare))
+    ax.set_ylim(*_limits(np.append(shares, SHARES_SHOWN)))
+    ax.locator_params(axis="x", nbins=4)
+    _label(ax, [comparison.title(outcome.mechanism) for outcome in shown], welfare, shares)
+
+
+def _limits(numbers: np.ndarray) -> tuple[float, float]:
+    low, high = float(numbers.min()), float(numbers.max())
+    room = ROOM * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
+
+
+def _label(ax: Axes, titles: list[str], welfare: np.ndarray, shares: np.ndarray) -> None:
+    """Titles beside their marks, on the side with more room, moved up where two would meet."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    across = ((welfare - left) / (right - left)).tolist()
+    upwards = label_heights(across, ((shares - low) / (high - low)).tolist(), gap=LABEL_HEIGHT, end=1.0)
+    for place, (x, y) in enumerate(zip(across, upwards, strict=True)):
+        aside, align = (-LABEL_ASIDE, "right") if x > TURN else (LABEL_ASIDE, "left")
+        ax.annotate(
+            short_name(titles[place], MAX_LABEL_LENGTH),
+            (welfare[place], low + y * (high - low)),
+            xytext=(aside, 0),
+            textcoords="offset points",
+            ha=align,
+            va="center",
+            fontsize=9,
+            color=INK,
+            parse_math=False,
+        )
