@@ -44,10 +44,12 @@ def test_compare_without_arguments_shows_the_built_in_example(run) -> None:
     result = run("compare")
     assert result.code == 0
     assert result.err == ""
-    for word in ("Five hospitals", "University", "Externality", "Shapley", "Voluntary", "Standalone", "EUR"):
+    for word in ("Five hospitals", "University", "Externality", "Shapley", "Fair", "Voluntary", "Standalone", "EUR"):
         assert word in result.out
     assert "Recommendation: Externality." in result.words
-    assert "gets back 66 % of its Shapley share" in result.words
+    assert "Who would leave, or gain by posing as two; gains in EUR" in result.words
+    assert "Voluntary nobody 4 members +71,705 City +1,212" in result.words
+    assert "gets back 66 % of its fair (Shapley) share" in result.words
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -59,11 +61,20 @@ def test_compare_every_example(run, name: str) -> None:
 
 def test_compare_json(run) -> None:
     record = run("compare", "paper-w3", "--json").record
-    assert list(record) == ["agents", "best_welfare", "outcomes", "after_departures", "unsolved", "recommendation"]
-    assert [set(outcome) for outcome in record["outcomes"]] == [OUTCOME_KEYS] * 4
+    assert list(record) == [
+        "agents",
+        "best_welfare",
+        "outcomes",
+        "after_departures",
+        "blocking_groups",
+        "splitting_gains",
+        "unsolved",
+        "recommendation",
+    ]
+    assert [set(outcome) for outcome in record["outcomes"]] == [OUTCOME_KEYS] * 5
     assert record["agents"] == ["agent 0", "agent 1", "agent 2"]
     assert record["outcomes"][0]["reciprocity_ratios"][0] == "inf"
-    assert record["outcomes"][2]["shapley_values"] == [None] * 3
+    assert record["outcomes"][3]["shapley_values"] == [None] * 3
 
 
 def test_compare_some_mechanisms(run) -> None:

@@ -245,7 +245,7 @@ def test_output_fits_eighty_columns_and_has_no_escape_codes(tmp_path: Path) -> N
     result = piped(tmp_path, *commands)
     assert result.stderr == ""
     assert "\x1b" not in result.stdout
-    assert "and 10 more agents; --json prints all" in result.stdout
+    assert "and 10 more members; --json prints all" in result.stdout
     too_long = [line for line in result.stdout.splitlines() if len(line) > 80]
     assert too_long == []
 

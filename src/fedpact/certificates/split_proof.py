@@ -106,7 +106,11 @@ def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitCo
 
 def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = True) -> SplitComparison:
     """What one agent has under two names, compared with what it has under one."""
-    split, posing = split_agent(outcome.federation, agent)
+    unknown = SplitComparison(agent=agent, gain=np.nan, compared="", proves=False, parts={})
+    try:
+        split, posing = split_agent(outcome.federation, agent)
+    except FedpactError:  # half of the smallest number is none
+        return unknown
     for compared in (EVEN_SPLIT, SPLIT_EQUILIBRIUM) if outcome.has_prices else (SPLIT_EQUILIBRIUM, EVEN_SPLIT):
         try:
             there = _even_split(outcome, split, agent) if compared == EVEN_SPLIT else None
@@ -120,7 +124,7 @@ def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = Tr
         proves = outcome.has_prices if compared == EVEN_SPLIT else there.is_unique
         parts = {} if compared == EVEN_SPLIT else _parts(there, posing)
         return SplitComparison(agent=agent, gain=gain, compared=compared, proves=proves, parts=parts)
-    return SplitComparison(agent=agent, gain=np.nan, compared="", proves=False, parts={})
+    return unknown
 
 
 def _even_split(outcome: CertifiedOutcome, split: Federation, agent: int) -> CertifiedOutcome:

@@ -143,7 +143,7 @@ def _show_contributions(compared: Comparison, unit: Unit) -> None:
     texts = np.array(number_texts(given.ravel())).reshape(given.shape).tolist()
     columns = list(zip(_titles(compared.outcomes, compared), texts, strict=True))
     federation = compared.federation
-    kind = "lot" if federation.has_lots else "agent"
+    kind = "lot" if federation.has_lots else "member"
     print_agents("Contributions", federation.lot_labels, columns, sizes=given.max(axis=0), kind=kind)
 
 

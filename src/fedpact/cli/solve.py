@@ -102,7 +102,7 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         ("of Shapley", [share_text(float(ratio), float(share)) for ratio, share in shares]),
     ]
     sizes = outcome.costs if federation.has_lots else outcome.contributions
-    print_agents(f"Agents (amounts in {unit.label})", outcome.agents, columns, sizes=sizes)
+    print_agents(f"Members (amounts in {unit.label})", outcome.agents, columns, sizes=sizes)
     assert outcome.side_payments is not None
     if outcome.side_payments.any():
         largest = np.argsort(-np.abs(outcome.side_payments), kind="stable")

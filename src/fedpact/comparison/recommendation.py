@@ -81,10 +81,10 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
-    for other in comparison:
-        baseline = comparison.mechanisms[other.mechanism].is_baseline and other.federated and not other.leavers
-        if baseline and other.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
-            yield _without_payments(comparison, other.mechanism)
+    for free in comparison:
+        baseline = comparison.mechanisms[free.mechanism].is_baseline and free.federated and not free.leavers
+        if baseline and free.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
+            yield _without_payments(comparison, free.mechanism)
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:

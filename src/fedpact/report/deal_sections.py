@@ -41,6 +41,7 @@ from fedpact.report.numbers import (
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
 from fedpact.stability import StableFederation
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import join_names
 
 # Transfers beyond these are left to `fedpact settle`; up to the other number they are listed without asking.
 MAX_TRANSFERS = 500
@@ -151,7 +152,7 @@ def payments(view: View) -> dict[str, Any]:
             tiny.append(view.title_of(outcome))
         else:
             quiet.append(view.title_of(outcome))
-    return {"paying": paying, "quiet": quiet, "tiny": tiny, "few": FEW_TRANSFERS}
+    return {"paying": paying, "quiet": join_names(quiet), "tiny": join_names(tiny), "few": FEW_TRANSFERS}
 
 
 def _transfers(view: View, outcome: Outcome, settlement: Settlement) -> PaymentPanel:

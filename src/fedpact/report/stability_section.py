@@ -77,7 +77,7 @@ def tradeoff_picture(view: View) -> Markup:
     return render(
         "tradeoff.html",
         view=view,
-        marks=_marks(view, shown, places, heights),
+        marks=_marks(view, shown, places.tolist(), heights.tolist()),
         x_ticks=[(LEFT + at / 100 * (RIGHT - LEFT), text) for at, text in tick_marks(left * scale, right * scale)],
         y_ticks=[(BOTTOM - at / 100 * (BOTTOM - TOP), text) for at, text in tick_marks(100.0 * low, 100.0 * high)],
         size={"height": HEIGHT, "top": TOP, "bottom": BOTTOM, "left": LEFT, "right": RIGHT},

@@ -89,12 +89,7 @@ EVIDENCE: Mapping[str, str] = {
     "utilities": "what its members have now",
     "group_utilities": "what they would have by themselves, before payments among them",
     "group_contributions": "contributions that give it",
-    "split_utility": "its net benefit under two names",
-    "compared": "compared with",
     "gains": "what each gains by posing as two",
-    "part_contributions": "contributions under the two names",
-    "part_payments": "payments under the two names",
-    "part_utilities": "net benefits under the two names",
     "most_in_any_group": "the most it adds to any group",
     "gain_upper_bound": "no group gains more than",
 }

@@ -377,7 +377,7 @@ def test_the_report_is_the_librarys(answers, ask):
 def test_data_files_hold_the_numbers(answers, ask, tmp_path):
     compared = fp.compare(FEDERATION)
     rows = list(csv.DictReader(io.StringIO(answers.file(ask(file="deal.csv")).data.decode())))
-    assert len(rows) == 20 and rows[5]["mechanism"] == "shapley"
+    assert len(rows) == 25 and rows[5]["mechanism"] == "shapley"
     np.testing.assert_allclose(
         [float(row["payments"]) for row in rows[:5]], compared["externality"].payments, rtol=1e-9, atol=1e-15
     )

@@ -99,7 +99,8 @@ class TestLines:
 
     def test_comparison(self, hospital_comparison: Comparison) -> None:
         assert repr(hospital_comparison) == (
-            "Comparison(5 agents, welfare: externality 3.203, shapley 2.962, voluntary 3.081, standalone 2.729)"
+            "Comparison(5 agents, welfare: externality 3.203, shapley 2.962, fair 3.203, voluntary 3.081, "
+            "standalone 2.729)"
         )
 
     def test_comparison_names_what_has_no_outcome(self, hospital_comparison: Comparison) -> None:
@@ -190,7 +191,7 @@ class TestTables:
             assert {claim: cells[claim] for claim in outcome.certificates} == {
                 claim: certificate.verdict for claim, certificate in outcome.certificates.items()
             }
-        assert [row[3] for row in body] == ["nobody", "agent 0", "agent 1", "nobody"]
+        assert [row[3] for row in body] == ["nobody", "agent 0", "nobody", "agent 1", "nobody"]
 
     def test_comparison_gives_the_recommendation(self, hospital_comparison: Comparison) -> None:
         assert hospital_comparison.recommendation is not None
@@ -284,7 +285,7 @@ class TestFrames:
     def test_comparison(self, hospital_comparison: Comparison) -> None:
         frame = hospital_comparison.to_frame()
         assert frame.index.names == ["mechanism", "agent"]
-        assert len(frame) == 4 * 5
+        assert len(frame) == 5 * 5
         for outcome in hospital_comparison:
             assert frame.loc[outcome.mechanism].equals(outcome.to_frame())
         assert frame.loc[("shapley", "Clinic"), "ir_gaps"] == hospital_comparison["shapley"].ir_gaps[4]

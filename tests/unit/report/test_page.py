@@ -183,7 +183,7 @@ def test_standing_alone_is_shown_even_if_it_was_not_compared(comparison_of, read
 
 def test_payments_below_a_cent_are_not_called_none(comparison_of, read):
     text = read(render_report(comparison_of("hospitals"), money=fp.Money("EUR", 1e-6))).text
-    assert "All payments under Externality and Shapley are below one cent." in text
+    assert "All payments under Externality, Shapley and Fair are below one cent." in text
     assert "No payments under Voluntary and Standalone." in text
 
 

@@ -19,6 +19,8 @@ from fedpact.report.plots.federations import MAX_NAMED, MAX_NAMED_COMPARED, MAX_
 from fedpact.report.plots.style import AMOUNT, BAD, GOOD
 from fedpact.scenario.examples import example, hospitals
 
+ROUNDING = 1e-12  # of payoffs of the size of one: drawn as zero
+
 matplotlib = pytest.importorskip("matplotlib")
 
 
@@ -126,7 +128,7 @@ class TestOutcome:
         contributions, payments, gains = plot_outcome(outcome).axes
         np.testing.assert_allclose(bars(contributions), outcome.contributions)
         np.testing.assert_allclose(bars(payments), outcome.payments)
-        np.testing.assert_allclose(bars(gains), outcome.ir_gaps)
+        np.testing.assert_allclose(bars(gains), outcome.ir_gaps, atol=ROUNDING)
         assert colours(gains) == [GOOD if gap >= 0 else BAD for gap in outcome.ir_gaps]
         assert strokes(contributions) == outcome.federation.caps.tolist()
         assert y_texts(contributions) == list(outcome.agents)
@@ -206,7 +208,7 @@ class TestComparison:
             contributions, payments, gains, benefits = panels[4 * row : 4 * row + 4]
             np.testing.assert_allclose(bars(contributions), outcome.contributions)
             np.testing.assert_allclose(bars(payments), outcome.payments)
-            np.testing.assert_allclose(bars(gains), outcome.ir_gaps)
+            np.testing.assert_allclose(bars(gains), outcome.ir_gaps, atol=ROUNDING)
             np.testing.assert_allclose(bars(benefits), outcome.payoffs + outcome.payments)
             np.testing.assert_allclose(strokes(benefits), outcome.shapley_values)
             assert colours(benefits) == [BAD if ratio < 1 - 1e-6 else GOOD for ratio in outcome.reciprocity_ratios]
@@ -223,12 +225,13 @@ class TestComparison:
         assert [panel.get_title(loc="left") for panel in panels[::4]] == [
             "Externality: nobody would leave",
             "Shapley: Children's and Clinic would leave",
+            "Fair: nobody would leave",
             "Voluntary: nobody would leave",
             "Standalone: nobody federates",
         ]
 
     def test_undefined_shares_are_said_to_be_so(self, harmful_comparison: Comparison) -> None:
-        panel = plot_comparison(harmful_comparison).axes[4 * 2 + 3]
+        panel = plot_comparison(harmful_comparison).axes[4 * 3 + 3]
         assert panel.get_title(loc="right") == "Shapley shares undefined"
         assert not strokes(panel)
         assert set(colours(panel)) == {AMOUNT}
@@ -259,7 +262,7 @@ class TestComparison:
     def test_draws_on_a_given_figure(self, hospital_comparison: Comparison) -> None:
         given = matplotlib.figure.Figure()
         assert hospital_comparison.plot(figure=given) is given
-        assert len(given.axes) == 4 * 4 + 1
+        assert len(given.axes) == 5 * 4 + 1
 
 
 PICTURES: list[Callable[[Outcome], Any]] = [

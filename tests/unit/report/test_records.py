@@ -51,9 +51,22 @@ def test_undefined_ratios_are_null_and_infinite_ones_are_spelled() -> None:
 def test_comparison_record() -> None:
     comparison = fp.compare(example("hospitals").federation)
     record = strict(comparison_record(comparison))
-    assert list(record) == ["agents", "best_welfare", "outcomes", "after_departures", "unsolved", "recommendation"]
+    assert list(record) == [
+        "agents",
+        "best_welfare",
+        "outcomes",
+        "after_departures",
+        "blocking_groups",
+        "splitting_gains",
+        "unsolved",
+        "recommendation",
+    ]
     assert [outcome["mechanism"] for outcome in record["outcomes"]] == [outcome.mechanism for outcome in comparison]
     assert record["recommendation"]["mechanism"] == comparison.recommendation.mechanism
+    blocking = record["blocking_groups"]["shapley"]
+    assert blocking["group"] == ["Children's", "Clinic"] and blocking["exact"] and blocking["blocks"]
+    assert blocking["gain"] == comparison.blocking_groups["shapley"].gain
+    assert record["splitting_gains"]["shapley"] == comparison.splitting_gains["shapley"]
     baselines = fp.compare(comparison.federation, [fp.Standalone()])
     assert strict(comparison_record(baselines))["recommendation"] is None
 

@@ -1,0 +1,71 @@
+"""Who would leave together and who gains by posing as two, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.report import render_report
+from fedpact.report.cohesion import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
+from fedpact.report.numbers import Unit
+from fedpact.scenario.examples import example
+
+UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))
+
+
+@pytest.fixture(scope="module")
+def hospitals() -> fp.Comparison:
+    return fp.compare(example("hospitals").federation)
+
+
+@pytest.fixture(scope="module")
+def seventeen() -> fp.Comparison:
+    rng = np.random.default_rng(0)
+    weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(0.1, 0.9, (17, 17)))
+    return fp.compare(fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)))
+
+
+def test_groups_by_name_with_their_gain(hospitals: fp.Comparison) -> None:
+    assert leaving_group(hospitals, "shapley", UNIT) == Temptation(members=("Children's", "Clinic"), gain="+321,817")
+    assert leaving_group(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
+
+
+def test_groups_that_were_not_all_looked_at(seventeen: fp.Comparison) -> None:
+    assert leaving_group(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
+    found = leaving_group(seventeen, "shapley", UNIT)
+    assert found.word == "none found" and "no group gains more than EUR" in found.limit.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+
+
+def test_one_member_has_nobody_to_leave_with() -> None:
+    one = fp.compare(fp.Federation([[1.0]], costs=0.001, payoff=fp.PowerLaw(beta=0.02)))
+    assert leaving_group(one, "externality", UNIT) == Temptation(word="–")
+
+
+def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison) -> None:
+    assert posing_as_two(hospitals, "shapley", UNIT) == Temptation(members=("University",), gain="+389,579")
+    assert posing_as_two(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
+    assert posing_as_two(seventeen, "shapley", UNIT) == Temptation(word=NOT_WORKED_OUT)
+    assert posing_as_two(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
+
+
+def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> None:
+    page = render_report(hospitals, money=fp.Money("EUR", 1_000_000.0))
+    section = page[page.index('<section id="stability"') : page.index('<section id="certificates"')]
+    assert "+321,817" in section and "+389,579" in section
+    assert section.count("<circle") == len(hospitals.outcomes)
+    federated = [outcome for outcome in hospitals if not hospitals.holds_together(outcome.mechanism)]
+    assert section.count(' open"') == len(federated) == 2
+    assert "Shapley: welfare EUR" in section.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_report_without_outcomes_or_shares_has_no_picture(hospitals: fp.Comparison) -> None:
+    assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
+    harmful = fp.compare(example("paper-w3").federation, ["voluntary"])
+    assert np.isnan(harmful["voluntary"].reciprocity)
+    page = render_report(harmful)
+    assert "<svg" not in page[page.index('<section id="stability"') : page.index('<section id="certificates"')]
