@@ -10,7 +10,7 @@ import pytest
 import fedpact as fp
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.split_proof import EVEN_SPLIT, SPLIT_EQUILIBRIUM
+from fedpact.certificates.split_proof import EVEN_SPLIT, MAX_AGENTS_ALL_SPLIT, SPLIT_EQUILIBRIUM
 from fedpact.scenario.examples import hospitals
 
 
@@ -90,3 +90,21 @@ def test_batches_judge_it_one_by_one() -> None:
     expected = [batch[place].certificates["split-proof"] for place in range(2)]
     np.testing.assert_allclose(judged.margins, [each.margin for each in expected])
     assert list(judged.verdicts) == [each.verdict for each in expected]
+
+
+def test_side_payments_of_many_are_not_worked_out_anew() -> None:
+    """All groups of the split federation would have to be listed: the verdict says that nobody was looked at."""
+    rng = np.random.default_rng(0)
+    size = MAX_AGENTS_ALL_SPLIT + 1
+    weights = np.where(np.eye(size) > 0, 1.0, rng.uniform(0.1, 0.9, (size, size)))
+    federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    found = fp.FairMechanism().solve(federation).certificates["split-proof"]
+    assert found.verdict is Verdict.NOT_REFUTED
+    assert "not looked at" in found.scope and not found.witness
+
+
+def test_the_witness_has_what_everybody_gains() -> None:
+    federation = hospitals().federation
+    witness = fp.ShapleyMechanism().solve(federation).certificates["split-proof"].witness
+    assert list(witness["gains"]) == list(federation.names)
+    assert witness["gains"][witness["agent"]] == pytest.approx(witness["split_utility"] - witness["utility"])

@@ -8,9 +8,10 @@ Two ways to tell, neither of which trusts a solver:
 * Under other rules the mechanism solves the split federation, when the certificate is asked for; the outcome counts
   only if it is certified to be an equilibrium whose payments balance, so that nobody has more than the rules give.
 
-Up to `MAX_AGENTS_ALL` agents everybody is split in turn, and the witness is who gains most. Among more the claim is
-refuted by the first agent found to gain, beginning with those who contribute most; a federation is solved for one of
-them only, and in very large federations as many are split as copies of the weights allow.
+Up to `MAX_AGENTS_ALL_SPLIT` agents everybody is split in turn, and the witness is who gains most. Among more the claim
+is refuted by the first agent found to gain, beginning with those who contribute most; a federation is solved for one of
+them only, and in very large federations as many are split as copies of the weights allow. Side payments of many are not
+worked out anew: that takes all groups of the split federation.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fedpact.federation.identities import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
 
-MAX_AGENTS_ALL = 12  # beyond it one agent that gains is enough
+MAX_AGENTS_ALL_SPLIT = 8  # beyond it one agent that gains is enough
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
 MAX_AGENTS_SPLIT = 64
 MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
@@ -70,6 +71,9 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     names, every = outcome.federation.names, len(found) == size
     whom = "every agent" if every else f"{len(found)} of {size} agents"
     scope = f"{whom} as two that share its cap and value"
+    if not found:
+        why = f"not looked at: side payments of more than {MAX_AGENTS_ALL_SPLIT} agents take long to work out anew"
+        return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
     if not known:
         why = f"{scope}: the even split is no equilibrium, and none of the split federation is certified"
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
@@ -92,9 +96,14 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
 
 
 def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitComparison]:
-    """Everybody in turn where agents are few; among many until one gains, or would have to be solved for."""
+    """Everybody in turn where agents are few; among many until one gains, or would have to be solved for.
+
+    Nobody where side payments of many would have to be worked out: that takes all their groups.
+    """
     size = outcome.federation.n_agents
-    few = size <= MAX_AGENTS_ALL
+    few = size <= MAX_AGENTS_ALL_SPLIT
+    if not few and outcome.side_payments is not None and outcome.side_payments.any():
+        return []
     found: list[SplitComparison] = []
     for agent in _agents_to_split(outcome):
         compared = compare_split(outcome, agent, may_solve=few or (size <= MAX_AGENTS_SOLVED and not found))
@@ -152,7 +161,7 @@ def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
 def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
     """Everybody in order; of many those who contribute most, as long as copies of the federation are not too much."""
     size = outcome.federation.n_agents
-    if size <= MAX_AGENTS_ALL:
+    if size <= MAX_AGENTS_ALL_SPLIT:
         return list(range(size))
     count = size if size <= MAX_AGENTS_SPLIT else int(np.clip(MAX_WEIGHTS_COPIED // size**2, 1, MAX_AGENTS_SPLIT))
     largest: list[int] = np.argsort(-outcome.contributions, kind="stable")[:count].tolist()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
+from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
@@ -21,7 +22,6 @@ from fedpact.stability import BlockingGroup, StableFederation, blocking_group, s
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
-MAX_AGENTS_SPLIT_COMPARED = 8  # each is split in turn, under every mechanism
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
 
@@ -114,7 +114,7 @@ class Comparison:
         for outcome in self.outcomes:
             if outcome.federated:
                 promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
-                few = self.federation.n_agents <= MAX_AGENTS_SPLIT_COMPARED
+                few = self.federation.n_agents <= MAX_AGENTS_ALL_SPLIT
                 looks = (few or promised) and not self.federation.has_lots
                 found[outcome.mechanism] = _splitting_gains(outcome) if looks else None
         return found
