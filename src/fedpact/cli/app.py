@@ -12,7 +12,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
@@ -172,15 +172,27 @@ def _has_no_reader(output: int) -> bool:
 
 
 def _fail(error: object, code: int) -> NoReturn:
-    """Say what is wrong, a line for each error found at the same time, of many the first few; end with the code."""
+    """Say what is wrong, a line for each mistake found at the same time, of many the first few; end with the code."""
     if os.environ.get(TRACEBACK):
         traceback.print_exc()
-    found = list(dict.fromkeys(map(str, error.errors if isinstance(error, InvalidInput) else [error])))
+    found = _mistakes(error.errors) if isinstance(error, InvalidInput) else [str(error)]
     for text in found[:MAX_ERRORS]:
         typer.echo(f"error: {printable(text)}", err=True)
     if len(found) > MAX_ERRORS:
         typer.echo(f"... and {count_text(len(found) - MAX_ERRORS, 'more error')}", err=True)
     sys.exit(code)
+
+
+def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:
+    """The errors in words; what breaks the same rule with the same value, for several agents, is said once."""
+    alike: dict[object, dict[str, None]] = {}
+    for error in errors:
+        kind = (error.field, error.rule, repr(error.value)) if error.field and error.rule else str(error)
+        alike.setdefault(kind, {})[str(error)] = None
+    return [
+        next(iter(texts)) + (f"; likewise {count_text(len(texts) - 1, 'other')}" if len(texts) > 1 else "")
+        for texts in alike.values()
+    ]
 
 
 def _announce_compilation() -> None:

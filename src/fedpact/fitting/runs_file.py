@@ -28,6 +28,7 @@ from fedpact.utils.tables import csv_rows, read_csv_rows
 CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE = "contributions", "subset", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
+MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than one of their averages
 RULES = {
     CONTRIBUTIONS: "a number of samples, at least 0",
     SUBSET: "1 or 0",
@@ -167,6 +168,10 @@ def _numbers(
 ) -> tuple[list[list[float]], list[int]]:
     numbers, places = [], []
     for row, cells in rows:
+        if len(places) == MAX_RUNS_READ:
+            raise InvalidInput(
+                f"the file has more than {MAX_RUNS_READ:,} rows; average runs with equal contributions, or keep some"
+            )
         if len(cells) != width:
             raise InvalidInput(f"row {row} must have {width} cells like the head, got {len(cells)}")
         numbers.append([_number(cell, row, column) for cell, column in zip(cells, columns, strict=True)])

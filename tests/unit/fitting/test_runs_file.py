@@ -97,3 +97,13 @@ def test_runs_to_make_read_back_once_filled_in(tmp_path: Path) -> None:
     assert seen.names == tuple(names)
     np.testing.assert_allclose(seen.contributions, [[10.0, 0.0], [1 / 3, 7.0]], rtol=1e-9)
     np.testing.assert_array_equal(seen.test_sizes[0], [1000, 500])
+
+
+def test_a_file_of_too_many_runs_is_refused_before_it_is_fitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedpact.fitting.runs_file.MAX_RUNS_READ", 3)
+    head, row = "contributions.A,accuracy.A\n", "100,0.7\n"
+    assert read(tmp_path, head + 3 * row).n_runs == 3
+    with pytest.raises(fp.InvalidInput, match="more than 3 rows; average runs"):
+        read(tmp_path, head + 4 * row)
