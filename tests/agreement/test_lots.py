@@ -77,6 +77,19 @@ def test_shapley_values_of_more_agents(n_agents: int) -> None:
         close(compiled.slopes, listed.gradient)
 
 
+def test_sampled_values_are_within_their_errors() -> None:
+    rng = np.random.default_rng(21)
+    for harm in (False, True):
+        fed = random_lots(rng, n_agents=7, harm=harm, sparse=harm)
+        s = random_profile(rng, fed)
+        exact = fp.shapley_values(fed, s, method="enumeration")
+        sampled = fp.shapley_values(fed, s, method="sampling", rng=0)
+        size = float(np.abs(exact.values).max())
+        assert (np.abs(sampled.values - exact.values) <= 5.0 * sampled.standard_errors + 1e-12 * size).all()
+        assert sampled.gradient.shape == (fed.n_lots,)
+        np.testing.assert_allclose(sampled.gradient, exact.gradient, rtol=0.1, atol=0.02 * np.abs(exact.gradient).max())
+
+
 def test_potential_and_its_derivatives() -> None:
     for fed, s in instances(1, 10):
         listed, integral, compiled = EnumeratedPotential(fed), IntegratedPotential(fed), CompiledPotential(fed)

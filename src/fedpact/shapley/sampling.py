@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -34,12 +33,16 @@ INCREMENTS_AT_A_TIME = 1 << 20  # increments worked out at a time
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Game:
-    """What the draws need: `steps[j, i]` = w_ij s_j, `weights[j, i]` = value_i w_ij, and how low each y_i can fall."""
+    """What the draws need: `steps[j, i]` = w_ij s_j, `weights[j, i]` = value_i w_ij, and how low each y_i can fall.
+
+    With several lots per agent steps are sums over an agent's lots, and weights have a row per lot, of `owners`.
+    """
 
     federation: Federation
     steps: FloatArray
     weights: FloatArray
     lowest: FloatArray
+    owners: NDArray[np.intp] | None = None
 
 
 def sample_shapley(
@@ -49,14 +52,13 @@ def sample_shapley(
 
     Cost: `permutations` x n^2 payoff increments, on dense weights.
     """
-    require_single_lots(federation, "sampling")
     if permutations < MIN_PERMUTATIONS:
         raise InvalidInput(f"permutations must be at least {MIN_PERMUTATIONS}, to tell the error, got {permutations}")
     game = _game(federation, contributions)
     n_agents = federation.n_agents
     bends = _bends(game, 1)
     shares = bends / bends.sum() if bends.any() else np.full(n_agents, 1.0 / n_agents)
-    values, gradient, variances = np.zeros(n_agents), np.zeros(n_agents), np.zeros(n_agents)
+    values, gradient, variances = np.zeros(n_agents), np.zeros(federation.n_lots), np.zeros(n_agents)
     for first, last, draws in _bands(game, permutations):
         added, slopes = _draws(game, rng.integers(first, last, size=draws), rng)
         weight = (last - first) / n_agents
@@ -71,12 +73,16 @@ def sample_shapley(
 
 def _game(federation: Federation, contributions: FloatArray) -> _Game:
     weights = federation.dense_weights().T
-    steps = weights * contributions[:, None]
+    steps, owners = weights * contributions[:, None], None
+    if federation.has_lots:
+        brought, owners = federation.agent_data(contributions), federation.lot_owners
+        steps = (brought if isinstance(brought, np.ndarray) else brought.toarray()).T
     return _Game(
         federation=federation,
         steps=steps,
         weights=weights * federation.values,
         lowest=np.minimum(steps, 0.0).sum(axis=0),
+        owners=owners,
     )
 
 
@@ -106,9 +112,9 @@ def _shared_out(permutations: int, spreads: FloatArray) -> list[int]:
 def _draws(game: _Game, sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """What every agent adds in each draw, (draws, agents), and the mean slopes."""
     n_agents = game.federation.n_agents
-    block = max(1, INCREMENTS_AT_A_TIME // n_agents**2)
+    block = max(1, INCREMENTS_AT_A_TIME // max(game.steps.size, game.weights.size))
     added = np.empty((sizes.size, n_agents))
-    slopes = np.zeros(n_agents)
+    slopes = np.zeros(game.federation.n_lots)
     for start in range(0, sizes.size, block):
         part = slice(start, start + block)
         places = rng.random((sizes[part].size, n_agents)).argsort(axis=1).argsort(axis=1)
@@ -128,12 +134,14 @@ def _joining(game: _Game, places: NDArray[np.intp], sizes: NDArray[np.int64]) ->
     before = among @ steps
     joining = np.where(among[:, :, None], 0.0, steps)  # nobody joins twice: that could leave the domain
     added = payoff.increment(before[:, None, :], joining) @ game.federation.values
-    slope = np.einsum("dji,ji->dj", payoff.slope(before[:, None, :] + joining), game.weights)
+    rises = payoff.slope(before[:, None, :] + joining)
+    slope = np.einsum("dji,ji->dj", rises if game.owners is None else rises[:, game.owners], game.weights)
     draw, agent = np.nonzero(among)
     following = (places <= sizes) @ steps
     without = np.maximum(following[draw] - steps[agent], game.lowest)
     added[draw, agent] = payoff.increment(without, steps[agent]) @ game.federation.values
-    slope[draw, agent] = (payoff.slope(following) @ game.weights.T)[draw, agent]
+    within = among if game.owners is None else among[:, game.owners]
+    slope[within] = (payoff.slope(following) @ game.weights.T)[within]
     return added, slope.sum(axis=0)
 
 

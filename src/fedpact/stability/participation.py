@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
@@ -112,6 +113,8 @@ def stable_federation(
         going = np.isin(outcome.agents, departure.leavers)
         elsewhere += float(outcome.utilities[going].sum()) + departure.gain
         members = members[~going]
+        if not _can_share(federation, members):
+            members = members[:0]
         outcome = rules.solve(federation.take(members)) if members.size else None
     inside = outcome.welfare if outcome is not None else 0.0
     return StableFederation(
@@ -121,6 +124,12 @@ def stable_federation(
         welfare_all_stay=all_stay,
         welfare=inside + elsewhere,
     )
+
+
+def _can_share(federation: Federation, members: NDArray[np.intp]) -> bool:
+    """Whether some of them have data and some have a use for it."""
+    owned = (federation.lot_owners, federation.task_owners)
+    return all(bool(np.isin(owners, members).any()) for owners in owned)
 
 
 def _next_departure(outcome: Outcome, leave: str) -> Departure | None:

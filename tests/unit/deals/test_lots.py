@@ -95,7 +95,6 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
         (lambda: fp.sweep(FEDERATION, "costs=0.001,0.002"), "a sweep"),
         (lambda: fp.splitting_gain(FEDERATION, "shapley", 0), "posing as several agents"),
         (partial(fp.FairMechanism().solve, FEDERATION), "the mechanism fair"),
-        (lambda: fp.shapley_values(FEDERATION, 1.0, method="sampling"), "sampling"),
         (lambda: fp.Population(FEDERATION, counts=2), "a population"),
         (lambda: fp.blocking_group(fp.Standalone().solve(FEDERATION)), "the search for a group"),
         (FEDERATION.plot, "the picture of a federation"),
@@ -109,3 +108,20 @@ def test_what_does_not_know_lots_refuses(refuses, what: str) -> None:
 def test_samples_by_member_are_refused(outcome: fp.Outcome) -> None:
     with pytest.raises(fp.InvalidInput, match="a count of samples by member knows agents with one lot"):
         outcome.deal.samples()
+
+
+def test_those_left_with_nothing_to_share_do_not_federate() -> None:
+    """Data harms its only buyer, who leaves: the owner of the data is left without anybody to use it."""
+    federation = fp.Federation(
+        [[1.0, -0.05], [1.0, 0.2]],
+        lot_owners=["A", "B"],
+        task_owners=["A", "A"],
+        costs=0.05,
+        caps=[5.0, 3.0],
+        payoff=fp.PowerLaw(0.5),
+        names=["A", "B"],
+    )
+    for mechanism in ("externality", "shapley", "voluntary"):
+        stable = fp.stable_federation(federation, mechanism)
+        assert set(stable.members) | set(stable.leavers) == {"A", "B"}
+        assert stable.members != ("B",)
