@@ -135,7 +135,8 @@ def _show(scenario: Scenario, compared: Comparison) -> None:
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:
         console.print(f"[bold]Recommendation:[/bold] {compared.title(compared.recommendation.mechanism)}.")
-        console.print(escape(compared.recommendation.reason))
+        for sentence in compared.recommendation.sentences:
+            console.print(f"- {escape(sentence)}")
 
 
 def _show_contributions(compared: Comparison, unit: Unit) -> None:

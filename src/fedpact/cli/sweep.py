@@ -23,7 +23,7 @@ from fedpact.cli.common import (
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
-from fedpact.comparison.sweep_result import METRICS, unit_of
+from fedpact.comparison.sweep_result import MARGINS, METRICS, unit_of
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism
 from fedpact.report.records import sweep_record
@@ -128,17 +128,21 @@ def _show(found: Sweep, money: Money | None) -> None:
 def _show_metric(found: Sweep, metric: str) -> None:
     """A table over all points; a column for points without a number only where there are some."""
     lacks = any(np.isnan(metrics[metric]).any() for metrics in found.metrics.values())
-    columns = ["mechanism", "agent", "lowest", "mean", "highest", "below zero", *(["undefined"] if lacks else [])]
+    claim = MARGINS.get(metric)
+    last = "below zero" if claim is None else "holds"
+    columns = ["mechanism", "member", "lowest", "mean", "highest", last, *(["undefined"] if lacks else [])]
     made = table(f"{metric} ({unit_of(metric)}) over all points", *columns)
     agents = list(found.agents) if found.is_per_agent(metric) else ["all"]
     for mechanism, metrics in found.metrics.items():
         flat = metrics[metric].reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):
             cells = _summary(flat[:, place])
+            if claim is not None:  # margins of rounding are below zero too
+                cells[3] = f"{found.holds[mechanism][claim].mean():.1%}"
             made.add_row(found.title(mechanism), escape(name), *cells[: len(columns) - 2])
     console.print(made)
     if len(agents) > MOST_ROWS:
-        console.print(f"... and {len(agents) - MOST_ROWS} more agents; the file holds all")
+        console.print(f"... and {len(agents) - MOST_ROWS} more members; the file holds all")
     console.print()
 
 

@@ -31,10 +31,21 @@ MIN_SHARE_RAISED = 0.005  # of a Shapley share: a smaller difference is not seen
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recommendation:
-    """Which mechanism to choose, and why."""
+    """Which mechanism to choose, and why.
+
+    Attributes
+    ----------
+    sentences
+        The reason, a sentence each: what it reaches, who would leave, how fair it is, and what the others would do.
+    """
 
     mechanism: str
-    reason: str
+    sentences: Sequence[str]
+
+    @property
+    def reason(self) -> str:
+        """The sentences in one paragraph."""
+        return " ".join(self.sentences)
 
 
 def recommend(comparison: Comparison) -> Recommendation | None:
@@ -49,12 +60,12 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     alone = float(comparison.outcomes[0].standalone.sum())
     if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
         lost = [
-            f"Under {comparison.title(name)} {_names(each.leavers)} would leave"
+            f"Under {comparison.title(name)}, {_names(each.leavers)} would leave"
             for name, each in stable.items()
             if each.leavers
         ]
         nobody = "Nobody gains by federating: no mechanism does better than everybody alone"
-        return Recommendation(mechanism="standalone", reason=_sentences([nobody, *lost]))
+        return Recommendation(mechanism="standalone", sentences=_sentences([nobody, *lost]))
     plain = [name for name in stable if not comparison.mechanisms[name].has_side_payments] or list(stable)
     most = max(stable[name].welfare for name in plain)
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
@@ -64,7 +75,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         return comparison.holds_together(name), float(share), stable[name].welfare
 
     chosen = max(near, key=rank)
-    return Recommendation(mechanism=chosen, reason=_sentences(_reasons(comparison, chosen)))
+    return Recommendation(mechanism=chosen, sentences=_sentences(_reasons(comparison, chosen)))
 
 
 def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
@@ -112,13 +123,13 @@ def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
         f"between the members, worked out from everybody's numbers: choose it where these are known, not just claimed"
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
-        said.append(f"Under {title} {_group_gain(comparison, other)}")
+        said.append(f"Under {title}, {_group_gain(comparison, other)}")
     split = comparison.largest_splitting_gain(other)
     if split is not None:
         member, gain = split
         has = float(outcome.utilities[outcome.agents.index(member)])
         much = f"gain {_share(gain, has)}" if has > 0 else "gain"
-        said.append(f"Under {title} {member} would {much} by posing as two")
+        said.append(f"Under {title}, {member} would {much} by posing as two")
     return said
 
 
@@ -151,8 +162,8 @@ def _names(names: Sequence[str]) -> str:
     return join_names(names, most=MAX_NAMES)
 
 
-def _sentences(parts: Iterable[str]) -> str:
-    return " ".join(f"{part}." for part in parts)
+def _sentences(parts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{part}." for part in parts)
 
 
 def _percent(part: float) -> str:

@@ -7,7 +7,7 @@ field, the smallest of the agents' ratios; the margin of that claim is "reciproc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,17 @@ UNITS: Mapping[str, str] = {
     "reciprocity": "ratio",
     "net_externality": "payoff per sample",
 }
+
+
+def claims_among(metrics: Sequence[str]) -> dict[str, Claim]:
+    """The claims whose margins are among the metrics, by the names of the columns that say whether they hold.
+
+    Examples
+    --------
+    >>> claims_among(["welfare", "core"])
+    {'core-holds': <Claim.CORE: 'core'>}
+    """
+    return {f"{MARGINS[metric]}-holds": MARGINS[metric] for metric in metrics if metric in MARGINS}
 
 
 def unit_of(metric: str) -> str:
@@ -54,6 +65,9 @@ class Sweep:
     solved, on_boundary, in_domain
         By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
         (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
+    holds
+        `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
+        A margin a little below zero may be rounding; this says whether it counts.
     """
 
     axes: Sequence[Axis]
@@ -63,6 +77,7 @@ class Sweep:
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
+    holds: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,6 +117,7 @@ class Sweep:
                 columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
             else:
                 columns[metric] = numbers
+        columns |= {f"{claim}-holds": held for claim, held in self.holds.get(mechanism, {}).items()}
         columns["solved"] = self.solved[mechanism]
         columns["on_boundary"] = np.asarray(self.on_boundary[mechanism].any(axis=-1))
         columns["in_domain"] = self.in_domain[mechanism]

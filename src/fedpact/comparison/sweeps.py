@@ -19,7 +19,7 @@ import numpy as np
 
 from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
-from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep
+from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep, claims_among
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
@@ -128,7 +128,7 @@ class Piece:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what `solve` finds, by name."""
         each = {"on_boundary", *PER_AGENT}
-        names = [*self.metrics, "solved", "on_boundary", "in_domain"]
+        names = [*self.metrics, *claims_among(self.metrics), "solved", "on_boundary", "in_domain"]
         return {name: (self.size, self.federation.n_agents) if name in each else (self.size,) for name in names}
 
     def solve(self) -> Arrays:
@@ -138,6 +138,7 @@ class Piece:
         points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
         outcome = solve_batch(batch_at(self.federation, self.axes, points), self.mechanism)
         found = {metric: _metric(outcome, metric) for metric in self.metrics}
+        found |= {name: outcome.certificates[claim].holds for name, claim in claims_among(self.metrics).items()}
         return found | {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
 
 
@@ -263,6 +264,10 @@ def _assemble(
         solved={each.name: join(each, "solved") for each in mechanisms},
         on_boundary={each.name: join(each, "on_boundary") for each in mechanisms},
         in_domain={each.name: join(each, "in_domain") for each in mechanisms},
+        holds={
+            each.name: {str(claim): join(each, name) for name, claim in claims_among(metrics).items()}
+            for each in mechanisms
+        },
     )
 
 

@@ -36,7 +36,7 @@ from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CE
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import count_text
 
-MAX_REASON_LENGTH = 900
+MAX_REASON_LENGTH = 1500
 MAX_CARD_NAMES = 3
 # Of a witness with more entries than this, fewer are shown.
 MAX_WITNESS = 30

@@ -24,7 +24,7 @@ def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
         "University gets back 66 % of its fair (Shapley) share",
         "Shapley loses Children's, Clinic and County and reaches 87.5 %",
         "Fair brings the lowest fair share from 66 % to 71 % by fixed sums between the members",
-        "Under Fair City would gain 2 % by posing as two",
+        "Under Fair, City would gain 2 % by posing as two",
         "Voluntary is nearly as good, 96.2 %, and nobody pays anybody, though",
     ):
         assert part in recommended.reason
@@ -73,11 +73,11 @@ def test_what_fixed_sums_to_members_alone_invite() -> None:
     """Fair to members keeps every member, not every group; the reason says which would go."""
     reason = fp.compare(example("hospitals").federation, ["externality", "fair-members"]).recommendation.reason
     assert "Fair to members brings the lowest fair share from 66 % to 80 %" in reason
-    assert "Under Fair to members City, County, Children's and Clinic would gain" in reason
+    assert "Under Fair to members, City, County, Children's and Clinic would gain" in reason
 
 
 def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
     federation = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.01, payoff=fp.Log())
     recommendation = fp.compare(federation).recommendation
     assert recommendation.mechanism == "standalone"
-    assert "Under Shapley agent 0 and agent 1 would leave." in recommendation.reason
+    assert "Under Shapley, agent 0 and agent 1 would leave." in recommendation.reason
