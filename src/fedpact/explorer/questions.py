@@ -179,8 +179,9 @@ class Questions:
         """Who leaves, step by step."""
         _, scenario = _read_question(question)
         view = view_of(scenario, self.service.comparison(scenario))
-        settled = self.service.departures(scenario, str(question.get("mechanism")), str(question.get("leave")))
-        return {"steps": departure_steps(view, settled), "members": list(settled.members)}
+        leave = str(question.get("leave"))
+        settled = self.service.departures(scenario, str(question.get("mechanism")), leave)
+        return {"steps": departure_steps(view, settled, together=leave == "groups"), "members": list(settled.members)}
 
     def talks(self, question: Question) -> Answer:
         """A negotiation, round by round."""

@@ -25,6 +25,7 @@ from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, mechanism_named
 from fedpact.negotiation import negotiate
+from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.scenario import Scenario
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
@@ -147,6 +148,11 @@ class Service:
         """Who leaves, until nobody wants to."""
         if mechanism not in FOLLOWED:
             raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {mechanism!r}")
+        if leave == "groups" and scenario.federation.n_agents > MAX_LISTED_AGENTS:
+            raise InvalidInput(
+                f"groups are followed up to {MAX_LISTED_AGENTS} members, got {scenario.federation.n_agents}; "
+                "fedpact solve --leave groups takes more"
+            )
         first = self.comparison(scenario)[mechanism]
         return self._remember(
             "departures",

@@ -244,8 +244,8 @@ def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) ->
 # Who leaves
 
 
-def departure_steps(view: View, settled: StableFederation) -> list[Markup]:
-    """The deal of every round with who leaves it, then what is left."""
+def departure_steps(view: View, settled: StableFederation, *, together: bool = False) -> list[Markup]:
+    """The deal of every round with who leaves it, alone or `together`, then what is left."""
     outcomes = [departure.outcome for departure in settled.departures]
     line = NumberLine.over(*(each.ir_gaps for each in [*outcomes, settled.outcome] if each is not None))
     steps = []
@@ -255,6 +255,7 @@ def departure_steps(view: View, settled: StableFederation) -> list[Markup]:
         step = {
             "round": place + 1,
             "departure": departure,
+            "together": together,
             "missing": view.unit.text(float(missing.sum())),
             "rows": _gain_bars(outcome, departure.leavers, view.unit, line),
         }
@@ -263,6 +264,7 @@ def departure_steps(view: View, settled: StableFederation) -> list[Markup]:
     lost = settled.welfare_all_stay - settled.welfare
     end = {
         "settled": settled,
+        "together": together,
         "share": percent(share) if np.isfinite(share) else "",
         "lost": view.unit.text(lost) if lost > view.unit.noise else "",
         "rows": [] if settled.outcome is None else _gain_bars(settled.outcome, (), view.unit, line),

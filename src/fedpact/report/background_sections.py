@@ -67,7 +67,7 @@ def summary(view: View) -> dict[str, Any]:
     """The recommendation with its reason, the headline numbers, the mechanisms at a glance, what was not solved."""
     comparison, chosen = view.comparison, view.chosen
     recommendation = comparison.recommendation if comparison.outcomes else None
-    cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(chosen))]
+    cards = [Card("Members", f"{view.federation.n_agents:,}", "" if chosen is None else _leavers_note(view, chosen))]
     if chosen is not None:
         cards += [_welfare_card(view, chosen), _money_card(view, chosen), _fairness_card(chosen)]
     return {
@@ -80,10 +80,14 @@ def summary(view: View) -> dict[str, Any]:
     }
 
 
-def _leavers_note(outcome: Outcome) -> str:
-    if not outcome.leavers:
-        return "nobody would leave"
-    return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_CARD_NAMES))
+def _leavers_note(view: View, outcome: Outcome) -> str:
+    if outcome.leavers:
+        return Markup("{} would leave").format(mention_list(outcome.leavers, MAX_CARD_NAMES))
+    group = leaving_group(view.comparison, outcome.mechanism, view.unit).members
+    if group:
+        return Markup("{} would leave together").format(mention_list(group, MAX_CARD_NAMES))
+    proved = view.comparison.group_verdict(outcome.mechanism) is Verdict.HOLDS
+    return "nobody would leave, alone or in a group" if proved else "nobody would leave"
 
 
 def _welfare_card(view: View, chosen: Outcome) -> Card:

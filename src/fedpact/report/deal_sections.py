@@ -27,6 +27,7 @@ from fedpact.report.charts import (
     sign_class,
     whisker,
 )
+from fedpact.report.cohesion import leaving_group
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
     cents_text,
@@ -204,7 +205,11 @@ def _gain_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPane
     gaps = np.where(np.abs(outcome.ir_gaps) <= view.unit.noise, 0.0, outcome.ir_gaps)
     chosen = view.select(losses_first(gaps), "the largest losses and gains")
     n_leavers = len(outcome.leavers)
-    note = f"{n_leavers:,} of {len(outcome.agents):,} would leave." if n_leavers else "Nobody would leave."
+    together = len(leaving_group(view.comparison, outcome.mechanism, view.unit).members)
+    if n_leavers:
+        note = f"{n_leavers:,} of {len(outcome.agents):,} would leave."
+    else:
+        note = f"Nobody would leave alone, but {together:,} would together." if together else "Nobody would leave."
     texts = view.unit.column(gaps[chosen.agents], signed=True)
     rows = []
     for agent, text in zip(chosen.agents, texts, strict=True):

@@ -313,7 +313,7 @@ def test_wrong_maps_are_explained(answers, ask, changes, message):
         answers.map(mapped(ask, **changes), lambda done, total: None)
 
 
-@pytest.mark.parametrize("leave", ["all", "worst"])
+@pytest.mark.parametrize("leave", ["all", "worst", "groups"])
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])
 def test_leaving_is_followed_to_the_end(answers, ask, mechanism, leave):
     answer = answers.leaving(ask(mechanism=mechanism, leave=leave))
@@ -325,6 +325,19 @@ def test_leaving_is_followed_to_the_end(answers, ask, mechanism, leave):
         for name in departure.leavers:
             assert name in words(step).partition("leave")[0]
     assert f"{1e6 * settled.welfare:,.0f}" in words(answer["steps"][-1])
+
+
+def test_groups_are_followed_where_all_can_be_listed():
+    service = Service()
+    many = fp.Scenario(federation=fp.Federation(np.ones((17, 17)), costs=0.001, caps=9.0, payoff=fp.PowerLaw(0.02)))
+    with pytest.raises(fp.InvalidInput, match="groups are followed up to 16 members, got 17"):
+        service.departures(many, "shapley", "groups")
+
+
+def test_the_deal_says_who_would_leave_together(answers, ask):
+    text = words(answers.deal(ask())["deal"])
+    assert "Does the deal hold together?" in text
+    assert "County and Children's +71,705" in text
 
 
 def test_leaving_needs_rules_and_an_order(answers, ask):
