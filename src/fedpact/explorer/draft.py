@@ -103,6 +103,7 @@ def draft_of(scenario: Scenario) -> Draft:
     '80'
     """
     federation = scenario.federation
+    require_single_lots(federation, "the explorer")
     count = federation.n_agents
     if count > MAX_MEMBERS:
         raise InvalidInput(
@@ -128,7 +129,6 @@ def draft_of(scenario: Scenario) -> Draft:
         texts[f"payoff.{label}"] = typed_text(each[0])
         if own:
             texts |= {f"payoff.{label}[{agent}]": typed_text(number) for agent, number in enumerate(each)}
-    require_single_lots(federation, "the explorer")
     weights = federation.dense_weights()
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {f"payoff.{label}": text for label, text in STARTS.items()}  # for the families that are not chosen

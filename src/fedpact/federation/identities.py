@@ -42,7 +42,6 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> split.names, split.caps.tolist(), split.dense_weights()[0].tolist()
     (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
-    require_single_lots(federation, "posing as several agents")
     require_single_lots(federation, "an agent under several names")
     place = agent_place(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
@@ -76,7 +75,6 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
         If no single agent stands for the two: their rows, columns or payoff curves differ, or their joint cost is not
         linear or quadratic.
     """
-    require_single_lots(federation, "posing as one agent")
     require_single_lots(federation, "two agents under one name")
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidInput(field="pair", rule="must name two agents", value=pair)

@@ -93,7 +93,6 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     >>> bool(lower[2] < 0.5 < upper[2])
     True
     """
-    require_single_lots(federation, "verifying what was delivered")
     require_single_lots(federation, "estimating what was delivered")
     agreed = federation.checked_contributions(contributions)
     chosen = _checked_subsets(subsets, federation)

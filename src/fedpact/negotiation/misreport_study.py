@@ -46,6 +46,7 @@ Progress = Callable[[int, int], None]
 
 def misreport(federation: Federation, agent: int, *, what: str, factor: float) -> Federation:
     """The federation as it looks when one agent reports its costs or its values multiplied by a factor."""
+    require_single_lots(federation, "a misreport")
     stretch = np.ones(federation.n_agents)
     stretch[agent] = factor
     if what == "values":

@@ -10,7 +10,10 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.explorer.draft import draft_of
 from fedpact.mechanisms import MessageGame
+from fedpact.negotiation.misreport_study import misreport
+from fedpact.report.page import render_report
 from fedpact.scenario.examples import example
 
 FEDERATION = example("hospitals-lots").federation
@@ -93,7 +96,11 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
         (partial(fp.negotiate, FEDERATION), "a negotiation"),
         (partial(MessageGame, FEDERATION), "the message game"),
         (lambda: fp.sweep(FEDERATION, "costs=0.001,0.002"), "a sweep"),
-        (lambda: fp.splitting_gain(FEDERATION, "shapley", 0), "posing as several agents"),
+        (lambda: fp.splitting_gain(FEDERATION, "shapley", 0), "an agent under several names"),
+        (lambda: draft_of(example("hospitals-lots")), "the explorer"),
+        (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
+        (lambda: render_report(fp.compare(FEDERATION, ["standalone"])), "the report"),
+        (partial(fp.Batch.of, [FEDERATION]), "a batch"),
         (partial(fp.FairMechanism().solve, FEDERATION), "the mechanism fair"),
         (lambda: fp.Population(FEDERATION, counts=2), "a population"),
         (lambda: fp.blocking_group(fp.Standalone().solve(FEDERATION)), "the search for a group"),
