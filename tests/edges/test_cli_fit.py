@@ -286,3 +286,20 @@ def test_what_cannot_be_written_leaves_what_was_there(run, few: Path, tmp_path: 
     assert result.code == 2
     assert "disk full" in result.err
     assert (tmp_path / "s.toml").read_bytes() == before
+
+
+def test_a_member_prepares_itself(run, runs: Path, tmp_path: Path) -> None:
+    """From its own accuracy column alone; its private file is said in words and negotiates."""
+    head, *rows = runs.read_text().splitlines()
+    keep = [place for place, name in enumerate(head.split(",")) if name.startswith("contributions") or "South" in name]
+    own = tmp_path / "own.csv"
+    own.write_text("\n".join(",".join(line.split(",")[place] for place in keep) for line in [head, *rows]) + "\n")
+    assert run("fit", own).code == 2
+    written = run("fit", own, "--member", "South", "--cost", "0.001", "-o", tmp_path / "south.json")
+    assert written.code == 0 and "South, at place 1 of 3 members" in written.out
+    said = run("agent", "check", tmp_path / "south.json")
+    assert said.code == 0 and "Alone it would use" in said.out and "North" in said.out
+    record = run("agent", "check", tmp_path / "south.json", "--json").record
+    assert record["agent"] == "South" and record["agents"] == NAMES and len(record["weights"]) == 3
+    assert run("fit", own, "--member", "South", "-o", tmp_path / "south.toml").code == 2
+    assert run("agent", "check", runs).code == 2

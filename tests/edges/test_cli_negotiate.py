@@ -78,6 +78,26 @@ def test_negotiate_json_is_the_deal_of_the_mechanism(run) -> None:
     assert record["files"] == []
 
 
+@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
+@pytest.mark.parametrize("protocol", ["price-discovery", "sums"])
+def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechanism: str, protocol: str) -> None:
+    path = tmp_path / "talks.jsonl"
+    options = ["--mechanism", mechanism, "--protocol", protocol]
+    shown = run("negotiate", "hospitals", *options, "-o", path)
+    assert shown.code == 0 and "payments add up to zero" in " ".join(shown.out.split())
+    found = run("negotiate", "hospitals", *options, "--json").record
+    solved = run("solve", "hospitals", "--mechanism", mechanism, "--json").record
+    assert found["mechanism"] == mechanism
+    np.testing.assert_allclose(found["payments"], solved["payments"], atol=1e-5)
+    assert run("check", path).code == 0
+    assert run("check", "hospitals", path).code == 0
+
+
+def test_the_fair_deal_is_not_negotiated(run) -> None:
+    result = run("negotiate", "hospitals", "--mechanism", "fair")
+    assert result.code == 2 and "cannot be negotiated" in result.err
+
+
 def test_many_rounds_are_thinned(run) -> None:
     result = run("negotiate", "paper-w1", "--protocol", "admm")
     rounds = [
@@ -132,7 +152,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--protocol", "haggling"], "protocol must be one of price-discovery, admm, got 'haggling'"),
+        (["--protocol", "haggling"], "protocol must be one of price-discovery, admm, sums, got 'haggling'"),
         (["-o", "said.json"], "said.json: a transcript's name must end in .jsonl"),
         (["-o", "none/said.jsonl"], "none/said.jsonl: there is no such folder; make it first"),
         (["--plot", "n.gif"], "n.gif: a picture's name must end in .png, .svg, .pdf"),

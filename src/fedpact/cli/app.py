@@ -19,6 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from fedpact.cli import (
+    agent,
     check,
     compare,
     explore,
@@ -72,6 +73,7 @@ for command in (
     paper.paper,
 ):
     app.command()(command)
+app.add_typer(agent.agent)
 app.add_typer(flower.flower)
 
 

@@ -18,6 +18,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
+from fedpact.fitting.member import agent_record, agent_text, member_agent, save_member
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
 from fedpact.report.numbers import given_text
@@ -99,6 +100,12 @@ def fit(
         list[str] | None,
         typer.Option("--without", help="Leave this agent out of the scenario; may be repeated.", metavar="NAME"),
     ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(
+            "--member", help="From this member's accuracies alone: -o writes its private file, .json.", metavar="NAME"
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Measured against fitted, as .png, .svg or .pdf.", metavar="FILE")
     ] = None,
@@ -114,9 +121,13 @@ def fit(
     if plot is not None:
         check_picture(plot)
     if output is not None:
-        check_output(output, force=force, suffixes=(".toml", ".json"))
-    observations = Observations.from_files(logs)
+        check_output(output, force=force, suffixes=(".toml", ".json") if member is None else (".json",))
+    observations = Observations.from_files(logs, member=member)
     staying = _staying(observations.names, without or [])
+    if member is not None:
+        if without:
+            raise InvalidInput("--without leaves agents out of a scenario; with --member there is none")
+        staying = np.array([name == member for name in observations.names])
     terms = _terms(observations, _Stated(costs=cost or [], caps=cap or [], values=value or []), like, staying)
     with progress(PROGRESS_STEPS) as begin:
         found = fit_observations(
@@ -145,6 +156,9 @@ def fit(
         if plot is not None:
             begin("drawing")
             write_picture(found.plot(), plot)
+    if member is not None:
+        _finish_member(found, terms, member, output, as_json=as_json)
+        return
     if output is not None:
         _save(found, terms, output, logs, staying)
     files = [str(path) for path in (output, plot) if path is not None]
@@ -277,6 +291,25 @@ def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: F
 def _shared(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     return () if words == ("none",) else words
+
+
+def _finish_member(found: Fit, terms: _Terms, member: str, output: Path | None, *, as_json: bool) -> None:
+    """Show what a member prepares, and write its private file."""
+    agent = member_agent(found, member, costs=terms.costs, caps=terms.caps, worth=terms.worth(found))
+    if output is not None:
+        save_member(found, agent, output, level=INTERVAL_LEVEL)
+    files = [] if output is None else [str(output)]
+    if as_json:
+        print_json(agent_record(agent, list(found.names)) | {"files": files})
+        return
+    for line in agent_text(agent, list(found.names)).splitlines():
+        console.print(escape(line), soft_wrap=True)
+    for warning in found.warnings:
+        console.print(f"[red]Warning[/red]: {escape(warning)}.", soft_wrap=True)
+    if terms.placeholder:
+        console.print("Its cost is a placeholder: say --cost.")
+    if files:
+        console.print(f"Written: {escape(files[0])}", soft_wrap=True)
 
 
 def _save(found: Fit, terms: _Terms, path: Path, logs: Sequence[Path], staying: NDArray[np.bool_]) -> None:

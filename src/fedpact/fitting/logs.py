@@ -29,18 +29,23 @@ ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 ROUND_HEADS = ("round", "agent", "alone", "samples", "accuracy", "loss", "test_size")
 
 
-def read_logs(paths: Sequence[Path]) -> Observations:
-    """The runs of all files together."""
+def read_logs(paths: Sequence[Path], *, member: str | None = None) -> Observations:
+    """The runs of all files together; with a member, its accuracies alone are used."""
     if not paths:
         raise InvalidInput("there must be at least one log")
-    files = [(file, table) for path in paths for file, table in _read_log(path)]
+    files = [(file, table) for path in paths for file, table in _read_log(path, member)]
     names = list(dict.fromkeys(name for _, table in files for name in table.names))
     parts = [_spread(table, names) for _, table in files]
     given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    if member is not None:
+        if member not in names:
+            raise InvalidInput(f"member must be one of the agents of the log, {', '.join(names)}, got {member!r:.80}")
+        others = [place for place, name in enumerate(names) if name != member]
+        accuracies[:, others] = sizes[:, others] = np.nan
     sources = [file.name for file, table in files for _ in table.rows] if len(files) > 1 else []
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         rows = [row for _, table in files for row in table.rows]
-        return Observations.checked(given, accuracies, sizes, names, rows, sources=sources)
+        return Observations.checked(given, accuracies, sizes, names, rows, sources=sources, member=member)
 
 
 def read_verified(path: Path) -> LogTable:
@@ -77,7 +82,7 @@ def verified_entry(
     }
 
 
-def _read_log(path: Path) -> Iterable[tuple[Path, LogTable]]:
+def _read_log(path: Path, member: str | None) -> Iterable[tuple[Path, LogTable]]:
     """The tables in a file or folder."""
     if path.is_dir():
         if not (path / ROUNDS_FILE).is_file():
@@ -91,7 +96,7 @@ def _read_log(path: Path) -> Iterable[tuple[Path, LogTable]]:
             head = next(iter(read_csv_rows(read_text(path))), [])
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
-    return [(path, read_runs(path))]
+    return [(path, read_runs(path, member=member))]
 
 
 def _spread(table: LogTable, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:

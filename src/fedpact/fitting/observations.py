@@ -104,9 +104,12 @@ class Observations:
         return cls.from_files([path])
 
     @classmethod
-    def from_files(cls, paths: Sequence[str | os.PathLike[str]]) -> Observations:
+    def from_files(cls, paths: Sequence[str | os.PathLike[str]], *, member: str | None = None) -> Observations:
         """Observations from several logs together: CSV files of runs, folders or `rounds.csv` of `fedpact train`, and
         ledgers. An agent that a log does not know gave nothing in it.
+
+        With a member, its accuracies alone are used, and those of the others need not be known: a fit then says what
+        everybody's data is worth to that member, and of the others no more than the prior does.
 
         Raises
         ------
@@ -115,7 +118,7 @@ class Observations:
         """
         from fedpact.fitting.logs import read_logs  # noqa: PLC0415 - the reader makes observations
 
-        return read_logs([Path(path) for path in paths])
+        return read_logs([Path(path) for path in paths], member=member)
 
     @classmethod
     def checked(
@@ -127,6 +130,7 @@ class Observations:
         rows: Sequence[int],
         *,
         sources: Sequence[str] = (),
+        member: str | None = None,
     ) -> Observations:
         """Observations from numbers that were checked already; runs without all contributions are left out."""
         usable = np.asarray(~np.isnan(contributions).any(axis=1))
@@ -136,7 +140,7 @@ class Observations:
                 f"there must be a run whose contributions are all known, {missing}; write 0 for an agent that gave "
                 f"nothing"
             )
-        _check_everybody_measured(accuracies[usable], contributions[usable], names)
+        _check_everybody_measured(accuracies[usable], contributions[usable], names, member)
         return cls(
             contributions=read_only_copy(contributions[usable]),
             accuracies=read_only_copy(accuracies[usable]),
@@ -242,9 +246,11 @@ def check_accuracies(accuracies: FloatArray) -> None:
     _check("accuracies", accuracies, np.isnan(accuracies) | (accuracies >= 0), "between 0 and 1")
 
 
-def _check_everybody_measured(accuracies: FloatArray, contributions: FloatArray, names: Sequence[str]) -> None:
+def _check_everybody_measured(
+    accuracies: FloatArray, contributions: FloatArray, names: Sequence[str], member: str | None
+) -> None:
     for agent, name in enumerate(names):
-        if np.isnan(accuracies[:, agent]).all():
+        if member in {None, name} and np.isnan(accuracies[:, agent]).all():
             raise InvalidInput(
                 f'no accuracy of agent "{name}" was measured, so nothing says what data is worth to it; test the '
                 f"model of at least one run on its data, or leave the agent out"

@@ -66,10 +66,10 @@ class LogTable:
     rows: tuple[int, ...]
 
 
-def read_runs(path: Path) -> LogTable:
-    """Runs from a CSV file."""
+def read_runs(path: Path, *, member: str | None = None) -> LogTable:
+    """Runs from a CSV file; of one member's accuracies alone if a member is named."""
     with error_context(str(path)):
-        return _read_table(path, KINDS)
+        return _read_table(path, KINDS, member=member)
 
 
 def read_subsets(path: Path) -> LogTable:
@@ -84,7 +84,7 @@ def read_subsets(path: Path) -> LogTable:
         return found
 
 
-def _read_table(path: Path, kinds: Sequence[str]) -> LogTable:
+def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None) -> LogTable:
     """A file whose first kind of column says what agents gave."""
     if path.suffix.lower() != ".csv":
         raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
@@ -92,7 +92,7 @@ def _read_table(path: Path, kinds: Sequence[str]) -> LogTable:
     head_row, head = next(rows, (0, []))
     if not head:
         raise InvalidInput("the file has no rows")
-    columns = _columns(head, head_row, kinds)
+    columns = _columns(head, head_row, kinds, member=member)
     names = [column.name for column in columns if column.kind == kinds[0]]
     numbers, places = _numbers(rows, columns, len(head))
     if not places:
@@ -117,8 +117,11 @@ def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
     return ((row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells)))
 
 
-def _columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Column]:
-    """The columns by what they hold; those of the first kind say who the agents are."""
+def _columns(head: Sequence[str], row: int, kinds: Sequence[str], *, member: str | None = None) -> list[_Column]:
+    """The columns by what they hold; those of the first kind say who the agents are, all of whom are measured.
+
+    With a member, accuracies of the others may be missing.
+    """
     columns = [_column(place, cell.strip(), row, kinds) for place, cell in enumerate(head)]
     seen: set[str] = set()
     for column in columns:
@@ -137,7 +140,7 @@ def _columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Colum
                 f"row {row}, column {short_repr(column.label)}: there is no column {kinds[0]}.{column.name}; "
                 f"{_nearest(column.name, names, 'agents are')}"
             )
-    for name in names if kinds is KINDS else ():
+    for name in names if kinds is KINDS and member is None else ():
         if f"{ACCURACY}.{name}" not in seen:
             raise InvalidInput(
                 f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to agent "

@@ -46,7 +46,7 @@ class Rules(NamedTuple):
 NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("externality", "price-discovery"): Rules(discover_prices, tol=3e-15, max_rounds=60),
     ("externality", "admm"): Rules(reach_consensus, tol=1e-9, max_rounds=3000),
-    ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-12, max_rounds=300),
+    ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
     ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
 }

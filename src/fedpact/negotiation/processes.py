@@ -35,9 +35,9 @@ MAX_LINE = 1 << 24  # bytes
 MAX_NAME = 200
 
 
-def save_agent(agent: Agent, path: Path) -> None:
-    """Write what one agent knows: its row, payoff, cost and cap."""
-    record = {
+def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write what one agent knows: its row, payoff, cost and cap; notes beside it are for people."""
+    record = dict(notes or {}) | {
         "name": agent.name,
         "index": agent.index,
         "weights": agent.weights.tolist(),

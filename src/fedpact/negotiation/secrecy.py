@@ -4,7 +4,8 @@ The attacker follows the protocol, keeps everything it is told, and knows more t
 laws of value 1, that everybody's own weight is 1 and that costs are linear. Under price discovery one answer gives a
 member's row, for its prices are a_i' w_ij. Under sums it fits all rows, curves and costs at once to the sums of
 gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares (Gauss-Newton on logarithms,
-from several starts). A member that shares what it knows with the coordinator takes its own unknowns out of the fit.
+from several starts, each held near plausible numbers at first). A member that shares what it knows with the
+coordinator takes its own unknowns out of the fit.
 
 The error is the root mean square of what the weights between members are off, over how much these weights vary: 0 is
 the truth, 1 is as good as taking the mean of all weights for each.
@@ -27,7 +28,8 @@ from fedpact.utils.errors import InvalidInput
 
 STARTS = 4
 MAX_LOG = 12.0  # how far a logarithm may be from its start
-MAX_EVALUATIONS = 300
+MAX_EVALUATIONS = 200
+RIDGES = (1e-2, 1e-4, 0.0)
 START_WEIGHT, START_BETA, START_COST = 0.4, 0.2, 0.01
 SPREAD = 0.7  # of the logarithms of starts
 
@@ -238,12 +240,20 @@ def _fit(seen: _Seen, colluders: Mapping[int, Federation], starts: int, rng: np.
     n = model.size
     middle = np.broadcast_to(np.log([*[START_WEIGHT] * n, START_BETA, START_COST]), (n, n + 2))[model.sought]
     best, lowest = middle, np.inf
+    identity = np.eye(middle.size)
     for _ in range(starts):
-        start = middle + SPREAD * rng.standard_normal(middle.size)
-        bounds = middle - MAX_LOG, middle + MAX_LOG
-        found = least_squares(
-            model.residuals, start, jac=model.jacobian, bounds=bounds, max_nfev=MAX_EVALUATIONS, xtol=1e-13, ftol=1e-15
-        )
+        logs = middle + SPREAD * rng.standard_normal(middle.size)
+        for ridge in RIDGES:  # held near plausible numbers first, then let go
+            found = least_squares(
+                lambda logs, ridge=ridge: np.concatenate([model.residuals(logs), ridge * (logs - middle)]),
+                logs,
+                jac=lambda logs, ridge=ridge: np.vstack([model.jacobian(logs), ridge * identity]),
+                bounds=(middle - MAX_LOG, middle + MAX_LOG),
+                max_nfev=MAX_EVALUATIONS,
+                xtol=1e-13,
+                ftol=1e-15,
+            )
+            logs = found.x
         if found.cost < lowest:
             best, lowest = found.x, float(found.cost)
     misfit = float(np.sqrt(2.0 * lowest / max(len(model.residuals(best)), 1)))

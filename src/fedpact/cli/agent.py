@@ -1,0 +1,43 @@
+"""`fedpact agent`: the private file with which a member negotiates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedpact.cli.common import AsJson, console, escape, print_json
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import read_text
+from fedpact.utils.jsonl import decode_line
+
+agent = typer.Typer(name="agent", help="The private file with which a member negotiates.", no_args_is_help=True)
+
+
+@agent.callback()
+def _agent() -> None:
+    """Keeps `check` a command of its own while it is the only one."""
+
+
+@agent.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A private file, of `fedpact fit --member`.", metavar="FILE")],
+    as_json: AsJson = False,
+) -> None:
+    """Say in words what a private file holds, and what the member would do alone."""
+    from fedpact.fitting.member import agent_record, agent_text  # noqa: PLC0415 - heavy
+    from fedpact.negotiation.processes import load_agent  # noqa: PLC0415 - heavy
+
+    found = load_agent(path)
+    with error_context(str(path)):
+        if not 0 <= found.index < found.weights.size:
+            raise InvalidInput(f"index must be a place from 0 to {found.weights.size - 1}, got {found.index}")
+        stated = decode_line(read_text(path).encode()).get("agents")
+    usable = isinstance(stated, list) and len(stated) == found.weights.size
+    names = [str(name) for name in stated] if usable else [f"agent {place}" for place in range(found.weights.size)]
+    if as_json:
+        print_json(agent_record(found, names))
+    else:
+        for line in agent_text(found, names).splitlines():
+            console.print(escape(line), soft_wrap=True)

@@ -1,0 +1,94 @@
+"""A member's own row from its own accuracies: the same as from everybody's, and what its private file says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.fitting import Observations, fit
+from fedpact.fitting.member import agent_text, member_agent, save_member, standalone_plan
+from fedpact.negotiation.processes import load_agent
+
+WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
+BETA, FLOOR, CEILING, TESTED = 0.6, 0.1, 0.95, 20_000
+NAMES = ("North", "South", "West")
+
+
+def runs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    given = rng.uniform(0.0, 500.0, (60, 3)) * (rng.random((60, 3)) < 0.7)
+    expected = FLOOR + (CEILING - FLOOR) * (1.0 - (1.0 + given @ WEIGHTS.T) ** -BETA)
+    return given, rng.binomial(TESTED, expected) / TESTED
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Contributions of all, accuracies of one."""
+    given, accuracies = runs()
+    path = tmp_path / "runs.csv"
+    head = [*(f"contributions.{name}" for name in NAMES), "accuracy.South", "test_size.South"]
+    lines = [",".join(map(str, [*row, own, TESTED])) for row, own in zip(given, accuracies[:, 1], strict=True)]
+    path.write_text("\n".join([",".join(head), *lines]) + "\n")
+    return path
+
+
+def test_one_member_s_accuracies_are_enough_for_its_row(log: Path) -> None:
+    seen = Observations.from_files([log], member="South")
+    found = fit(seen, shared=())
+    given, accuracies = runs()
+    together = fit(Observations.of(given, accuracies, TESTED, NAMES), shared=())
+    low, high = np.moveaxis(found.intervals(0.999)["weights"][1], -1, 0)
+    assert (low < WEIGHTS[1]).all() and (WEIGHTS[1] < high).all()
+    np.testing.assert_allclose(found.weights[1], together.weights[1], rtol=0.05)  # the noise is estimated from all
+
+
+def test_without_a_member_the_log_is_refused(log: Path) -> None:
+    with pytest.raises(fp.InvalidInput, match=r"there is no column accuracy\.North"):
+        Observations.from_files([log])
+    with pytest.raises(
+        fp.InvalidInput, match="member must be one of the agents of the log, North, South, West, got 'East'"
+    ):
+        Observations.from_files([log], member="East")
+    with pytest.raises(fp.InvalidInput, match='no accuracy of agent "North" was measured'):
+        Observations.from_files([log], member="North")
+
+
+def test_accuracies_of_others_do_not_matter(tmp_path: Path) -> None:
+    given, accuracies = runs()
+    fits = []
+    for spoiled in (accuracies, np.where([True, False, True], 0.5, accuracies)):
+        path = tmp_path / f"{len(fits)}.csv"
+        head = [f"{kind}.{name}" for kind in ("contributions", "accuracy") for name in NAMES]
+        lines = [",".join(map(str, row)) for row in np.hstack([given, spoiled])]
+        path.write_text("\n".join([",".join(head), *lines]) + "\n")
+        fits.append(fit(Observations.from_files([path], member="South")))
+    np.testing.assert_array_equal(fits[0].weights[1], fits[1].weights[1])
+
+
+def test_the_private_file_is_an_agent_with_intervals(log: Path, tmp_path: Path) -> None:
+    found = fit(Observations.from_files([log], member="South"))
+    agent = member_agent(found, "South", costs=0.0002, caps=500.0)
+    save_member(found, agent, tmp_path / "south.json", level=0.9)
+    again = load_agent(tmp_path / "south.json")
+    np.testing.assert_array_equal(again.weights, found.weights[1])
+    assert (again.name, again.index, again.value) == ("South", 1, found.values[1])
+    record = json.loads((tmp_path / "south.json").read_text())
+    low, high = np.array(record["intervals"]["weights"]).T
+    assert (low <= again.weights).all() and (again.weights <= high).all() and record["agents"] == list(NAMES)
+    low, high = record["intervals"]["beta"]
+    assert low < BETA < high
+
+
+def test_what_it_would_do_alone_is_its_standalone_optimum(log: Path) -> None:
+    found = fit(Observations.from_files([log], member="South"))
+    agent = member_agent(found, "South", costs=0.0002, caps=500.0)
+    federation = found.federation(costs=0.0002, caps=500.0)
+    expected = fp.Standalone().solve(federation)
+    given, utility = standalone_plan(agent)
+    assert given == pytest.approx(expected.contributions[1]) and utility == pytest.approx(expected.standalone[1])
+    text = agent_text(agent, list(NAMES))
+    assert "South, at place 1 of 3 members." in text and f"Alone it would use {given:.4g} samples" in text
