@@ -29,6 +29,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.certificates.side_payments import check_side_payments
+from fedpact.certificates.tolerances import STAKE_TOLERANCE, utility_tolerances
 from fedpact.deals import Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Federation
@@ -54,6 +55,7 @@ from fedpact.utils.words import MAX_NAMES, join_names
 KEEP = ("groups", "members")
 NAMES = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
+MAX_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 DEFAULT_TIME_LIMIT = 60.0  # seconds
 
@@ -206,7 +208,8 @@ class FairMechanism(ExternalityMechanism):
     def _side_payments(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """T at a welfare optimum."""
         payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
-        utilities = payoffs - costs + price_payments(federation, contributions)
+        priced = price_payments(federation, contributions)
+        utilities = payoffs - costs + priced
         alone = standalone_optimum(federation)[1]
         try:
             shares = shapley_values(federation, contributions).values
@@ -216,11 +219,20 @@ class FairMechanism(ExternalityMechanism):
                 f"domain of a payoff ({error})"
             ) from error
         welfare = float(payoffs.sum() - costs.sum())
+        largest, shared_out = float(np.abs(shares).max()), float(payoffs.sum())
+        if largest > MAX_SHARE * (np.abs(payoffs).sum() + costs.sum()):
+            raise NoFairDeal(
+                f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
+                f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
+                "at the edge of the domain of a payoff"
+            )
+        stakes = utility_tolerances(payoffs, costs, priced, federation.values) / STAKE_TOLERANCE
         try:
             if self.keep == "members":
-                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities)
-            search = _GroupSearch(federation, self.time_limit)
-            return _zero_sum(share_among_groups(shares, costs, alone, welfare, search), utilities)
+                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities, stakes)
+            search = _GroupSearch(federation, stakes, self.time_limit)
+            found = share_among_groups(shares, costs, alone, welfare, search, stakes=stakes)
+            return _zero_sum(found, utilities, stakes)
         except Unkept as unkept:
             raise _no_deal(federation, unkept) from None
 
@@ -231,8 +243,8 @@ class FairMechanism(ExternalityMechanism):
 class _GroupSearch:
     """Groups that would gain by leaving: of all groups where they can be listed, else by a search in limited time."""
 
-    def __init__(self, federation: Federation, time_limit: float) -> None:
-        self._federation, self._end = federation, time.monotonic() + time_limit
+    def __init__(self, federation: Federation, stakes: FloatArray, time_limit: float) -> None:
+        self._federation, self._stakes, self._end = federation, stakes, time.monotonic() + time_limit
         self._optima = group_optima(federation) if federation.n_agents <= MAX_LISTED_AGENTS else None
 
     def __call__(self, utilities: FloatArray) -> KeptGroups:
@@ -241,16 +253,20 @@ class _GroupSearch:
             if found.gain <= 0.0 and not found.exact:  # none at first sight: the time is for looking closely
                 found = worst_group(self._federation, utilities, time_limit=max(0.0, self._end - time.monotonic()))
             return KeptGroups(members=found.members[None], values=np.array([found.value]))
-        gains = self._optima.gains(utilities)
-        worst = np.argsort(-gains, kind="stable")[:GROUPS_AT_A_TIME]
-        worst = worst[gains[worst] > 0]
+        gains = self._optima.gains(utilities)[1:]  # the first is the empty group
+        by_stakes = gains / (self._optima.members[1:] @ self._stakes)
+        worst = 1 + np.argsort(-by_stakes, kind="stable")[:GROUPS_AT_A_TIME]
+        worst = worst[by_stakes[worst - 1] > 0]
         return KeptGroups(members=self._optima.members[worst], values=self._optima.values[worst])
 
 
-def _zero_sum(found: FairShares, utilities: FloatArray) -> FloatArray:
-    """The side payments that lead from one set of utilities to another with the same sum."""
+def _zero_sum(found: FairShares, utilities: FloatArray, stakes: FloatArray) -> FloatArray:
+    """The side payments that lead from one set of utilities to another with the same sum.
+
+    What rounding leaves of the sum is shared out by stakes: it comes from the large and would swamp the small.
+    """
     side = found.utilities - utilities
-    return np.asarray(side - side.mean())
+    return np.asarray(side - side.sum() * stakes / stakes.sum())
 
 
 def _shift(best: Deviations, constants: FloatArray) -> Deviations:

@@ -15,6 +15,10 @@ nearest point lowers everybody by the same amount down to its own bound. With gr
 and the second a projection by a dual active-set method (Goldfarb and Idnani, 1983): it begins at the Shapley shares and
 takes in the constraint that is violated most, until none is. Groups are few among the 2^n that bind, so both take them
 in as they are found to be violated (constraint generation).
+
+Members may differ by many orders of magnitude. Rounding is therefore counted in shares of each member's stake, and of a
+group's stakes together: the linear program is written in these units, and what a projection leaves a small group short
+of, which is rounding to everybody else, is made up to it at the end.
 """
 
 from __future__ import annotations
@@ -33,10 +37,13 @@ BoolArray = NDArray[np.bool_]
 
 # Shares of what is to be shared out, the unit in which everything here is worked out.
 VIOLATION_TOLERANCE = 1e-12  # a constraint violated by less is kept
+# Shares of the stakes of those whom a constraint is about.
 LP_TOLERANCE = 1e-10  # the smallest HiGHS takes
+SMALLEST_UNIT = 1e-7  # of all stakes: HiGHS takes smaller coefficients for zeros
+SHORTFALL_TOLERANCE = 1e-11  # a group that lacks less has what it must
+VALUE_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # by which what groups reach may be overstated, or r be
 INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of it beside those already binding
 MAX_ROUNDS = 10_000
-LEVEL_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # shares of r by which a linear program may overstate it
 INFEASIBLE = 2  # SciPy's word for it
 
 
@@ -81,7 +88,7 @@ class FairShares:
     groups: KeptGroups
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)  # not frozen: exceptions are given their traceback
 class Unkept(Exception):
     """No sharing keeps all groups.
 
@@ -112,9 +119,11 @@ def share_among_members(shares: FloatArray, costs: FloatArray, alone: FloatArray
     """
     singles = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
     missing = float(alone.sum()) - welfare
-    if missing > VIOLATION_TOLERANCE * _scale(shares, costs, alone, welfare):
+    scale = abs(welfare) + float(np.abs(alone).sum())
+    if missing > LP_TOLERANCE * scale:
         raise Unkept(groups=singles, subsidy=missing)
-    lowest = _highest_level(shares, costs, alone, welfare)
+    rounding = shares.size * np.finfo(float).eps * scale  # of the sums compared: at a tie all have their shares
+    lowest = _highest_level(shares, costs, alone, welfare + rounding)
     floors = np.maximum(alone, lowest * shares - costs)
     utilities = _lowered_evenly(shares - costs, floors, welfare)
     return FairShares(utilities=utilities, lowest_share=lowest, groups=singles)
@@ -161,19 +170,34 @@ def _lowered_evenly(target: FloatArray, floors: FloatArray, total: float) -> Flo
 
 
 def share_among_groups(
-    shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float, search: GroupSearch
+    shares: FloatArray,
+    costs: FloatArray,
+    alone: FloatArray,
+    welfare: float,
+    search: GroupSearch,
+    *,
+    stakes: FloatArray | None = None,
 ) -> FairShares:
     """The fairest utilities that keep every member and every group the search knows of.
+
+    Parameters
+    ----------
+    stakes
+        What each member has at stake, of which shares count as rounding; as much as all have if not given.
 
     Raises
     ------
     Unkept
         If no sharing keeps them all.
+    NotConverged
+        If they are kept only up to more than rounding.
     """
     unit = _scale(shares, costs, alone, welfare)
-    rounds = _Rounds(shares / unit, costs / unit, alone / unit, welfare / unit, search=search, unit=unit)
+    at_stake = np.full(shares.size, unit) if stakes is None else stakes
+    at_stake = np.maximum(at_stake / unit, np.finfo(float).tiny)
+    rounds = _Rounds(shares / unit, costs / unit, alone / unit, welfare / unit, at_stake, search=search, unit=unit)
     rounds.run(rounds.best_level, LP_TOLERANCE)
-    utilities, lowest = rounds.run(rounds.nearest, VIOLATION_TOLERANCE * shares.size)
+    utilities, lowest = rounds.run(rounds.nearest, 2.0 * SHORTFALL_TOLERANCE)
     kept = KeptGroups(members=rounds.groups.members, values=rounds.groups.values * unit)
     return FairShares(utilities=utilities * unit, lowest_share=lowest, groups=kept)
 
@@ -190,21 +214,22 @@ class _Rounds:
         costs: FloatArray,
         alone: FloatArray,
         welfare: float,
+        stakes: FloatArray,
         *,
         search: GroupSearch,
         unit: float,
     ) -> None:
-        self.shares, self.costs, self.welfare = shares, costs, welfare
+        self.shares, self.costs, self.welfare, self.stakes = shares, costs, welfare, stakes
         self.groups = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
         self._search, self._unit = search, unit
 
     def run(self, solve: Callable[[], tuple[FloatArray, float]], tolerance: float) -> tuple[FloatArray, float]:
-        """What `solve` finds once no group gains under it by more than the tolerance."""
+        """What `solve` finds once no group gains under it by more than this share of its stakes."""
         for _ in range(MAX_ROUNDS):
             utilities, level = solve()
             found = self._search(utilities * self._unit)
             found = KeptGroups(members=found.members, values=found.values / self._unit)
-            new = found.shortfalls(utilities) > tolerance
+            new = found.shortfalls(utilities) > tolerance * (found.members @ self.stakes)
             if not new.any():
                 return utilities, level
             self.groups = self.groups.joined(KeptGroups(members=found.members[new], values=found.values[new]))
@@ -212,40 +237,77 @@ class _Rounds:
 
     def best_level(self) -> tuple[FloatArray, float]:
         """The linear program: utilities with the largest lowest share, and that share."""
-        size = self.shares.size
+        for less in VALUE_ROUNDING:
+            found = self._best_level(less)
+            if found is not None:
+                return found
+        raise self._unkept()
+
+    def _best_level(self, less: float) -> tuple[FloatArray, float] | None:
+        """The same with every group content with so much less, as a share of its stakes; None if some still are not."""
+        units, everybody, kept, lows = self._in_units()
         # Columns: the utilities, then r.
-        fair = np.hstack([-np.eye(size), self.shares[:, None]])
-        kept = np.hstack([-self.groups.members.astype(float), np.zeros((len(self.groups.members), 1))])
+        fair = np.hstack([-np.eye(units.size), (self.shares / units)[:, None]])
+        kept = np.hstack([kept, np.zeros((len(kept), 1))])
+        slack = less * self._group_stakes / (self.groups.members @ units)
         answer = _linear_program(
-            np.append(np.zeros(size), -1.0),
+            np.append(np.zeros(units.size), -1.0),
             A_ub=np.vstack([fair, kept]),
-            b_ub=np.concatenate([self.costs, -self.groups.values]),
-            A_eq=np.append(np.ones(size), 0.0)[None],
-            b_eq=np.array([self.welfare]),
-            bounds=[(None, None)] * size + [(0.0, 1.0)],
+            b_ub=np.concatenate([self.costs / units, lows + slack]),
+            A_eq=np.append(units / everybody, 0.0)[None],
+            b_eq=np.array([self.welfare / everybody]),
+            bounds=[(None, None)] * units.size + [(0.0, 1.0)],
         )
-        if answer is None:
-            raise self._unkept()
-        return answer.x[:-1], float(np.clip(answer.x[-1], 0.0, 1.0))
+        return None if answer is None else (answer.x[:-1] * units, float(np.clip(answer.x[-1], 0.0, 1.0)))
+
+    def _in_units(self) -> tuple[FloatArray, float, FloatArray, FloatArray]:
+        """Members' units for a linear program, their sum, and what groups must have, rows and bounds, in theirs."""
+        units = self.stakes + SMALLEST_UNIT * float(self.stakes.sum())
+        sums = self.groups.members @ units
+        return units, float(units.sum()), self.groups.members * (-units / sums[:, None]), -self.groups.values / sums
 
     def nearest(self) -> tuple[FloatArray, float]:
         """The utilities closest to Shapley shares among those with the largest lowest share, and that share."""
         _, best = self.best_level()
         rows = np.vstack([np.eye(self.shares.size), self.groups.members.astype(float)])
-        for less in LEVEL_ROUNDING:
-            lowest = best * (1.0 - less)
-            limits = np.concatenate([lowest * self.shares - self.costs, self.groups.values])
+        for less in VALUE_ROUNDING:
+            lowest = max(0.0, best - less)
+            floors = lowest * self.shares - self.costs - less * self.stakes
+            limits = np.concatenate([floors, self.groups.values - less * self._group_stakes])
             found = nearest_point(self.shares - self.costs, rows, limits, self.welfare)
             if found is not None:
-                return found, lowest
-        raise NotConverged("the constraints of fair shares contradict each other by more than rounding")
+                return self._make_up(found, less + SHORTFALL_TOLERANCE), lowest
+        raise NotConverged(
+            f"the constraints of fair shares contradict each other by more than {VALUE_ROUNDING[-1]:g} of what members "
+            "have at stake: what groups reach by themselves is not known well enough"
+        )
+
+    def _make_up(self, utilities: FloatArray, tolerance: float) -> FloatArray:
+        """Give groups what they lack by more than a share of their stakes; the others pay by theirs.
+
+        Only small groups lack anything that counts: those who pay have far more at stake.
+        """
+        for _ in range(MAX_ROUNDS):
+            lacking = self.groups.shortfalls(utilities) / self._group_stakes
+            worst = int(np.argmax(lacking))
+            group = self.groups.members[worst]
+            if lacking[worst] <= tolerance or group.all():
+                return utilities
+            amount, paying = lacking[worst] * self._group_stakes[worst], self.stakes * ~group
+            utilities = utilities + np.where(group, lacking[worst] * self.stakes, -amount * paying / paying.sum())
+        raise NotConverged(f"small groups still had too little after {MAX_ROUNDS} rounds of making up for rounding")
+
+    @property
+    def _group_stakes(self) -> FloatArray:
+        return np.asarray(self.groups.members @ self.stakes)
 
     def _unkept(self) -> Unkept:
         """The least that keeps every group, and the groups that ask for it."""
 
         def cheapest() -> tuple[FloatArray, float]:
             found = self._asked()
-            return found.x, float(found.fun)
+            units, everybody, *_ = self._in_units()
+            return found.x * units, float(found.fun) * everybody
 
         _, total = self.run(cheapest, LP_TOLERANCE)
         asking = -self._asked().ineqlin.marginals > LP_TOLERANCE
@@ -254,12 +316,8 @@ class _Rounds:
 
     def _asked(self) -> Any:
         """The least total that keeps the groups known: always feasible, and bounded by what members have alone."""
-        answer = _linear_program(
-            np.ones(self.shares.size),
-            A_ub=-self.groups.members.astype(float),
-            b_ub=-self.groups.values,
-            bounds=(None, None),
-        )
+        units, everybody, kept, lows = self._in_units()
+        answer = _linear_program(units / everybody, A_ub=kept, b_ub=lows, bounds=(None, None))
         assert answer is not None
         return answer
 

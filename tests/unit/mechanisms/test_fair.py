@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from extremes.federations import GROUP, draw_group
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
 from fedpact.programs.groups import group_optima
@@ -87,6 +88,29 @@ def test_scale_and_edges(rules: fp.FairMechanism) -> None:
     assert np.abs(idle.side_payments).max() == 0.0
     alike = rules.solve(fp.Federation(np.ones((4, 4)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)))
     assert alike.reciprocity == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("number", [139, 157, 237, 245])
+@pytest.mark.parametrize("rules", BOTH, ids=repr)
+def test_small_members_beside_large_ones_are_kept_by_their_own_measure(rules: fp.FairMechanism, number: int) -> None:
+    """Over twelve orders of magnitude, rounding of what the large have is everything to the small."""
+    outcome = rules.solve(draw_group(1, number // GROUP)[number % GROUP])
+    for claim in rules.claims:
+        assert outcome.certificates[claim].verdict is Verdict.HOLDS, (claim, outcome.certificates[claim])
+
+
+def test_shares_too_large_to_tell_what_is_shared_out_are_refused() -> None:
+    """The first two leave the third a hair's breadth inside its domain, where its payoff falls without end."""
+    weights = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.3, 0.3, 1.0]]
+    edge = fp.Federation(
+        weights,
+        costs=[0.01, 0.01, 0.5],
+        caps=[1 / 0.3 - 1e-9, 5.0, 0.0],
+        payoff=fp.PowerLaw(2.0),
+        values=[50, 50, 1e-9],
+    )
+    with pytest.raises(fp.NoFairDeal, match="as large as"):
+        fp.FairMechanism(keep="members").solve(edge)
 
 
 @pytest.mark.parametrize("rules", BOTH, ids=repr)
