@@ -91,7 +91,7 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     crowd(tmp_path / "crowd.toml")
     result = run("sweep", "crowd.toml", "--vary", "costs=0.05,0.06", "-m", "standalone", "--metric", "contributions")
     assert result.code == 0
-    assert "and 18 more agents; the file holds all" in result.words
+    assert "and 18 more members; the file holds all" in result.words
     assert "worth" not in result.words, "samples are no money"
     assert max(map(len, result.out.splitlines())) <= 80
     paid = run("sweep", "crowd.toml", "--vary", "costs=0.05,0.06", "-m", "standalone", "--metric", "welfare")

@@ -162,10 +162,12 @@ def varied(**weights):
 @pytest.mark.browser
 def test_it_loads_with_the_deal_of_the_library(page):
     assert headline(FEDERATION) in shown(page, "#summary")
-    assert fp.compare(FEDERATION).recommendation.reason in shown(page, "#summary")
-    for part in ("gains", "payments", "contributions", "fairness", "welfare", "certificates"):
+    for sentence in fp.compare(FEDERATION).recommendation.sentences:
+        assert sentence in shown(page, "#summary")
+    for part in ("gains", "payments", "contributions", "fairness", "welfare", "stability", "certificates"):
         assert page.locator(f"#{part}").is_visible()
     assert page.locator("#payments .ribbon").count() > 0
+    assert page.locator("#stability circle").count() == len(fp.compare(FEDERATION).outcomes)
     assert page.locator("#x-curve path").count() == 1
 
 
