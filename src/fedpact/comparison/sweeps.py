@@ -137,7 +137,7 @@ class Piece:
         places = np.unravel_index(np.arange(self.start, self.stop), shape)
         points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
         outcome = solve_batch(batch_at(self.federation, self.axes, points), self.mechanism)
-        found = {metric: _metric(outcome, metric) for metric in self.metrics}
+        found: Arrays = {metric: _metric(outcome, metric) for metric in self.metrics}
         found |= {name: outcome.certificates[claim].holds for name, claim in claims_among(self.metrics).items()}
         return found | {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates import Verdict
 from fedpact.deals import Outcome
 from fedpact.report.axes import TURN, label_heights, tick_marks
 from fedpact.report.cohesion import NO_GAIN, NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.markup import mention_list, render
 from fedpact.report.numbers import lowest_share_text
 from fedpact.report.view import View
+from fedpact.utils.words import join_names
 
 HEIGHT = 288.0  # pixels of the picture
 TOP, BOTTOM = 26.0, 238.0  # where the shares end, in pixels
@@ -55,7 +57,17 @@ def stability(view: View) -> dict[str, Any]:
         splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
         leavers = mention_list(outcome.leavers, MAX_NAMES) if outcome.leavers else NOBODY
         rows.append({"outcome": outcome, "cells": (leavers, *_cells(group), *_cells(splitting)), "limit": group.limit})
-    return {"rows": rows, "picture": tradeoff_picture(view), "missing": _missing(view)}
+    partly = [
+        view.title_of(outcome)
+        for outcome in view.deals
+        if view.comparison.group_verdict(outcome.mechanism) is Verdict.NOT_REFUTED
+    ]
+    return {
+        "rows": rows,
+        "picture": tradeoff_picture(view),
+        "missing": _missing(view),
+        "partly": join_names(partly),
+    }
 
 
 def _cells(found: Temptation) -> tuple[str, str]:

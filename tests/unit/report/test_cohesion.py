@@ -63,6 +63,14 @@ def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> No
     assert "Shapley: welfare EUR" in section.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def test_the_report_says_where_not_all_groups_were_looked_at(
+    hospitals: fp.Comparison, seventeen: fp.Comparison
+) -> None:
+    said = "not all groups were looked at"
+    assert f"Shapley and Voluntary: {said}" in render_report(seventeen)
+    assert said not in render_report(hospitals)
+
+
 def test_a_report_without_outcomes_or_shares_has_no_picture(hospitals: fp.Comparison) -> None:
     assert 'id="stability"' not in render_report(replace(hospitals, outcomes=()))
     harmful = fp.compare(example("paper-w3").federation, ["voluntary"])
