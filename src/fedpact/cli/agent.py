@@ -34,8 +34,9 @@ def check(
         if not 0 <= found.index < found.weights.size:
             raise InvalidInput(f"index must be a place from 0 to {found.weights.size - 1}, got {found.index}")
         stated = decode_line(read_text(path).encode()).get("agents")
-    usable = isinstance(stated, list) and len(stated) == found.weights.size
-    names = [str(name) for name in stated] if usable else [f"agent {place}" for place in range(found.weights.size)]
+    names = [f"agent {place}" for place in range(found.weights.size)]
+    if isinstance(stated, list) and len(stated) == len(names):
+        names = [str(name) for name in stated]
     if as_json:
         print_json(agent_record(found, names))
     else:

@@ -9,6 +9,7 @@ the data reached.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +70,7 @@ class Agent:
 
     def answer(self, question: Question) -> Answer:
         """The truthful answer to a question, with the number of the question it answers."""
-        kinds = {
+        kinds: dict[str, Callable[[Question], Answer]] = {
             "introduce": self._introduction,
             "prices": self._marginal_prices,
             "shares": self._shares,

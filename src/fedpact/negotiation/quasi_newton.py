@@ -23,6 +23,7 @@ RAY_POINTS = 3
 STEP_SHARES = (1.0, 0.3, 2.5)  # of the model's step
 SHORTER = 0.1  # after a step that did not help
 MAX_LENGTH = 1e30  # of the ray: nobody has so many samples
+STALLED_GAIN, MAX_QUIET_ROUNDS = 1e-12, 3  # of what is at stake: an end where rounding lets it fall no further
 MAX_PIVOTS = 20  # per coordinate, for a step
 MAX_FALLS = 24  # times the ray is begun nearer to nothing
 MAX_GROWTH = 9.0  # times a contribution, and the mean one, in a step
@@ -53,7 +54,8 @@ class QuasiNewton:
     caps
         The upper ends of the box, possibly infinite; the lower ones are zero.
     tol
-        Of what is at stake: the gain that the model promises, and that the last points have brought, at the end.
+        Of what is at stake: the gain that the model promises, and that the last points have brought, at the end; three
+        rounds with less than `STALLED_GAIN` are an end as well.
     start
         Where to begin, if not at nothing.
     logarithmic
@@ -69,7 +71,7 @@ class QuasiNewton:
         self._model: FloatArray | None = None
         self._ray: list[Told] = []
         self._direction, self._length, self._falls = np.ones(self.caps.size), 1.0, 0
-        self._logarithmic, self._shift, self._shorter = logarithmic, 1.0, 1.0
+        self._logarithmic, self._shift, self._shorter, self._quiet = logarithmic, 1.0, 1.0, 0
         self._fallback = start if start is not None and start.any() else None
         self.points: Sequence[FloatArray] = [np.zeros(self.caps.size)]
 
@@ -130,7 +132,9 @@ class QuasiNewton:
         gain = chain[best].value - self.best.value
         self.best = chain[best]
         self._shorter = self._shorter * SHORTER if best == 0 else min(1.0, self._shorter / SHORTER)
-        if self.promised > self.tol * stake or gain > self.tol * stake:
+        left = max(self.promised, gain)
+        self._quiet = self._quiet + 1 if left <= STALLED_GAIN * stake else 0
+        if left > self.tol * stake and self._quiet < MAX_QUIET_ROUNDS:
             return
         at = self.best.at
         box = np.minimum(self.caps, 2.0 * at + at.mean())
@@ -139,7 +143,7 @@ class QuasiNewton:
         else:
             diagonal = np.diag(self._model)
             self._model = FRESH_SHARE * np.diag(np.maximum(diagonal, MIN_DIAGONAL * float(np.median(diagonal))))
-            self._shorter = 1.0
+            self._shorter, self._quiet = 1.0, 0
 
     def _next_points(self) -> Sequence[FloatArray]:
         if self._model is None:

@@ -215,7 +215,7 @@ class _Exchange:
     def _find_liars(self, disputed: list[_SummedRound], payments: Mapping[str, float] | None) -> dict[int, str]:
         """Who contradicts itself once the masks of the rounds in dispute are open, and how."""
         members = [int(place) for place in self.session.members]
-        content = {
+        content: dict[str, Any] = {
             "rounds": [each.question for each in disputed],
             "masked": [{str(place): text for place, text in each.masked.items()} for each in disputed],
         }
