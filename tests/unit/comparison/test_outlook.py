@@ -112,7 +112,7 @@ def compared() -> fp.Comparison:
 
 
 def test_the_comparison_carries_the_outlooks(compared: fp.Comparison) -> None:
-    assert list(compared.uncertainty) == ["externality", "shapley", "voluntary"]
+    assert list(compared.uncertainty) == ["externality", "shapley", "fair", "voluntary"]
     record = comparison_record(compared)
     assert list(record["uncertainty"]) == list(compared.uncertainty)
     entry = record["uncertainty"]["shapley"]
@@ -145,7 +145,7 @@ def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
     for words in ("How sure is this?", "leaves: ", "40 draws"):
         assert words in page
     section = page[page.index('id="uncertainty"') : page.index('id="fairness"')]
-    assert section.count("<svg") == 5 * (2 + 2 + 1)  # voluntary pays nothing
+    assert section.count("<svg") == 5 * (2 + 2 + 2 + 1)  # voluntary pays nothing
     assert "nan" not in section.lower().replace("finance", "")
 
 
