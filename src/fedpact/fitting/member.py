@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from fedpact.federation import Federation
 from fedpact.federation.validation import Costs
 from fedpact.fitting.result import Fit
+from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import save_agent
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text
 
@@ -44,8 +44,8 @@ def standalone_plan(agent: Agent) -> tuple[float, float]:
     """What a member would contribute to a model of its own, and the utility of that."""
     own = float(agent.weights[agent.index])
     alone = Federation([[own]], costs=agent.cost, caps=[agent.cap], payoff=agent.payoff, values=[agent.value])
-    contributions, utilities = standalone_optimum(alone)
-    return float(contributions[0]), float(utilities[0])
+    outcome = Standalone().solve(alone)
+    return float(outcome.contributions[0]), float(outcome.standalone[0])
 
 
 def agent_text(agent: Agent, names: list[str]) -> str:
