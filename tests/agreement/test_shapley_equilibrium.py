@@ -10,7 +10,7 @@ from fedpact.certificates.claims import Verdict
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import EnumeratedPotential, IntegratedPotential
-from random_cases import cases
+from random_cases import ALL_CASES, cases
 from strategies import FAMILIES, random_federation, random_profile
 
 # Relative to the largest contribution: the dynamics stop when a round moves nobody by 1e-10 of it, and approach the
@@ -77,3 +77,15 @@ def test_harm_that_binds_long_before_money_does(payoff):
     outcome = fp.ShapleyMechanism().solve(fed)
     assert outcome.certificates["nash"].verdict is not Verdict.VIOLATED
     assert (fed.negative_weights() @ outcome.contributions > fed.payoff.floor).all()
+
+
+@pytest.mark.parametrize("seed", [1, *([0, 2] if ALL_CASES else [])])
+def test_mild_harm_among_many_ends_at_the_edge_of_the_domain(seed):
+    """Groups of only those who harm weigh next to nothing among many, so they hold contributions back at the last."""
+    rng, n_agents = np.random.default_rng(seed), 36
+    weights = rng.uniform(0.1, 1.0, (n_agents, n_agents))
+    np.fill_diagonal(weights, 1.0)
+    weights *= np.where((rng.random(weights.shape) < 0.1) & ~np.eye(n_agents, dtype=bool), -0.2, 1.0)
+    costs = rng.uniform(0.001, 0.01, n_agents)
+    outcome = fp.ShapleyMechanism().solve(fp.Federation(weights, costs=costs, caps=400.0, payoff=fp.PowerLaw(0.5)))
+    assert all(outcome.certificates[claim].holds for claim in fp.ShapleyMechanism.claims)

@@ -165,11 +165,11 @@ def test_reciprocity_can_fail(route: str, monkeypatch: pytest.MonkeyPatch) -> No
     """Values that are wrong by a balanced shift: payments follow, and the sum of payments says nothing."""
     right = values._values_by
 
-    def shifted(*given: Any) -> tuple[np.ndarray, np.ndarray]:
-        found, slopes = right(*given)
+    def shifted(*given: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        found, *others = right(*given)
         shift = np.zeros(found.size)
         shift[:2] = [1e-6, -1e-6]
-        return found + shift, slopes
+        return found + shift, *others
 
     monkeypatch.setattr(values, "_values_by", shifted)
     certificates = fp.ShapleyMechanism().solve(federation(SIZES[route])).certificates

@@ -108,3 +108,14 @@ def test_the_witness_has_what_everybody_gains() -> None:
     witness = fp.ShapleyMechanism().solve(federation).certificates["split-proof"].witness
     assert list(witness["gains"]) == list(federation.names)
     assert witness["gains"][witness["agent"]] == pytest.approx(witness["split_utility"] - witness["utility"])
+
+
+def test_a_value_that_cannot_be_halved_leaves_it_open() -> None:
+    tiny = hospitals().federation.replace(values=5e-324)
+    certificate = fp.ExternalityMechanism().solve(tiny).certificates["split-proof"]
+    assert certificate.verdict is Verdict.NOT_REFUTED
+    assert "too small for a number" in certificate.scope
+    values = np.where(np.arange(tiny.n_agents) == 1, 5e-324, 1.0)
+    certificate = fp.ExternalityMechanism().solve(tiny.replace(values=values)).certificates["split-proof"]
+    assert certificate.verdict is Verdict.NOT_REFUTED
+    assert tiny.names[1] in certificate.scope

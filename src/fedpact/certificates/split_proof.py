@@ -68,6 +68,8 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     tols, size = outcome_tolerances(outcome), outcome.federation.n_agents
     found = _compare_splits(outcome, tols)
     known = [each for each in found if np.isfinite(each.gain)]
+    unknown = [each.agent for each in found if not np.isfinite(each.gain)]
+    tiny = [outcome.federation.names[agent] for agent in unknown if _halves_vanish(outcome.federation, agent)]
     names, every = outcome.federation.names, len(found) == size
     whom = "every agent" if every else f"{len(found)} of {size} agents"
     scope = f"{whom} as two that share its cap and value"
@@ -76,6 +78,8 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
     if not known:
         why = f"{scope}: the even split is no equilibrium, and none of the split federation is certified"
+        if len(tiny) == len(found):
+            why = f"{scope}: half of what {tiny[0]} values payoff at is too small for a number"
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
     worst = max(known, key=lambda each: each.gain / tols[each.agent])
     utility = float(outcome.utilities[worst.agent])
@@ -89,7 +93,8 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         **worst.parts,
     }
     if len(known) < len(found):
-        scope += f"; of {len(found) - len(known)} no equilibrium is certified"
+        scope += f"; of {len(unknown)} no equilibrium is certified"
+        scope += f", half the value of {tiny[0]} being too small for a number" if tiny else ""
     proven = every and len(known) == len(found) and all(each.proves for each in known)
     tol = float(tols[worst.agent])
     return Certificate.judge(Claim.SPLIT_PROOF, -worst.gain, tol, scope, witness, proven=proven)
@@ -134,6 +139,11 @@ def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = Tr
         parts = {} if compared == EVEN_SPLIT else _parts(there, posing)
         return SplitComparison(agent=agent, gain=gain, compared=compared, proves=proves, parts=parts)
     return unknown
+
+
+def _halves_vanish(federation: Federation, agent: int) -> bool:
+    """Whether there is no number for half of what an agent values payoff at."""
+    return bool(federation.values[agent] / 2.0 == 0.0)
 
 
 def _even_split(outcome: CertifiedOutcome, split: Federation, agent: int) -> CertifiedOutcome:

@@ -20,7 +20,7 @@ from fedpact.certificates.certificates import Certificate, certify
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
-from fedpact.certificates.tolerances import PAYMENT_TOLERANCE, outcome_tolerances, would_leave
+from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
@@ -30,7 +30,7 @@ from fedpact.programs.solver import Solution
 from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
-from fedpact.utils.errors import NotConverged, OutsideDomain
+from fedpact.utils.errors import OutsideDomain
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
 PriceRule = Callable[[Federation, FloatArray], FloatArray | None]
@@ -308,7 +308,7 @@ class Outcome:
 
     def _shares_at(self, contributions: FloatArray) -> ShapleyValues:
         try:
-            return shapley_shares(self._played, contributions)
+            return shapley_values(self._played, contributions)
         except OutsideDomain:
             return undefined_values(self.federation.n_agents, self.federation.n_lots)
 
@@ -341,11 +341,3 @@ class Outcome:
         from fedpact.report.plots import plot_outcome  # noqa: PLC0415 - optional dependency
 
         return plot_outcome(self, figure=figure)
-
-
-def shapley_shares(federation: Federation, contributions: FloatArray) -> ShapleyValues:
-    """Shapley values with all their digits; close to the edge of the domain with as many as payments are held to."""
-    try:
-        return shapley_values(federation, contributions)
-    except NotConverged:
-        return shapley_values(federation, contributions, tolerance=PAYMENT_TOLERANCE)

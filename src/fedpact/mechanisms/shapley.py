@@ -20,7 +20,6 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, shapley_sharing
 from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
 from fedpact.deals import Equilibria, Outcome
-from fedpact.deals.outcome import shapley_shares
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.externality import reject_unsolved
@@ -30,7 +29,7 @@ from fedpact.programs.shapley_equilibrium import shapley_optimum, split_dimensio
 from fedpact.shapley.enumeration import coalitions, enumerate_blocks
 from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.routes import MAX_COALITION_AGENTS
-from fedpact.shapley.values import check_domain
+from fedpact.shapley.values import check_domain, shapley_values
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 
@@ -51,7 +50,7 @@ def _equilibria(federation: Federation, contributions: FloatArray) -> Equilibria
 
 def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
     """phi_i - a_i at a profile."""
-    return shapley_shares(federation, contributions).values - federation.payoffs(contributions)
+    return shapley_values(federation, contributions).values - federation.payoffs(contributions)
 
 
 class ShapleyMechanism(Mechanism):

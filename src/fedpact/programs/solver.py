@@ -18,14 +18,17 @@ A step stays within the domain: with negative weights every y_i that enters must
 For welfare y = W s enters; for Shapley values every coalition's, the lowest of which holds just those who harm:
 y = min(W, 0) s.
 
-Stopping inequality: the linearised gain  sum_j max over the box of f'(s)_j (t_j - s_j),  which bounds how far f(s) is
-from its maximum, is at most `tol` x `scale`. Cost per iteration: a gradient, a Hessian and one dense factorisation, or
-the products of conjugate gradients. SciPy's solvers for boxes stop short of these digits, and on functions that end at
-an edge (docs: the paper's Table 1).
+Stopping inequality: the linearised gain  max over t of f'(s) (t - s),  which bounds how far f(s) is from its maximum,
+is at most `tol` x `scale`. It is taken over the box; where the maximum is as good as at the edge of the domain, over
+what the box has of the domain, by weak duality: with multipliers l >= 0 of the edges, of which 1 + r s is the distance,
+f'(s) + l r takes the place of f'(s), and l (1 + r s) is added. Cost per iteration: a gradient, a Hessian and one dense
+factorisation, or the products of conjugate gradients. SciPy's solvers for boxes stop short of these digits, and on
+functions that end at an edge (docs: the paper's Table 1).
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -197,6 +200,9 @@ def _add_diagonal(matrix: FloatArray, diagonal: FloatArray) -> FloatArray:
 
 
 GAIN_TOLERANCE = 1e-10
+# At the edge of the domain slopes have few digits: the first gain ends the search, the second is still accepted.
+EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
+SAME_POINT = 8.0 * float(np.finfo(float).eps)
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
@@ -211,6 +217,7 @@ MAX_ITERATIONS = 300
 MAX_WAIT, MAX_WAIT_AT_LAST = 30, 4  # iterations without a lower mu before the finish takes over
 MAX_TRIALS = 60
 MAX_FINISHING_STEPS = 60
+NEAR_EDGE = 1e-3  # edges of the domain at which multipliers are looked for, by their distance
 
 
 class Program(Protocol):
@@ -295,6 +302,11 @@ def conclude(program: Program, contributions: FloatArray, iterations: int, *, to
     gradient = program.gradient(contributions)
     gains = linearised_gains(contributions, gradient, program.upper)
     residual = float(np.sum(gains) / max(float(np.max(program.scale)), np.finfo(float).tiny))
+    if residual > tol and program.edges() is not None:
+        scaled = _Scaled(program)
+        residual, push = scaled.gap_in_domain(-scaled.factor * gradient, scaled.of(contributions))
+        tol = max(tol, EDGE_GAIN_TOLERANCE) if push.any() else tol
+        gradient = gradient + np.divide(push, scaled.factor, out=np.zeros_like(push), where=scaled.factor > 0)
     solution = Solution(
         contributions=read_only_copy(contributions),
         lower_multipliers=read_only_copy(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
@@ -319,7 +331,7 @@ def linearised_gains(contributions: FloatArray, gradient: FloatArray, upper: Flo
 def finish_batch(program: Program, contributions: FloatArray) -> tuple[FloatArray, int]:
     """Maximisers from points close to them: only the finishing steps."""
     scaled = _Scaled(program)
-    x = np.where(program.upper > 0, contributions / np.where(program.upper > 0, program.upper, 1.0), 0.5)
+    x = scaled.of(contributions)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         x, steps = _finish(scaled, x, held_low=x <= 0.0, held_high=x >= 1.0)
     return np.clip(x, 0.0, 1.0) * program.upper, steps
@@ -330,6 +342,8 @@ def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> t
     scaled = _Scaled(program)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # trial points may overflow; they are rejected
         x, z, v, steps = _follow_barrier(scaled, last_barrier)
+        if scaled.ends_at_edge(scaled.gradient(x), x):  # where there is a barrier to the last, and nothing to finish
+            return x * program.upper, steps
         x, more = _finish(scaled, x, held_low=x < z, held_high=(1.0 - x) < v)
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
 
@@ -345,9 +359,12 @@ class _Scaled:
         rows = program.edges()
         self.rows = None if rows is None else rows * self.upper
 
+    def of(self, contributions: FloatArray) -> FloatArray:
+        """x at a profile; in the middle for who has nothing to give."""
+        return np.where(self.upper > 0, contributions / np.where(self.upper > 0, self.upper, 1.0), 0.5)
+
     def start(self) -> FloatArray:
-        box = np.where(self.upper > 0, self.upper, 1.0)
-        return np.where(self.upper > 0, self.program.start() / box, 0.5)
+        return self.of(self.program.start())
 
     def gradient(self, x: FloatArray) -> FloatArray:
         if x.ndim == 1 and not np.isfinite(x).all():  # a step that is no number: rejected like one too far
@@ -363,6 +380,31 @@ class _Scaled:
     def repulsion(self, x: FloatArray) -> FloatArray | float:
         """The slope of sum log(distance to the edge of the domain)."""
         return 0.0 if self.rows is None else np.asarray(self.rows.T @ (1.0 / (1.0 + self.rows @ x)))
+
+    def gap_in_domain(self, gradient: FloatArray, x: FloatArray) -> tuple[float, FloatArray]:
+        """The linearised gain within the domain, and by how much the edges push: the least squares l r, l >= 0."""
+        gap, push = float(_gap(gradient, x)), np.zeros_like(x)
+        if self.rows is None:
+            return gap, push
+        distances = 1.0 + self.rows @ x
+        near, loose = (distances > 0) & (distances < NEAR_EDGE), np.minimum(x, 1.0 - x)
+        if not near.any() or not np.isfinite(gap):
+            return gap, push
+        from scipy.optimize import nnls  # noqa: PLC0415 - heavy, and only needed at an edge
+
+        with suppress(RuntimeError):  # too many steps: then there is no better bound
+            multipliers, _ = nnls((self.rows[near] * loose).T, loose * gradient)
+            pushed = multipliers @ self.rows[near]
+            bound = float(_gap(gradient - pushed, x) + multipliers @ distances[near])
+            gap, push = (bound, pushed) if bound < gap else (gap, push)
+        return gap, push
+
+    def ends_at_edge(self, gradient: FloatArray, x: FloatArray) -> bool:
+        """Whether the maximum is found, and it is the edge of the domain that keeps it where it is."""
+        if self.rows is None:
+            return False
+        gap, push = self.gap_in_domain(gradient, x)
+        return gap <= EDGE_GAIN and bool(push.any())
 
     def barrier_curvature(self, x: FloatArray, mu: FloatArray) -> Curvature:
         """The curvature, with that of the barrier at the edge of the domain."""
@@ -405,7 +447,8 @@ def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArr
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
-        if (x == x_before).all():
+        moved = float(np.abs(x - x_before).max())
+        if moved == 0 or problem.ends_at_edge(gradient, x) or (moved <= SAME_POINT and problem.rows is not None):
             break
     return x, z, v, iteration + 1
 

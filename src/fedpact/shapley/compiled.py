@@ -25,6 +25,8 @@ WINDOW_Q_NODES = 48
 MAX_BLOCK_ROWS = 20_000  # receivers whose nodes are held at once
 MAX_ENTRIES_AT_A_TIME = 400_000  # about a second: compiled code is deaf to interrupts while it runs
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once
+EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
+CLOSE_TO_THE_EDGE = 0.01  # of the way from no data to the edge: Newton directions here take exact curvatures
 DENSE_SHARE = 0.5  # share of non-zero weights from which a matrix is treated as full
 
 
@@ -247,11 +249,14 @@ class Integrals:
     """Shapley values per agent, their slopes d phi_j / d s_j and bends d^2 phi_j / d s_j^2 per lot.
 
     `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), where asked for.
+    `rounding` bounds what cancelling digits cost the values: near the edge of the domain, exponents of size t that are
+    off by a share of t, which is the slope times that share of what harm takes away.
     """
 
     values: FloatArray
     slopes: FloatArray
     bends: FloatArray
+    rounding: float
     own_bends: FloatArray | None = None
 
 
@@ -298,6 +303,7 @@ def integrate(
     values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
     pairs = rows.lots.pairs if rows.lots is not None and curved else None
     own_bends = None if pairs is None else np.zeros(pairs[0].size)
+    rounding = 0.0
     for _, block in rows.blocks():
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         value, slope, bend = np.empty(x.size), np.empty(x.size), np.empty(x.size)
@@ -308,12 +314,14 @@ def integrate(
             gauss_legendre(precision.q_nodes), gauss_legendre(WINDOW_Q_NODES), precision.living, precision.series,
             value, slope, bend,
         )  # fmt: skip
+        harm = _row_sums(np.minimum(block.counts * x, 0.0), block.starts)
+        rounding -= EXPONENT_ROUNDING * float(harm @ _row_sums(np.abs(slope), block.starts))
         values += block.per_agent(value)
         slopes += block.per_lot(slope, 1)
         bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them
         if pairs is not None and own_bends is not None:
             own_bends -= _sum_of_pairs(block, bend, pairs)
-    return Integrals(values=values, slopes=slopes, bends=bends, own_bends=own_bends)
+    return Integrals(values=values, slopes=slopes, bends=bends, rounding=rounding, own_bends=own_bends)
 
 
 def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray, pairs: tuple[np.ndarray, np.ndarray]) -> FloatArray:
@@ -333,7 +341,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     hessian = np.zeros((rows.n_lots, rows.n_lots))
-    precision = Precision.for_curvature(harmed=bool((rows.weights < 0).any()))
+    precision = _curvature_precision(rows, contributions)
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
@@ -347,6 +355,14 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             roots = roots[:, block.lots.owners] * weights
         hessian -= roots.T @ roots
     return hessian
+
+
+def _curvature_precision(rows: ReceiverRows, contributions: FloatArray) -> Precision:
+    """As good as the gradient close to the edge of the domain, whose steepness drowns every other direction."""
+    depth = _row_sums(np.minimum(rows.counts * rows.pulls(contributions), 0.0), rows.starts)
+    if (depth <= (1.0 - CLOSE_TO_THE_EDGE) * rows.payoff.floor).any():
+        return Precision.reaching(0.0)
+    return Precision.for_curvature(harmed=bool((depth < 0).any()))
 
 
 def own_coefficients(

@@ -18,6 +18,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
 DEFAULT_PERMUTATIONS = 2000
 DEFAULT_TOLERANCE = 1e-10
+TINY = float(np.finfo(float).tiny)
 EFFICIENCY_TOLERANCE = 1e-12  # sums of many values are not exact beyond this
 
 
@@ -86,7 +87,7 @@ def shapley_values(
         return _of_types(federation, contributions, tolerance)
     profile = federation.checked_contributions(contributions)
     check_domain(federation, profile)
-    errors = np.zeros(federation.n_agents)
+    errors, rounding = np.zeros(federation.n_agents), 0.0
     if method == "sampling":
         generator = np.random.default_rng(rng)
         values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
@@ -96,7 +97,7 @@ def shapley_values(
         if few and route is not Route.COALITIONS and _edge_error(federation, profile) > tolerance:
             route = Route.COALITIONS  # which keep their digits
         method = "enumeration" if route is Route.COALITIONS else "quadrature"
-        values, gradient = _values_by(route, federation, profile, tolerance)
+        values, gradient, rounding = _values_by(route, federation, profile, tolerance)
     result = ShapleyValues(
         values=read_only_copy(values),
         gradient=read_only_copy(gradient),
@@ -105,20 +106,21 @@ def shapley_values(
         standard_errors=read_only_copy(errors),
     )
     if method == "quadrature":
-        _check_precision(federation, profile, result, tolerance)
+        size = max(float(np.abs(federation.payoffs(profile)).sum()), _helped_payoff(federation, profile), TINY)
+        _check_precision(federation, result, tolerance, min(_edge_error(federation, profile), rounding / size))
     return result
 
 
 def _values_by(
     route: Route, federation: Federation, profile: FloatArray, tolerance: float
-) -> tuple[FloatArray, FloatArray]:
-    """Values and slopes by one of the routes."""
+) -> tuple[FloatArray, FloatArray, float]:
+    """Values and slopes by one of the routes, and the rounding of the values where it is known."""
     if route is Route.COALITIONS:
-        return enumerate_shapley(federation, profile)
+        return *enumerate_shapley(federation, profile), 0.0
     if route is Route.NUMPY:
-        return quadrature_shapley(federation, profile)
+        return *quadrature_shapley(federation, profile), np.inf
     integrals = integrate(receiver_rows(federation), profile, Precision.reaching(tolerance))
-    return integrals.values, integrals.slopes
+    return integrals.values, integrals.slopes, integrals.rounding
 
 
 def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
@@ -145,11 +147,11 @@ def _helped_payoff(federation: Federation, profile: FloatArray) -> float:
 
 
 def _efficiency_gap(values: FloatArray, payoffs: FloatArray, helped: float) -> float:
-    size = max(float(np.abs(payoffs).sum()), helped, np.finfo(float).tiny)
+    size = max(float(np.abs(payoffs).sum()), helped, TINY)
     return float(abs(values.sum() - payoffs.sum()) / size)
 
 
-def _check_precision(federation: Federation, profile: FloatArray, result: ShapleyValues, tolerance: float) -> None:
+def _check_precision(federation: Federation, result: ShapleyValues, tolerance: float, reached: float) -> None:
     if not federation.has_harm:
         if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
             raise NotConverged(
@@ -157,17 +159,17 @@ def _check_precision(federation: Federation, profile: FloatArray, result: Shaple
                 result=result,
             )
         return
-    reached = _edge_error(federation, profile)
     if max(reached, result.efficiency_gap) > tolerance:
         raise NotConverged(
-            f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
+            f"this close to the edge of the domain the quadrature is good to about "
+            f"{max(reached, result.efficiency_gap):.0e} only, not "
             f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few agents",
             result=result,
         )
 
 
 def _edge_error(federation: Federation, profile: FloatArray) -> float:
-    """Near the edge exponents of size t cancel, up to t = 36 over the distance: so many digits are lost."""
+    """A bound before any work: near the edge exponents of size t cancel, up to t = 36 over the distance."""
     if not federation.has_harm:
         return 0.0
     floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)

@@ -188,3 +188,17 @@ def test_coalition_weights_sum_to_the_harmonic_number():
     for size in range(1, 7):
         np.testing.assert_allclose(weights[sizes == size].sum(), 1.0 / size, rtol=1e-13)
     assert weights[sizes == 0].sum() == 0.0
+
+
+@pytest.mark.parametrize("distance", [1e-5, 1e-8])
+def test_values_keep_their_digits_where_those_who_harm_are_at_the_edge(distance):
+    """The coalitions at the edge weigh little among many agents, and so does their rounding."""
+    rng = np.random.default_rng(4)
+    weights = rng.uniform(0.1, 1.0, (18, 18))
+    weights[0, 1:7] *= -1.0
+    profile = rng.uniform(0.5, 1.0, 18)
+    profile[1:7] *= (1.0 - distance) / -(weights[0, 1:7] @ profile[1:7])
+    federation = fp.Federation(weights, costs=0.01, payoff=fp.PowerLaw(0.1))
+    integrated = fp.shapley_values(federation, profile, method="quadrature")
+    enumerated = fp.shapley_values(federation, profile, method="enumeration")
+    np.testing.assert_allclose(integrated.values, enumerated.values, rtol=1e-10)
