@@ -33,7 +33,8 @@ from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import ShareAnswer, read_shares
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
-from fedpact.programs.solver import Curvature, DenseCurvature, edge_rows, linearised_gains, maximise_batch, room
+from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.solver import edge_rows, linearised_gains, maximise_batch, room
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray

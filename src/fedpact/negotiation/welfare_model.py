@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import MarginalAnswer
-from fedpact.programs.solver import Curvature, DenseCurvature, linearised_gains, maximise_batch, room
+from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.solver import linearised_gains, maximise_batch, room
 from fedpact.utils.arrays import FloatArray
 
 STRETCH = 64.0

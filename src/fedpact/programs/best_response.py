@@ -11,8 +11,9 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.social_optimum import face_from, social_optimum
-from fedpact.programs.solver import Curvature, DenseCurvature, edge_rows, maximise, room
+from fedpact.programs.solver import edge_rows, maximise, room
 from fedpact.shapley.own_share import OwnLots, OwnShare, own_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged

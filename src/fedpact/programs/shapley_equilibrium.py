@@ -12,18 +12,9 @@ import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.social_optimum import OptimalFace, face_from
-from fedpact.programs.solver import (
-    Curvature,
-    DenseCurvature,
-    Solution,
-    coalition_room,
-    conclude,
-    edge_rows,
-    interior_point,
-    maximise,
-    room,
-)
+from fedpact.programs.solver import Solution, coalition_room, conclude, edge_rows, interior_point, maximise, room
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain

@@ -24,17 +24,8 @@ from numpy.typing import NDArray
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
-from fedpact.programs.solver import (
-    Curvature,
-    DenseCurvature,
-    Solution,
-    SparseCurvature,
-    conclude,
-    edge_rows,
-    interior_point,
-    maximise,
-    room,
-)
+from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.solver import Solution, conclude, edge_rows, interior_point, maximise, room
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 

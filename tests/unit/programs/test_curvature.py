@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from fedpact.programs.solver import DenseCurvature, SparseCurvature, solve_systems
+from fedpact.programs.curvature import DenseCurvature, SparseCurvature, solve_systems
 
 N_AGENTS = 60
 SOLVED = 1e-8  # conjugate gradients stop at a residual of 1e-10, and the systems are conditioned to about a hundred

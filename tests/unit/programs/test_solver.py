@@ -9,18 +9,10 @@ import pytest
 
 import fedpact as fp
 from cases import W1, homogeneous, table_1
+from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import (
-    Curvature,
-    DenseCurvature,
-    Status,
-    conclude,
-    finish_batch,
-    linearised_gains,
-    maximise,
-    maximise_batch,
-)
+from fedpact.programs.solver import Status, conclude, finish_batch, linearised_gains, maximise, maximise_batch
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations
