@@ -26,10 +26,10 @@ HEIGHT = 288.0  # pixels of the picture
 TOP, BOTTOM = 26.0, 238.0  # where the shares end, in pixels
 LEFT, RIGHT = 9.0, 97.0  # where the welfare ends, in per cent of the width
 LABEL_HEIGHT = 17.0  # pixels
-ROOM = 0.08  # of the range, around the marks
+MARK_MARGIN = 0.08  # of the range, around the marks
 MIN_RANGE = 0.02  # of the largest number: marks closer than that are alike
 SHARES_SHOWN = (0.9, 1.0)  # that the axis reaches in any case
-MAX_NAMES = 4
+MAX_CELL_NAMES = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +55,7 @@ def stability(view: View) -> dict[str, Any]:
     for outcome in view.deals:
         group = leaving_group(view.comparison, outcome.mechanism, view.unit)
         splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
-        leavers = mention_list(outcome.leavers, MAX_NAMES) if outcome.leavers else NOBODY
+        leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
         rows.append({"outcome": outcome, "cells": (leavers, *_cells(group), *_cells(splitting)), "limit": group.limit})
     partly = [
         view.title_of(outcome)
@@ -71,7 +71,7 @@ def stability(view: View) -> dict[str, Any]:
 
 
 def _cells(found: Temptation) -> tuple[str, str]:
-    return (mention_list(found.members, MAX_NAMES), found.gain) if found.members else (found.word, NO_GAIN)
+    return (mention_list(found.members, MAX_CELL_NAMES), found.gain) if found.members else (found.word, NO_GAIN)
 
 
 def tradeoff_picture(view: View) -> Markup:
@@ -114,7 +114,7 @@ def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], height
 def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """From where to where an axis goes, with room around its numbers."""
     low, high = float(np.min(numbers)), float(np.max(numbers))
-    room = max(ROOM * (high - low), MIN_RANGE * max(abs(low), abs(high))) or 1.0
+    room = max(MARK_MARGIN * (high - low), MIN_RANGE * max(abs(low), abs(high))) or 1.0
     return low - room, high + room
 
 

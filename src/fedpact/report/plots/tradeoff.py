@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LABEL_HEIGHT = 0.06  # of the panel
 SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
 LABEL_ASIDE = 9  # points
-ROOM = 0.12  # of the range, around the marks
+AXIS_MARGIN = 0.12  # of the range, around the marks
 MAX_LABEL_LENGTH = 18
 
 
@@ -56,7 +56,7 @@ def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
 
 def _limits(numbers: np.ndarray) -> tuple[float, float]:
     low, high = float(numbers.min()), float(numbers.max())
-    room = ROOM * (high - low) or 0.05 * abs(high) or 1.0
+    room = AXIS_MARGIN * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room
 
 
