@@ -132,7 +132,7 @@ BAD_INPUT = [
     ("sweep paper-w1 --vary costs=1 --vary caps=1 --vary beta=1", "a sweep varies one or two parameters, got 3"),
     ("sweep paper-w1 --vary costs=1 --vary costs[0]=2", "costs and costs[0] both set costs[0]"),
     ("sweep paper-w1 --vary costs=1 --metric gaps", "there is no metric 'gaps'; there are contributions"),
-    ("sweep paper-w1 --vary costs=1 -m vcg", "mechanism must be one of externality"),
+    ("sweep paper-w1 --vary costs=1 -m barter", "mechanism must be one of externality"),
     ("sweep paper-w1 --vary costs=1 -m shapley -m shapley", "name at least one mechanism, each once"),
     ("sweep paper-w1 --vary costs=1 -o t.txt", "t.txt: the file's name must end in .csv or .parquet"),
     ("sweep paper-w1 --vary costs=1 -o none/t.csv", "none/t.csv: there is no such folder; make it first"),

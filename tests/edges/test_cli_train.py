@@ -188,7 +188,7 @@ BAD_INPUT = [
     ),
     ("paper-w2 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
     ("paper-w2 deal.json -m shapley", "deal.json: the deal in it is one of externality, not of shapley"),
-    ("paper-w2 -m vcg", "mechanism must be one of externality"),
+    ("paper-w2 -m barter", "mechanism must be one of externality"),
     ("paper-w2 --samples 38", '"agent 2" agreed to 31 samples but has 30 to train on; give it 39 images, tests'),
     ("paper-w2 --samples 30", "agreed to 31 samples but has 24 to train on; give it 39 images, tests included"),
     ("paper-w2 --samples 5000", "samples must not exceed the 5,000 images there are, got 15,000"),

@@ -49,6 +49,10 @@ def settle(
             max=9,
         ),
     ] = None,
+    sponsor: Annotated[
+        str | None,
+        typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.", metavar="NAME"),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
     ] = None,
@@ -59,14 +63,16 @@ def settle(
 ) -> None:
     """Turn the payments of a deal into transfers of money between the agents.
 
-    A deal that does not hold is refused. Where the scenario says nothing of money, amounts are units of payoff.
+    A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
+    the scenario says nothing of money, amounts are units of payoff.
     """
     path = output or ledger
     if path is not None:
         check_output(path, force=force, suffixes=(".csv", ".json"))
     chosen = read_scenario(scenario)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
-    settlement = settle_deal(agreed, money=_money(currency, per_payoff) or chosen.money, decimals=decimals)
+    money = _money(currency, per_payoff) or chosen.money
+    settlement = settle_deal(agreed, money=money, decimals=decimals, sponsor=sponsor)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:

@@ -93,8 +93,9 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
     for free in comparison:
-        baseline = comparison.mechanisms[free.mechanism].is_baseline and free.federated and not free.leavers
-        if baseline and free.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
+        rules = comparison.mechanisms[free.mechanism]
+        unpaid = rules.is_baseline and not rules.has_payments and free.federated and not free.leavers
+        if unpaid and free.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
             yield _without_payments(comparison, free.mechanism)
 
 

@@ -7,6 +7,7 @@ therefore changes its certificates too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -177,6 +178,11 @@ class Outcome:
     def welfare(self) -> float:
         """sum of payoffs minus sum of costs."""
         return float(self.payoffs.sum() - self.costs.sum())
+
+    @property
+    def budget(self) -> float:
+        """The sum of all payments: above zero somebody outside has to pay it, below zero it is left over."""
+        return math.fsum(self.payments)
 
     @cached_property
     def standalone(self) -> FloatArray:

@@ -8,6 +8,7 @@ says nothing of money is settled in units of payoff.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -107,7 +108,9 @@ class Settlement:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
 
 
-def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None) -> Settlement:
+def settle(
+    deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None, sponsor: str | None = None
+) -> Settlement:
     """The transfers that carry out a deal's payments.
 
     Parameters
@@ -118,6 +121,9 @@ def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | 
         The exchange rate, such as a scenario's; without one, amounts are units of payoff.
     decimals
         Digits after the point; 2 for money and 9 for units of payoff by default.
+    sponsor
+        Who pays what payments that do not balance lack, and receives what they leave over. The name of nobody in the
+        deal; it comes last in the balances. Without one, payments that do not balance are refused.
 
     Examples
     --------
@@ -136,9 +142,15 @@ def settle(deal: Deal | Outcome, *, money: Money | None = None, decimals: int | 
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
+    payments, names = agreed.payments, tuple(agreed.agents)
+    if sponsor is not None:
+        if sponsor in names:
+            rule = "must be somebody who is not in the deal"
+            raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
+        payments, names = np.append(payments, -math.fsum(payments)), (*names, sponsor)
     return settle_payments(
-        agreed.payments,
-        names=agreed.agents,
+        payments,
+        names=names,
         per_payoff=1.0 if money is None else money.per_payoff,
         currency=PAYOFF_UNIT if money is None else money.currency,
         decimals=usual if decimals is None else decimals,
@@ -241,7 +253,7 @@ def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fracti
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         given_sum = (
             f", got a sum of {_short_text(total)} (allowed: {_short_text(SUM_TOLERANCE * gross)}); name whoever covers "
-            f"it as one more agent"
+            f"it as the sponsor, or as one more agent"
         )
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact

@@ -8,11 +8,15 @@ May use: utils, federation, shapley, programs, certificates, deals.
 """
 
 from fedpact.mechanisms.base import BatchSolution, Mechanism
+from fedpact.mechanisms.cost_sharing import CostSharing
+from fedpact.mechanisms.equal_split import EqualSplit
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.message_game import MessageGame
+from fedpact.mechanisms.nash_bargaining import NashBargaining
 from fedpact.mechanisms.registry import (
     DEFAULT_MECHANISMS,
+    FIELD_MECHANISMS,
     MECHANISMS,
     compared_mechanisms,
     mechanism_named,
@@ -21,19 +25,25 @@ from fedpact.mechanisms.registry import (
 )
 from fedpact.mechanisms.shapley import BestResponseTrace, ShapleyMechanism, best_response_dynamics
 from fedpact.mechanisms.standalone import Standalone
+from fedpact.mechanisms.vcg import VCGMechanism
 from fedpact.mechanisms.voluntary import Voluntary
 
 __all__ = [
     "DEFAULT_MECHANISMS",
+    "FIELD_MECHANISMS",
     "MECHANISMS",
     "BatchSolution",
     "BestResponseTrace",
+    "CostSharing",
+    "EqualSplit",
     "ExternalityMechanism",
     "FairMechanism",
     "Mechanism",
     "MessageGame",
+    "NashBargaining",
     "ShapleyMechanism",
     "Standalone",
+    "VCGMechanism",
     "Voluntary",
     "best_response_dynamics",
     "compared_mechanisms",

@@ -22,12 +22,12 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.optimality import better_profile
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
-from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
+from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution
+from fedpact.mechanisms.optimum import OptimumMechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, faces_possible, optimum_at, social_optimum
+from fedpact.programs.social_optimum import faces_possible, optimum_at
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray
 
@@ -74,7 +74,7 @@ def _prices_of_lots(federation: Federation, slopes: FloatArray) -> Any:
     return prices if federation.is_sparse else prices.toarray()
 
 
-class ExternalityMechanism(Mechanism):
+class ExternalityMechanism(OptimumMechanism):
     """M^E: maximises welfare; nobody is paid for more than its data is worth to the others.
 
     Examples
@@ -99,10 +99,6 @@ class ExternalityMechanism(Mechanism):
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
     claims_without_harm: Sequence[Claim] = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 
-    def solve(self, federation: Federation) -> Outcome:
-        """The welfare optimum of smallest norm and its payments."""
-        return self._outcome(federation, social_optimum(federation))
-
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return price_taking(federation, contributions)
 
@@ -118,11 +114,6 @@ class ExternalityMechanism(Mechanism):
     def nearby_equilibrium(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         return better_profile(federation, contributions)
 
-    def at_equilibrium(
-        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
-    ) -> Outcome:
-        return self._outcome(federation, optimum_at(federation, contributions), payments)
-
     def is_vectorised(self, batch: Batch) -> bool:
         return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COMPILED_AGENTS
 
@@ -137,16 +128,6 @@ class ExternalityMechanism(Mechanism):
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return price_bounds(batch, contributions)
-
-    def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
-        return self.outcome_at(
-            federation,
-            optimum.contributions,
-            payments,
-            equilibria=equilibria_of(optimum.face),
-            solution=optimum.solution,
-            face=optimum.face,
-        )
 
 
 def reject_unsolved(contributions: FloatArray, gains: FloatArray) -> list[int]:
@@ -178,17 +159,3 @@ def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...
         if optimum.face is not None and not optimum.face.is_point:
             several.append(place)
     return tuple(several)
-
-
-def equilibria_of(face: OptimalFace | None) -> Equilibria:
-    """What is known of the equilibria of M^E from the set of welfare optima."""
-    if face is None:
-        return Equilibria(
-            unique=None, dimension=0, note="a welfare optimum; with so many agents others were not sought"
-        )
-    dimension = face.dimension
-    if dimension == 0:
-        return Equilibria(unique=True, dimension=0, note="the only welfare optimum")
-    kind = "a line" if dimension == 1 else f"a set of dimension {dimension}"
-    note = f"welfare optima form {kind}; this is the one of smallest norm, which treats equal agents alike"
-    return Equilibria(unique=False, dimension=dimension, note=note)

@@ -20,32 +20,23 @@ needs no reports, does not find it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.certificates.side_payments import check_side_payments
-from fedpact.certificates.tolerances import STAKE_TOLERANCE, utility_tolerances
-from fedpact.deals import Equilibria, Outcome
-from fedpact.deals.outcome import AS_GIVEN
+from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
-from fedpact.mechanisms.externality import ExternalityMechanism, equilibria_of, price_payments
+from fedpact.mechanisms.side_payments import SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
-    FairShares,
     KeptGroups,
     Unkept,
     share_among_groups,
     share_among_members,
 )
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
-from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
-from fedpact.programs.solver import Solution
 from fedpact.programs.worst_group import worst_group
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
@@ -60,31 +51,7 @@ GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 DEFAULT_TIME_LIMIT = 60.0  # seconds
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Rules:
-    """The rules of an outcome whose side payments are known: they are constants of its federation."""
-
-    mechanism: FairMechanism
-    federation: Federation
-    side_payments: FloatArray
-    elsewhere: dict[str, FloatArray] = field(default_factory=dict)  # of the last other federation, by fingerprint
-
-    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        return _shift(price_taking(federation, contributions), self._constants(federation))
-
-    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        return price_payments(federation, contributions) + self._constants(federation)
-
-    def _constants(self, federation: Federation) -> FloatArray:
-        if federation is self.federation:
-            return self.side_payments
-        if federation.fingerprint not in self.elsewhere:
-            self.elsewhere.clear()
-            self.elsewhere[federation.fingerprint] = self.mechanism.side_payments(federation)
-        return self.elsewhere[federation.fingerprint]
-
-
-class FairMechanism(ExternalityMechanism):
+class FairMechanism(SidePaymentMechanism):
     """M^E with the side payments under which the lowest Shapley share returned is as large as can be.
 
     Parameters
@@ -104,15 +71,10 @@ class FairMechanism(ExternalityMechanism):
     [0.663, 0.711, 0.798]
     """
 
-    knows_lots = False
-
     description = (
         "Contributions and prices as under Externality, and fixed sums between members that bring everybody as close "
         "to its Shapley share as can be while nobody is better off outside."
     )
-
-    has_side_payments = True
-    claims_without_harm = ()  # what it keeps, it keeps with harm as well
 
     def __init__(self, keep: str = "groups", *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:
         if keep not in KEEP:
@@ -121,57 +83,6 @@ class FairMechanism(ExternalityMechanism):
         self.name, self.title = NAMES[keep], TITLES[keep]
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
         self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)
-
-    def solve(self, federation: Federation) -> Outcome:
-        """The welfare optimum of smallest norm, its payments at prices, and the side payments.
-
-        Raises
-        ------
-        NoFairDeal
-            If no side payments keep everybody, or there are no Shapley shares to return.
-        """
-        require_single_lots(federation, f"the mechanism {self.name}")
-        return self._outcome(federation, social_optimum(federation))
-
-    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        return _shift(price_taking(federation, contributions), self.side_payments(federation))
-
-    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        return price_payments(federation, contributions) + self.side_payments(federation)
-
-    def side_payments(self, federation: Federation) -> FloatArray:
-        """T: what each member is paid whatever anybody contributes; they add up to zero."""
-        return self._side_payments(federation, social_optimum(federation).contributions)
-
-    def outcome_at(
-        self,
-        federation: Federation,
-        contributions: ArrayLike,
-        payments: ArrayLike | None = None,
-        *,
-        equilibria: Equilibria = AS_GIVEN,
-        solution: Solution | None = None,
-        face: OptimalFace | None = None,
-        side_payments: ArrayLike | None = None,
-    ) -> Outcome:
-        """A profile under these rules; what is paid beyond the prices is a side payment unless they are given."""
-        profile = np.asarray(contributions, dtype=np.float64)
-        priced = price_payments(federation, profile)
-        if side_payments is not None:
-            side = np.asarray(side_payments, dtype=np.float64)
-        else:
-            side = self.side_payments(federation) if payments is None else np.asarray(payments) - priced
-        rules = _Rules(mechanism=self, federation=federation, side_payments=side)
-        made = super().outcome_at(
-            federation,
-            profile,
-            priced + side if payments is None else payments,
-            equilibria=equilibria,
-            solution=solution,
-            face=face,
-            side_payments=side,
-        )
-        return replace(made, deviations=rules.deviations, payment_rule=rules.payment_rule)
 
     def stated_payment_bounds(self, outcome: Outcome) -> PaymentBounds:
         """Payments at prices, certified, and the side payments of the outcome as far as duality proves them."""
@@ -185,31 +96,15 @@ class FairMechanism(ExternalityMechanism):
         error = checked.distance + max(missed, 0.0) + max(checked.shortfall, 0.0) + abs(checked.sum)
         return PaymentBounds(payments=due, errors=priced.errors + error)
 
-    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
-        """Payments at prices, certified; of side payments that nobody states nothing is."""
-        priced = price_payment_bounds(federation, contributions)
-        side = self.side_payments(federation)
-        return PaymentBounds(payments=priced.payments + side, errors=np.full(side.size, np.inf))
+    def target_utilities(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """The utilities closest to Shapley shares that keep everybody.
 
-    def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
-        side = None
-        if payments is None:
-            side = self._side_payments(federation, optimum.contributions)
-        return self.outcome_at(
-            federation,
-            optimum.contributions,
-            payments,
-            equilibria=equilibria_of(optimum.face),
-            solution=optimum.solution,
-            face=optimum.face,
-            side_payments=side,
-        )
-
-    def _side_payments(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        """T at a welfare optimum."""
+        Raises
+        ------
+        NoFairDeal
+            If no side payments keep everybody, or there are no Shapley shares to return.
+        """
         payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
-        priced = price_payments(federation, contributions)
-        utilities = payoffs - costs + priced
         alone = standalone_optimum(federation)[1]
         try:
             shares = shapley_values(federation, contributions).values
@@ -226,13 +121,12 @@ class FairMechanism(ExternalityMechanism):
                 f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
                 "at the edge of the domain of a payoff"
             )
-        stakes = utility_tolerances(payoffs, costs, priced, federation.values) / STAKE_TOLERANCE
+        stakes = stakes_at_prices(federation, contributions)
         try:
             if self.keep == "members":
-                return _zero_sum(share_among_members(shares, costs, alone, welfare), utilities, stakes)
+                return share_among_members(shares, costs, alone, welfare).utilities
             search = _GroupSearch(federation, stakes, self.time_limit)
-            found = share_among_groups(shares, costs, alone, welfare, search, stakes=stakes)
-            return _zero_sum(found, utilities, stakes)
+            return share_among_groups(shares, costs, alone, welfare, search, stakes=stakes).utilities
         except Unkept as unkept:
             raise _no_deal(federation, unkept) from None
 
@@ -258,20 +152,6 @@ class _GroupSearch:
         worst = 1 + np.argsort(-by_stakes, kind="stable")[:GROUPS_AT_A_TIME]
         worst = worst[by_stakes[worst - 1] > 0]
         return KeptGroups(members=self._optima.members[worst], values=self._optima.values[worst])
-
-
-def _zero_sum(found: FairShares, utilities: FloatArray, stakes: FloatArray) -> FloatArray:
-    """The side payments that lead from one set of utilities to another with the same sum.
-
-    What rounding leaves of the sum is shared out by stakes: it comes from the large and would swamp the small.
-    """
-    side = found.utilities - utilities
-    return np.asarray(side - side.sum() * stakes / stakes.sum())
-
-
-def _shift(best: Deviations, constants: FloatArray) -> Deviations:
-    """The same deviations where everybody is paid a constant whatever it does."""
-    return replace(best, utilities=best.utilities + constants)
 
 
 def _no_deal(federation: Federation, unkept: Unkept) -> NoFairDeal:

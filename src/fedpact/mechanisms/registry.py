@@ -15,10 +15,14 @@ from importlib import import_module
 from fedpact.certificates.claims import Claim
 from fedpact.federation import Federation
 from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.cost_sharing import CostSharing
+from fedpact.mechanisms.equal_split import EqualSplit
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.fair import FairMechanism
+from fedpact.mechanisms.nash_bargaining import NashBargaining
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
+from fedpact.mechanisms.vcg import VCGMechanism
 from fedpact.mechanisms.voluntary import Voluntary
 from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.utils.errors import InvalidInput
@@ -31,10 +35,16 @@ DEFAULT_MECHANISMS: Mapping[str, Mechanism] = {
     mechanism.name: mechanism for mechanism in (ExternalityMechanism(), ShapleyMechanism(), Voluntary(), Standalone())
 }
 
+# Those of the literature that stand beside them where they are asked for.
+FIELD_MECHANISMS: Mapping[str, Mechanism] = {
+    mechanism.name: mechanism for mechanism in (EqualSplit(), CostSharing(), NashBargaining(), VCGMechanism())
+}
+
 # All of fedpact's own. Side payments take a search through groups, which is too much for thousands of federations.
 MECHANISMS: Mapping[str, Mechanism] = {
     **DEFAULT_MECHANISMS,
     **{mechanism.name: mechanism for mechanism in (FairMechanism(), FairMechanism(keep="members"))},
+    **FIELD_MECHANISMS,
 }
 
 

@@ -45,9 +45,13 @@ class Voluntary(Mechanism):
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
 
+    def played(self, federation: Federation) -> Federation:
+        """The federation whose free-riding equilibria are the equilibria: this one, or one with other values."""
+        return federation
+
     def solve(self, federation: Federation) -> Outcome:
         """A free-riding equilibrium."""
-        contributions = free_riding_equilibrium(federation)
+        contributions = free_riding_equilibrium(self.played(federation))
         if not federation.admits(contributions):
             raise NotConverged(
                 "free riding has no admissible equilibrium: what agents contribute for themselves harms others beyond "
@@ -62,8 +66,9 @@ class Voluntary(Mechanism):
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
     ) -> Outcome:
-        around = equilibrium_dimension(federation, contributions)
-        unique = False if around else is_unique(federation, contributions)
+        played = self.played(federation)
+        around = equilibrium_dimension(played, contributions)
+        unique = False if around else is_unique(played, contributions)
         note = NOTE_OF_LOTS if federation.has_lots else NOTES[unique]
         chosen = Equilibria(unique=unique, dimension=around, note=note)
         return self.outcome_at(federation, contributions, payments, equilibria=chosen)

@@ -182,8 +182,8 @@ def test_progress_begins_at_nothing_and_ends_with_all() -> None:
         (["costs=1"], {"metrics": ["nash", "nash"]}, "name at least one metric, each once, got nash, nash"),
         (
             ["costs=1"],
-            {"mechanisms": ["vcg"]},
-            f"mechanism must be one of {', '.join(MECHANISMS)}, got 'vcg'",
+            {"mechanisms": ["barter"]},
+            f"mechanism must be one of {', '.join(MECHANISMS)}, got 'barter'",
         ),
         (["costs=1"], {"mechanisms": []}, "name at least one mechanism"),
         (["costs=1:2:2000", "caps=1:2:2000"], {}, "a sweep has up to 1,000,000 points, got 4,000,000"),

@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
@@ -17,6 +17,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import fedpact as fp
 from fedpact.deals import Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.transfers import EVEN_WINDOW, EXACT_LIMIT, fewest_transfers, whole_cents
@@ -324,3 +325,34 @@ class TestInput:
 
     def test_rounding_error_of_the_sum_is_allowed(self):
         assert settled([0.1, 0.2, -0.3]).cents == (10, 20, -30)
+
+
+class TestSponsor:
+    """Payments that do not balance are settled with whoever covers them."""
+
+    OUTCOME = fp.VCGMechanism().solve(
+        fp.Federation([[1.0, 0.4], [0.8, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
+    )
+
+    def test_without_one_they_are_refused(self):
+        with pytest.raises(InvalidInput, match=r"payments must sum to zero, got a sum of .* as the sponsor"):
+            fp.settle(self.OUTCOME)
+
+    def test_it_pays_what_is_lacking(self):
+        settlement = fp.settle(self.OUTCOME, sponsor="Foundation")
+        assert settlement.names[-1] == "Foundation" and sum(settlement.cents) == 0
+        assert settlement.cents[-1] == -round(self.OUTCOME.budget * 10**9) < 0
+        assert "Foundation" in {transfer.payer for transfer in settlement.transfers}
+
+    def test_it_receives_what_is_left_over(self):
+        deal = replace(self.OUTCOME, payments=np.array([0.25, -0.75])).deal
+        settlement = fp.settle(deal, sponsor="Foundation")
+        assert settlement.amounts[-1] == Decimal("0.5")
+
+    def test_it_is_nobody_in_the_deal(self):
+        with pytest.raises(InvalidInput, match='sponsor must be somebody who is not in the deal, "agent 0" is in it'):
+            fp.settle(self.OUTCOME, sponsor="agent 0")
+
+    def test_it_has_nothing_to_do_where_payments_balance(self):
+        balanced = fp.EqualSplit().solve(self.OUTCOME.federation)
+        assert fp.settle(balanced, sponsor="Foundation").cents[-1] == 0

@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from consortium import EqualCosts
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import FIELD_MECHANISMS, MECHANISMS
 from fedpact.report import write_report
 
 BASE = fp.Federation(
@@ -146,6 +146,7 @@ def test_payments_by_design() -> None:
         "standalone": False,
         "fair": True,
         "fair-members": True,
+        **dict.fromkeys(FIELD_MECHANISMS, True),
     }
     assert EqualCosts().has_payments
 

@@ -9,7 +9,14 @@ import pytest
 
 import fedpact as fp
 from consortium import EqualCosts, Membership
-from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, mechanism_named, resolve_mechanism, resolve_mechanisms
+from fedpact.mechanisms import (
+    DEFAULT_MECHANISMS,
+    FIELD_MECHANISMS,
+    MECHANISMS,
+    mechanism_named,
+    resolve_mechanism,
+    resolve_mechanisms,
+)
 from strategies import random_federations
 
 PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
@@ -27,7 +34,7 @@ def register(folder: Path, monkeypatch: pytest.MonkeyPatch, **entries: str) -> N
 
 def test_names_are_those_of_the_mechanisms() -> None:
     assert list(DEFAULT_MECHANISMS) == ["externality", "shapley", "voluntary", "standalone"]
-    assert list(MECHANISMS) == [*DEFAULT_MECHANISMS, "fair", "fair-members"]
+    assert list(MECHANISMS) == [*DEFAULT_MECHANISMS, "fair", "fair-members", *FIELD_MECHANISMS]
     assert all(mechanism_named(name).name == name for name in MECHANISMS)
 
 
@@ -58,7 +65,7 @@ def test_objects_names_and_paths() -> None:
     [
         (
             "barter",
-            "mechanism must be one of externality, shapley, voluntary, standalone, fair, fair-members, got 'barter'",
+            "mechanism must be one of externality, shapley, voluntary, standalone, fair, fair-members, equal-split, ",
         ),
         ("", "mechanism must be one of externality"),
         (None, "mechanism must be a name or a mechanism such as ShapleyMechanism(), got None"),
@@ -117,7 +124,7 @@ def test_a_registered_mechanism_goes_by_its_name(tmp_path: Path, monkeypatch: py
     assert type(mechanism_named("equal-costs")) is EqualCosts
     assert mechanism_named("shapley") is MECHANISMS["shapley"], "fedpact's own come first"
     assert fp.compare(PAIR, ["equal-costs"])["equal-costs"].payments.any()
-    with pytest.raises(fp.InvalidInput, match="standalone, fair, fair-members, equal-costs, got"):
+    with pytest.raises(fp.InvalidInput, match="nash-bargaining, vcg, equal-costs, got"):
         mechanism_named("barter")
 
 

@@ -1,0 +1,92 @@
+"""The most one agent could gain where everybody's utility rises with the payoffs of all.
+
+Where agent i has u_i = share A(s) - c_i(s_i) + constant_i, A the sum of all payoffs, it maximises share A(x, s_-i) -
+c_i(x) over its own contribution x. That is concave in x: its tangent bounds every gain, and where the bound is not
+rounding, all x in [0, cap] are searched by bisection.
+
+Cost: the tangents are one product with the weights; a search takes 64 payoffs of everybody for each agent searched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.certificates.deviations import Deviations
+from fedpact.certificates.optimality import best_contributions, better_profile, tangent_gains
+from fedpact.certificates.tolerances import utility_tolerances
+from fedpact.federation import Federation
+from fedpact.federation.bounds import contribution_bounds
+from fedpact.utils.arrays import FloatArray
+
+MAX_PAYOFFS_AT_A_TIME = 2_000_000
+DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
+SCOPE = "all contributions of one agent in [0, cap], paid with the payoffs of all"
+
+
+def sharing_total(
+    federation: Federation, contributions: FloatArray, constants: FloatArray, *, share: float = 1.0
+) -> Deviations:
+    """The best each agent could do with u_i = share A(s) - c_i(s_i) + constants_i."""
+    if not federation.admits(contributions):
+        anything = np.full(federation.n_agents, np.inf)
+        return Deviations(actions=contributions, utilities=anything, scope="somebody is outside its payoff's domain")
+    payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
+    here = share * payoffs.sum() - costs + constants
+    earned = share * np.asarray(federation.weights.T @ federation.marginal_payoffs(contributions))
+    upper = _own_limits(federation, contributions)
+    gains = tangent_gains(contributions, earned - federation.costs.slope(contributions), upper)
+    tols = utility_tolerances(payoffs, costs, here + costs - payoffs, federation.values)
+    actions = np.array(contributions)
+    suspects = np.flatnonzero(~(gains <= tols))
+    at_a_time = max(1, MAX_PAYOFFS_AT_A_TIME // federation.n_agents)
+    for some in (suspects[first : first + at_a_time] for first in range(0, suspects.size, at_a_time)):
+        best, found = _search(federation, contributions, some, upper[some], share)
+        actions[some] = np.where(found > 0, best, contributions[some])
+        gains[some] = np.maximum(found, 0.0)
+    return Deviations(actions=actions, utilities=here + gains, scope=SCOPE)
+
+
+def welfare_of_others(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """For every agent, the most welfare the others reach without it, by Newton steps from what they contribute here."""
+    found = np.zeros(federation.n_agents)
+    for agent in range(federation.n_agents if federation.n_agents > 1 else 0):
+        others = np.delete(np.arange(federation.n_agents), agent)
+        without = federation.take(others)
+        found[agent] = without.welfare(better_profile(without, contributions[others]))
+    return found
+
+
+def _own_limits(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """How far an agent may want to go: to its cap, as far as its data could pay for or everybody's domain allows."""
+    if not federation.has_harm:
+        return np.maximum(contribution_bounds(federation)[0], contributions)
+    entries = federation.sparse_weights().tocoo()
+    receivers, agents = entries.coords
+    harms = entries.data < 0
+    room = np.asarray(federation.data(contributions) - federation.payoff.floor)
+    limits = np.full(federation.n_agents, np.inf)
+    reached = contributions[agents[harms]] - room[receivers[harms]] / entries.data[harms] * (1.0 - DOMAIN_EDGE)
+    np.minimum.at(limits, agents[harms], reached)
+    return np.minimum(federation.caps, limits)
+
+
+def _search(
+    federation: Federation, contributions: FloatArray, agents: NDArray[np.intp], upper: FloatArray, share: float
+) -> tuple[FloatArray, FloatArray]:
+    """For some agents: the contribution up to `upper` that is best for them, and what is gained by it."""
+    columns = federation.weights[:, agents]
+    columns = np.asarray(columns if isinstance(columns, np.ndarray) else columns.toarray()).T
+    data, costs, payoff = federation.data(contributions), federation.costs.take(agents), federation.payoff
+    now = contributions[agents]
+
+    def slope(x: FloatArray) -> FloatArray:
+        reached = data + (x - now)[:, None] * columns
+        inside = np.all(reached > payoff.floor, axis=1)  # below, its help is what somebody needs at any price
+        slopes = federation.values * payoff.slope(np.where(inside[:, None], reached, data))
+        return np.where(inside, share * (slopes * columns).sum(axis=1), np.inf) - costs.slope(x)
+
+    best = best_contributions(slope, upper)
+    steps = (best - now)[:, None] * columns
+    rises = (federation.values * payoff.increment(np.broadcast_to(data, steps.shape), steps)).sum(axis=1)
+    return best, share * rises - (costs.value(best) - costs.value(now))

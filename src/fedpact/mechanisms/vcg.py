@@ -1,0 +1,58 @@
+"""VCG: everybody has what it adds to the federation.
+
+At a profile s, with v(X) the most welfare a group X reaches by itself,
+
+    p_i = sum_{k != i} (a_k(s) - c_k(s_k)) - v(N without i),        so that        u_i = W(s) - v(N without i).
+
+The second term is nothing agent i can change, so everybody wants welfare to be as large as can be, and the welfare
+optima are the equilibria: welfare is a concave potential. Asked for their costs and values instead, members do best to
+tell the truth, whatever the others say (Vickrey 1961, Clarke 1971, Groves 1973). Where no weight is negative
+v(N) >= v(N without i) + v(i): nobody loses by taking part.
+
+The price is money from outside: M^E, which balances, gives nobody more than it adds (`docs/theory/core.md`). So where
+no weight is negative the payments sum to a deficit, `outcome.budget`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.common_interest import sharing_total, welfare_of_others
+from fedpact.certificates.deviations import Deviations
+from fedpact.federation import Federation
+from fedpact.mechanisms.optimum import OptimumMechanism
+from fedpact.programs.groups import group_optima
+from fedpact.utils.arrays import FloatArray
+
+
+class VCGMechanism(OptimumMechanism):
+    """Everybody has its marginal contribution to welfare; somebody outside pays the deficit.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> outcome = VCGMechanism().solve(hospitals().federation)
+    >>> outcome.budget > 0, outcome.leavers
+    (True, ())
+    """
+
+    name = "vcg"
+    title = "VCG"
+    description = (
+        "Everybody has exactly what it adds to the welfare of all, so that nobody gains by misstating its numbers. "
+        "Somebody outside has to pay the difference."
+    )
+    claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
+    claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
+    is_baseline = True
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        costs = federation.costs.value(contributions)
+        constants = -(costs.sum() - costs) - welfare_of_others(federation, contributions)
+        return sharing_total(federation, contributions, constants)
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        net = federation.payoffs(contributions) - federation.costs.value(contributions)
+        without = group_optima(federation, ~np.eye(federation.n_agents, dtype=np.bool_)).values
+        return np.asarray(net.sum() - net - without)

@@ -1,0 +1,102 @@
+"""The mechanisms of the literature: what they share. Utilities are worked out anew from the payment rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.mechanisms import DEFAULT_MECHANISMS, FIELD_MECHANISMS, MECHANISMS
+from strategies import random_federations
+
+OWN_GAME = ("equal-split", "cost-sharing", "vcg")  # an agent chooses its own contribution, and payments follow
+HARM = fp.Federation(
+    [[1.0, -0.02, 0.5], [0.3, 1.0, 0.1], [0.8, -0.01, 1.0]], costs=[0.02, 0.01, 0.03], caps=[20.0, 15.0, 40.0],
+    payoff=fp.PowerLaw(0.5), values=[1.0, 2.0, 0.5],
+)  # fmt: skip
+BENT = fp.Federation(
+    [[1.0, 0.4, 0.0], [1.3, 1.0, 0.6], [0.0, 2.0, 1.0]],
+    costs=fp.Quadratic([0.01, 0.0, 0.02], [0.001, 0.002, 0.0]),
+    caps=[5.0, 30.0, 50.0],
+    payoff=fp.Log(),
+)
+CASES = {"harm": HARM, "bent": BENT}
+
+
+def utility_of(mechanism: fp.Mechanism, federation: fp.Federation, profile: np.ndarray, agent: int) -> float:
+    paid = mechanism.payment_rule(federation, profile)
+    return float((federation.payoffs(profile) - federation.costs.value(profile) + paid)[agent])
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", OWN_GAME)
+def test_no_contribution_on_a_grid_does_better(name: str, case: str) -> None:
+    mechanism, federation = MECHANISMS[name], CASES[case]
+    outcome = mechanism.solve(federation)
+    best = mechanism.deviations(federation, outcome.contributions)
+    for agent in range(3):
+        for part in np.linspace(0.0, 1.0, 13):
+            profile = outcome.contributions.copy()
+            profile[agent] = part * federation.caps[agent]
+            if federation.admits(profile):
+                tried = utility_of(mechanism, federation, profile, agent)
+                assert tried <= outcome.utilities[agent] + 1e-9
+                assert tried <= best.utilities[agent] + 1e-9
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", OWN_GAME)
+def test_a_deviation_that_pays_is_found_with_what_it_brings(name: str, case: str) -> None:
+    mechanism, federation = MECHANISMS[name], CASES[case]
+    right = mechanism.solve(federation)
+    agent = int(np.argmax(right.contributions))
+    spoiled = right.contributions.copy()
+    spoiled[agent] *= 0.5
+    certificate = mechanism.outcome_at(federation, spoiled).certificates["nash"]
+    assert certificate.verdict == "violated"
+    best = mechanism.deviations(federation, spoiled)
+    profile = spoiled.copy()
+    profile[agent] = best.actions[agent]
+    found = utility_of(mechanism, federation, profile, agent)
+    np.testing.assert_allclose(best.utilities[agent], found, rtol=1e-9)
+    assert found > utility_of(mechanism, federation, spoiled, agent)
+
+
+@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+def test_budget_is_what_somebody_outside_pays(name: str) -> None:
+    for federation in random_federations(91, 12, harm=False):
+        outcome = MECHANISMS[name].solve(federation)
+        np.testing.assert_allclose(outcome.budget, outcome.utilities.sum() - outcome.welfare, atol=1e-12)
+        balances = fp.Claim.BUDGET_BALANCE in MECHANISMS[name].claims
+        assert not balances or abs(outcome.budget) < 1e-9
+
+
+@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+def test_one_member_is_left_as_it_is(name: str) -> None:
+    lonely = fp.Federation([[1.0]], costs=0.01, caps=400.0, payoff=fp.PowerLaw(0.5))
+    outcome, alone = MECHANISMS[name].solve(lonely), fp.Standalone().solve(lonely)
+    np.testing.assert_allclose(outcome.contributions, alone.contributions, rtol=1e-6)
+    np.testing.assert_allclose(outcome.payments, 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+def test_renaming_members_permutes_the_outcome(name: str) -> None:
+    order = [2, 0, 1]
+    here, there = (MECHANISMS[name].solve(each) for each in (HARM, HARM.take(order)))
+    np.testing.assert_allclose(there.contributions, here.contributions[order], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(there.payments, here.payments[order], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+def test_several_lots_are_refused(name: str) -> None:
+    weights = [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0]]
+    lots = fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.Log(), lot_owners=[0, 0, 1], task_owners=[0, 1])
+    with pytest.raises(fp.InvalidInput, match=name):
+        MECHANISMS[name].solve(lots)
+
+
+def test_they_stand_beside_the_default_ones() -> None:
+    assert not set(FIELD_MECHANISMS) & set(DEFAULT_MECHANISMS)
+    assert set(FIELD_MECHANISMS) < set(MECHANISMS)
+    compared = fp.compare(HARM, ["externality", *FIELD_MECHANISMS])
+    assert compared.recommendation.mechanism in {"externality", "standalone"}
