@@ -221,6 +221,7 @@ class _Rounds:
     ) -> None:
         self.shares, self.costs, self.welfare, self.stakes = shares, costs, welfare, stakes
         self.groups = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
+        self._known = {group.tobytes() for group in self.groups.members}
         self._search, self._unit = search, unit
 
     def run(self, solve: Callable[[], tuple[FloatArray, float]], tolerance: float) -> tuple[FloatArray, float]:
@@ -229,10 +230,13 @@ class _Rounds:
             utilities, level = solve()
             found = self._search(utilities * self._unit)
             found = KeptGroups(members=found.members, values=found.values / self._unit)
-            new = found.shortfalls(utilities) > tolerance * (found.members @ self.stakes)
+            lacking = found.shortfalls(utilities) > tolerance * (found.members @ self.stakes)
+            # Of a group it knows, `solve` has left what it takes for rounding.
+            new = lacking & [group.tobytes() not in self._known for group in found.members]
             if not new.any():
                 return utilities, level
             self.groups = self.groups.joined(KeptGroups(members=found.members[new], values=found.values[new]))
+            self._known.update(group.tobytes() for group in found.members[new])
         raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
 
     def best_level(self) -> tuple[FloatArray, float]:
