@@ -35,6 +35,7 @@ from fedpact.utils.arrays import FloatArray
 
 BoolArray = NDArray[np.bool_]
 
+SOME_GROUPS = "some groups"  # the scope of a certificate that has not looked at all
 MAX_AGENTS_ALWAYS_LISTED = 10  # all their groups take milliseconds, even if one that gains is known
 # How the loss of those that a group leaves behind, which it does not feel, is split between the two sides.
 BORDER_SPLITS = (0.0, 0.5, 1.0)
@@ -218,6 +219,6 @@ def _core_by_groups(
         "group_contributions": dict(zip(names[members], profile[members].tolist(), strict=True)),
         "gain_upper_bound": float(found.bounds[groups.members.any(axis=1)].max()) if complete else otherwise,
     }
-    scope = f"all {len(beyond) - 1} groups" if complete else "some groups"
+    scope = f"all {len(beyond) - 1} groups" if complete else SOME_GROUPS
     margin, tol = -float(found.gains[place]), float(rounding[place])
     return Certificate.judge(Claim.CORE, margin, tol, scope, witness, proven=proven)

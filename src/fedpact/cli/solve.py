@@ -7,7 +7,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fedpact.certificates import Verdict
+from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -74,6 +75,10 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
             who = escape(join_names(assumption.agents, most=MAX_NAMES))
             console.print(f"[bold]{assumption.name}[/bold] fails for {who}: {assumption.consequence}.")
     console.print(f"Equilibrium: {outcome.equilibria.note}.")
+    core = outcome.certificates[Claim.CORE]
+    if core.verdict is Verdict.NOT_REFUTED and core.scope == SOME_GROUPS:
+        most = terminal_text(unit.text(core.witness["gain_upper_bound"]))
+        console.print(f"No group that was looked at gains by leaving; any other gains at most {escape(most)}.")
 
 
 def show_certificates(outcome: Outcome) -> None:

@@ -70,6 +70,7 @@ def statements(agreed: Entry, settings: AppSettings) -> dict[str, dict[str, Any]
             "mechanism": deal["mechanism"],
             "prices": deal["prices"][place] if deal.get("prices") else None,
             "payment": deal["payments"][place],
+            "side_payment": deal["side_payments"][place] if deal.get("side_payments") else 0.0,
             "utility": utilities.get(name),
             "samples_per_unit": settings.samples_per_unit,
             "money": settings.unit,

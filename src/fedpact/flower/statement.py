@@ -3,14 +3,15 @@
 A statement holds everybody's contributions, and of prices and payments the node's own alone. From its private file the
 node knows its row of weights, its payoff, its cost and its cap, so it can tell whether
 
-* its payment is what its prices come to: p_i = -sum_j l_ij s_j,
+* its payment is what its prices come to, and in a fair deal its own side payment: p_i = -sum_j l_ij s_j + T_i,
 * each price of another's data is what that data is worth to it at the margin: l_ij = a_i' w_ij,
 * at these prices no other contribution of its own would be better for it (complementarity, its cap included),
 * it gets at least the utility that the coordinator names, and at least what it asks for beyond training alone.
 
 The first three make the profile its best one at its prices. What others were told does not matter to that. A deal
 negotiated in sums names no prices: the node knows what the data of others is worth to it, and the price of its own
-follows from its payment. Under the Shapley mechanism payments follow from everybody's rows, and what a node can check
+follows from its payment. Whether a side payment is the fairest follows from everybody's numbers: a node can check that
+it leaves it its utility, and the report of the deal proves the rest. Under the Shapley mechanism payments follow from everybody's rows, and what a node can check
 of them is its utility.
 """
 
@@ -25,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.mechanisms import MECHANISMS, ExternalityMechanism
+from fedpact.mechanisms.side_payments import SidePaymentMechanism
 from fedpact.negotiation.agent import Agent
 from fedpact.programs.best_response import falling_root
 from fedpact.utils.arrays import FloatArray
@@ -49,7 +52,13 @@ class _Statement:
     contributions: FloatArray
     prices: FloatArray | None
     payment: float
+    side_payment: float
     utility: float | None
+
+    @property
+    def priced_payment(self) -> float:
+        """What is paid at prices: all but the side payment."""
+        return self.payment - self.side_payment
 
 
 def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: float | None = None) -> list[str]:
@@ -78,7 +87,10 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
     _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
     _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
-    is_priced = statement.get("mechanism", "externality") == "externality"
+    rules = MECHANISMS.get(str(statement.get("mechanism", ExternalityMechanism.name)))
+    is_priced = isinstance(rules, ExternalityMechanism)
+    no_side = given.side_payment == 0.0 or isinstance(rules, SidePaymentMechanism)
+    _require("payment", no_side, f"{given.side_payment:.9g} beside the prices is not for these rules")
     _check_deal(agent, given, least_gain, is_priced=is_priced)
     unchecked = set() if least_gain is not None else {LEAST_GAIN}
     unchecked |= set() if is_priced else {"payment", "prices", "own contribution"}
@@ -117,7 +129,7 @@ def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> Fl
     prices, own = worth.copy(), float(given.contributions[agent.index])
     if own > 0.0:
         paid = float(worth @ given.contributions) - float(worth[agent.index]) * own
-        prices[agent.index] = -(given.payment + paid) / own
+        prices[agent.index] = -(given.priced_payment + paid) / own
     return prices
 
 
@@ -128,16 +140,17 @@ def _check_unpriced(agent: Agent, given: _Statement, worth: FloatArray, said: Ma
     due = said["marginal_cost"] * own - value
     rounding = STATEMENT_ROUNDING * (abs(said["payoff"]) + said["cost"] + abs(due) + abs(value))
     most = math.inf if own >= agent.cap * (1.0 - STATEMENT_ROUNDING) and own > 0.0 else due + rounding
-    fits = due - rounding <= given.payment <= most
-    _require("payment", fits, f"it is {given.payment:.9g}, by its costs and what data is worth to it {due:.9g}")
+    fits = due - rounding <= given.priced_payment <= most
+    _require("payment", fits, f"it is {given.priced_payment:.9g}, by its costs and what data is worth to it {due:.9g}")
 
 
 def _check_prices(agent: Agent, given: _Statement, prices: FloatArray, worth: FloatArray, scale: float) -> None:
     """That it is paid by its prices, pays for data what that is worth to it, and would not give more or less."""
     turnover = float((np.abs(prices) * given.contributions).sum())
-    due = -float(prices @ given.contributions)
-    close = abs(given.payment - due) <= STATEMENT_ROUNDING * turnover
-    _require("payment", close, f"it is {given.payment:.9g}, by its prices {due:.9g}")
+    due = given.side_payment - float(prices @ given.contributions)
+    close = abs(given.payment - due) <= STATEMENT_ROUNDING * (turnover + abs(given.side_payment))
+    beside = f" and {given.side_payment:.9g} beside" if given.side_payment else ""
+    _require("payment", close, f"it is {given.payment:.9g}, by its prices{beside} {due:.9g}")
     others = np.arange(agent.weights.size) != agent.index
     others &= given.contributions > 0.0  # nothing is paid for what nobody gives
     off = np.abs(prices - worth)[others]
@@ -195,6 +208,7 @@ def _read(statement: Mapping[str, Any], size: int) -> _Statement:
         contributions=contributions,
         prices=prices,
         payment=_number(statement, "payment"),
+        side_payment=_number(statement, "side_payment") if "side_payment" in statement else 0.0,
         utility=None if utility is None else _number(statement, "utility"),
     )
 

@@ -137,6 +137,11 @@ class Mechanism(ABC):
         """The equilibrium to compare a profile with: where there are several, one close to it."""
         return self.solve(federation).contributions
 
+    def second_payment_bounds(self, outcome: Outcome) -> PaymentBounds:
+        """The payments of an equilibrium worked out a second time, to compare those of an outcome with."""
+        second = self.nearby_equilibrium(outcome.federation, outcome.contributions)
+        return self.payment_bounds(outcome.federation, second)
+
     @property
     def has_payments(self) -> bool:
         """Whether it has payments by design, zero as they may be for a federation."""
@@ -261,6 +266,7 @@ class Mechanism(ABC):
             "deviation_bounds",
             "payment_bounds",
             "stated_payment_bounds",
+            "second_payment_bounds",
             "nearby_equilibrium",
         ):
             if _depth(cls, name) > changed:

@@ -68,15 +68,14 @@ def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float 
     per_payoff
         How much money a unit of payoff is worth; None where there is no money.
     """
-    federation, stated = outcome.federation, outcome.payments
+    stated = outcome.payments
     tol = payment_tolerance(outcome.deal.turnover, outcome.payoffs, per_payoff)
     here = mechanism.stated_payment_bounds(outcome)
     errors, is_certified = np.abs(stated - here.payments) + here.errors, True
     method = AT_PROFILE if mechanism.has_payments else NO_PAYMENTS
     if mechanism.has_payments and not errors.max() <= tol:
         try:
-            second = mechanism.nearby_equilibrium(federation, outcome.contributions)
-            there = mechanism.payment_bounds(federation, second)
+            there = mechanism.second_payment_bounds(outcome)
         except SOLVER_ERRORS:
             method, is_certified = UNKNOWN, False
         else:

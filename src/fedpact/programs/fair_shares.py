@@ -232,7 +232,7 @@ class _Rounds:
             found = KeptGroups(members=found.members, values=found.values / self._unit)
             lacking = found.shortfalls(utilities) > tolerance * (found.members @ self.stakes)
             # Of a group it knows, `solve` has left what it takes for rounding.
-            new = lacking & [group.tobytes() not in self._known for group in found.members]
+            new = lacking & np.array([group.tobytes() not in self._known for group in found.members], dtype=np.bool_)
             if not new.any():
                 return utilities, level
             self.groups = self.groups.joined(KeptGroups(members=found.members[new], values=found.values[new]))

@@ -86,6 +86,7 @@ def worst_group(
     *,
     proper: bool = False,
     time_limit: float = DEFAULT_TIME_LIMIT,
+    max_relaxations: int | None = None,
     progress: Progress | None = None,
 ) -> WorstGroup:
     """The group with the largest v(X) - U(X): exact up to 16 agents, beyond that a bracket within the time given.
@@ -98,6 +99,8 @@ def worst_group(
         Whether somebody must stay behind: then everybody together is no group.
     time_limit
         Seconds after which a search among more than 16 agents ends with the bracket it has.
+    max_relaxations
+        The same in relaxations solved, with which the answer does not depend on how fast the machine is.
     progress
         Called with how much is done, and how much there is to do as far as that is known.
 
@@ -116,7 +119,8 @@ def worst_group(
         raise InvalidInput("proper groups need at least two agents, got a federation of one")
     if federation.n_agents <= MAX_LISTED_AGENTS:
         return _among_all(group_optima(federation, progress=progress), stay, proper=proper)
-    return _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper).run()
+    search = _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper)
+    return search.run(max_relaxations)
 
 
 def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
@@ -183,12 +187,14 @@ class _Search:
         self._prices = price_bounds(federation, utilities, self._everybody)
         self._upper = float(np.maximum(self._prices, 0.0).sum()) + GAIN_TOLERANCE * self._scale
 
-    def run(self) -> WorstGroup:
+    def run(self, max_relaxations: int | None = None) -> WorstGroup:
         """Candidates and their neighbours; then, if the bracket is open and there is a relaxation, branch and bound."""
         self.try_candidates()
         method, obstacle = "neighbouring groups, and a bound by prices", relaxation_obstacle(self._federation)
-        if not self._is_closed and not obstacle:
-            method = f"branch and bound with {self._branch()} relaxations"
+        if max_relaxations == 0:
+            method += "; no relaxation: none was asked for"
+        elif not self._is_closed and not obstacle:
+            method = f"branch and bound with {self._branch(max_relaxations)} relaxations"
         elif not self._is_closed:
             method += f"; no relaxation: {obstacle}"
         return WorstGroup(
@@ -265,8 +271,8 @@ class _Search:
         joining = worth + earned * contributed - self._utilities
         return np.where(inside, np.where(members, -joining, joining), -np.inf)
 
-    def _branch(self) -> int:
-        """Branch and bound until the bracket is closed or time is up; how many relaxations it took."""
+    def _branch(self, max_relaxations: int | None) -> int:
+        """Branch and bound until the bracket is closed or the limit reached; how many relaxations it took."""
         n_agents = self._federation.n_agents
         relaxation = GroupRelaxation(
             self._federation, self._utilities, self._scale, max_members=n_agents - self._proper
@@ -274,7 +280,8 @@ class _Search:
         nobody = np.zeros(n_agents, dtype=bool)
         cases = [(-self._upper, 0, nobody, nobody)]
         solved, settled = 0, -np.inf  # cases, and the highest bound of those that were not divided further
-        while cases and not self._is_closed and self._time_left > 0:
+        most = np.inf if max_relaxations is None else max_relaxations
+        while cases and not self._is_closed and self._time_left > 0 and solved < most:
             bound, _, inside, outside = heapq.heappop(cases)
             found = relaxation.solve(inside, outside, time_limit=self._time_left)
             if found is None:  # divided all the same, with the bound it came with

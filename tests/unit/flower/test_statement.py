@@ -10,7 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.flower.statement import Refused, check_statement, statement_digest
-from fedpact.mechanisms import personal_prices
+from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
 from fedpact.scenario.examples import example
 from strategies import random_federations
@@ -46,6 +46,19 @@ def spoiled(key: str, place: int, factor: float) -> dict[str, Any]:
 def with_payment(given: dict[str, Any]) -> dict[str, Any]:
     """Its payment made to fit its prices."""
     return given | {"payment": -float(np.dot(given["prices"], given["contributions"])), "utility": None}
+
+
+@pytest.mark.parametrize("name", ["fair", "fair-members"])
+def test_a_fair_deal_is_signed_with_its_own_side_payment(name: str) -> None:
+    solved = resolve_mechanism(name).solve(HOSPITALS)
+    side = float(solved.side_payments[1])
+    assert abs(side) > 0.0
+    paid = {"payment": float(solved.payments[1]), "utility": float(solved.utilities[1])}
+    fair = SOUND | paid | {"mechanism": name, "side_payment": side}
+    assert "payment" in check_statement(AGENT, fair)
+    for spoil in ({"side_payment": 2.0 * side}, {"side_payment": 0.0}, {"mechanism": "externality"}):
+        with pytest.raises(Refused, match="payment"):
+            check_statement(AGENT, fair | spoil)
 
 
 def test_a_sound_statement_is_signed() -> None:
