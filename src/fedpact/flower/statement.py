@@ -11,8 +11,8 @@ node knows its row of weights, its payoff, its cost and its cap, so it can tell 
 The first three make the profile its best one at its prices. What others were told does not matter to that. A deal
 negotiated in sums names no prices: the node knows what the data of others is worth to it, and the price of its own
 follows from its payment. Whether a side payment is the fairest follows from everybody's numbers: a node can check that
-it leaves it its utility, and the report of the deal proves the rest. Under the Shapley mechanism payments follow from everybody's rows, and what a node can check
-of them is its utility.
+it leaves it its utility, and the report of the deal proves the rest. Under the Shapley mechanism payments follow from
+everybody's rows, and what a node can check of them is its utility.
 """
 
 from __future__ import annotations

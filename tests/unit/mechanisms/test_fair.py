@@ -9,6 +9,7 @@ import fedpact as fp
 from extremes.federations import GROUP, draw_group
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import resolve_mechanism
+from fedpact.mechanisms.payment_check import check_payments
 from fedpact.programs.groups import group_optima
 from fedpact.scenario.examples import hospitals
 from random_cases import cases
@@ -178,3 +179,37 @@ def test_a_comparison_lists_why_there_is_no_fair_deal() -> None:
     compared = fp.compare(at_odds(), ["externality", "fair", "fair-members"])
     assert [outcome.mechanism for outcome in compared] == ["externality"]
     assert "North and South" in compared.unsolved["fair"]
+
+
+def many_members() -> fp.Federation:
+    """One more than all groups are listed of."""
+    rng = np.random.default_rng(18)
+    weights = rng.uniform(0.0, 1.5, (17, 17)) * (rng.random((17, 17)) < 0.5)
+    np.fill_diagonal(weights, 1.0)
+    costs, values = 0.001 * rng.uniform(0.5, 2.0, 17), rng.uniform(0.5, 2.0, 17)
+    return fp.Federation(weights, costs=costs, caps=400.0, payoff=fp.PowerLaw(beta=0.02), values=values)
+
+
+def test_of_many_members_every_group_found_is_kept_and_the_outcome_says_so() -> None:
+    federation, rules = many_members(), fp.FairMechanism(max_relaxations=0)
+    outcome = rules.solve(federation)
+    assert "keep every group found" in outcome.equilibria.note
+    assert outcome.reciprocity > fp.ExternalityMechanism().solve(federation).reciprocity
+    assert outcome.certificates["core"].verdict is not Verdict.VIOLATED
+    rng = np.random.default_rng(3)
+    groups = rng.random((2000, 17)) < rng.uniform(0.0, 1.0, (2000, 1))
+    stake = float(outcome.payoffs.sum() + outcome.costs.sum())
+    assert group_optima(federation, groups).gains(outcome.utilities).max() <= ROUNDING * stake
+    np.testing.assert_array_equal(rules.solve(federation).side_payments, outcome.side_payments)
+
+
+@pytest.mark.slow
+def test_of_many_members_a_deal_as_fair_stands_and_a_less_fair_one_does_not() -> None:
+    federation, rules = many_members(), fp.FairMechanism(max_relaxations=0)
+    outcome = rules.solve(federation)
+    priced = outcome.payments - outcome.side_payments
+    assert not check_payments(rules, outcome).exceeds
+    plain = rules.outcome_at(federation, outcome.contributions, priced, side_payments=np.zeros(17))
+    found = check_payments(rules, plain)
+    assert found.exceeds
+    assert not found.is_certified
