@@ -16,6 +16,7 @@ from fedpact.cli.common import (
     ScenarioArgument,
     choose_mechanism,
     console,
+    counter,
     escape,
     gain_texts,
     print_agents,
@@ -47,9 +48,12 @@ def solve(
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
     rules = choose_mechanism(name)
+    settled = None
+    if leave:
+        with counter("letting members leave") as count:
+            settled = stable_federation(chosen.federation, rules, leave=leave, progress=count)
     with progress(2) as begin:
         begin(f"solving {rules.title}")
-        settled = stable_federation(chosen.federation, rules, leave=leave) if leave else None
         outcome = settled.outcome if settled else rules.solve(chosen.federation)
         begin(f"certifying {rules.title}")
         _ = outcome and outcome.certificates
@@ -59,7 +63,7 @@ def solve(
         return
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
     if settled:
-        _show_departures(settled, Unit.of(chosen.money, [settled.welfare]))
+        _show_departures(settled, Unit.of(chosen.money, [settled.welfare]), by_groups=leave == "groups")
     if outcome:
         _show_outcome(outcome, Unit.of(chosen.money, outcome.payoffs))
 
@@ -127,7 +131,7 @@ def _show_lots(outcome: Outcome) -> None:
     console.print()
 
 
-def _show_departures(settled: StableFederation, unit: Unit) -> None:
+def _show_departures(settled: StableFederation, unit: Unit, *, by_groups: bool) -> None:
     if not settled.departures:
         console.print("Nobody wants to leave.\n")
         return
@@ -135,8 +139,10 @@ def _show_departures(settled: StableFederation, unit: Unit) -> None:
         console.print(f"Round {step}: {escape(', '.join(departure.leavers))} would leave.")
     welfare = (settled.welfare, settled.welfare_all_stay, settled.endowment_to_keep_all)
     amounts = [escape(terminal_text(unit.text(amount))) for amount in welfare]
-    stay = f"{', '.join(settled.members)} stay" if settled.members else "Nobody stays"
+    verb = "stays" if len(settled.members) == 1 else "stay"
+    stay = f"{', '.join(settled.members)} {verb}" if settled.members else "Nobody stays"
+    least = "at least " if by_groups else ""  # other groups may gain too
     console.print(
         f"{escape(stay)}. Welfare {amounts[0]} with the others on their own, {amounts[1]} had everybody stayed; "
-        f"keeping everybody would take endowments of {amounts[2]}.\n"
+        f"keeping everybody would take endowments of {least}{amounts[2]}.\n"
     )

@@ -8,7 +8,7 @@ have what is best for them in total.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,7 +68,7 @@ class StableFederation:
 
     @property
     def endowment_to_keep_all(self) -> float:
-        """What it would have cost to keep everybody in the first deal."""
+        """What it would have cost to keep everybody in the first deal; where groups leave, at least."""
         return float(self.departures[0].endowments.sum()) if self.departures else 0.0
 
     def __repr__(self) -> str:
@@ -78,7 +78,12 @@ class StableFederation:
 
 
 def stable_federation(
-    federation: Federation, mechanism: Mechanism | str, *, leave: str = "all", first: Outcome | None = None
+    federation: Federation,
+    mechanism: Mechanism | str,
+    *,
+    leave: str = "all",
+    first: Outcome | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> StableFederation:
     """Let dissatisfied agents leave until nobody wants to.
 
@@ -91,6 +96,8 @@ def stable_federation(
         by leaving together.
     first
         The deal with everybody in, if it is known already.
+    progress
+        Called while groups are searched, with how much is done and how much there is to do as far as that is known.
 
     Examples
     --------
@@ -108,7 +115,7 @@ def stable_federation(
     all_stay = outcome.welfare
     departures: list[Departure] = []
     elsewhere = 0.0
-    while outcome is not None and (departure := _next_departure(outcome, leave)) is not None:
+    while outcome is not None and (departure := _next_departure(outcome, leave, progress)) is not None:
         departures.append(departure)
         going = np.isin(outcome.agents, departure.leavers)
         elsewhere += float(outcome.utilities[going].sum()) + departure.gain
@@ -132,10 +139,10 @@ def _can_share(federation: Federation, members: NDArray[np.intp]) -> bool:
     return all(bool(np.isin(owners, members).any()) for owners in owned)
 
 
-def _next_departure(outcome: Outcome, leave: str) -> Departure | None:
+def _next_departure(outcome: Outcome, leave: str, progress: Callable[[int, int], None] | None) -> Departure | None:
     """Who leaves a deal next; None if everybody stays."""
     if leave == "groups" and len(outcome.agents) > 1:
-        found = blocking_group(outcome, proper=True)
+        found = blocking_group(outcome, proper=True, progress=progress)
         endowments = np.where(np.isin(outcome.agents, found.group), found.gain / len(found.group), 0.0)
         gone = Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
         return gone if found.blocks else None
