@@ -344,3 +344,18 @@ def test_whoever_is_out_of_a_deal_is_paid_nothing(run, tmp_path: Path) -> None:
     refused = run("settle", "hospitals", path)
     assert refused.code == 2
     assert 'agent "Clinic" is not in the deal' in " ".join(refused.err.split())
+
+
+@pytest.mark.parametrize("name", ["fair", "fair-members"])
+def test_a_fair_deal_is_solved_checked_and_settled_from_its_file(run: Any, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "deal.json"
+    path.write_text(run("solve", "hospitals", "-m", name, "--json").out, encoding="utf-8")
+    assert run("check", "hospitals", path).code == 0
+    balances = json.loads(run("settle", "hospitals", path, "--json").out)["balances"]
+    payments = fp.load_deal(path).payments * SCENARIO.money.per_payoff
+    np.testing.assert_allclose([float(entry["amount"]) for entry in balances], payments, atol=0.02)  # whole cents
+    record = json.loads(path.read_text(encoding="utf-8"))
+    record["payments"][0] += MOVED
+    record["payments"][1] -= MOVED
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert run("check", "hospitals", path).code == 1
