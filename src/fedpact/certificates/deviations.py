@@ -15,9 +15,11 @@ from fedpact.certificates.optimality import best_contributions, tangent_gains
 from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
 from fedpact.certificates.shapley_check import (
     CheckedShares,
+    Coalitions,
     best_own_contributions,
     check_shares,
     domain_limits,
+    leaves_domain,
     own_share_game,
 )
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
@@ -70,6 +72,26 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
         gains[suspects] = np.maximum(found, 0.0)
     scope = f"all contributions of one agent in [0, cap], by {shares.method}"
     return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
+
+
+def semivalue_sharing(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
+    """Paid what it adds on average to coalitions drawn with `probability`, an agent maximises that less its costs.
+
+    Concave in its own contribution like Shapley values; by all coalitions, the whole range is searched.
+    """
+    if leaves_domain(federation, contributions).any():
+        return _unbounded(federation, contributions)
+    weights, everybody = federation.dense_weights()[None], np.arange(federation.n_agents)
+    game = Coalitions(federation, weights, contributions[None], probability=probability)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        here = game.at_profile()[0].ravel() - federation.costs.value(contributions)
+        best, values = game.best(everybody, _own_limits(federation, contributions))
+    there = values - federation.costs.value(best)
+    return Deviations(
+        actions=np.where(there > here, best, contributions),
+        utilities=np.maximum(there, here),
+        scope="all contributions of one agent in [0, cap], by all coalitions",
+    )
 
 
 def _shapley_lots(federation: Federation, contributions: FloatArray, shares: CheckedShares) -> Deviations:

@@ -145,9 +145,18 @@ class Coalitions:
         All of them in one, unconnected.
     weights, contributions
         Those of each: (federations, n, n) and (federations, n).
+    probability
+        With which every other agent is there when an agent comes; if not given, agents come in a random order.
     """
 
-    def __init__(self, federation: Federation, weights: FloatArray, contributions: FloatArray) -> None:
+    def __init__(
+        self,
+        federation: Federation,
+        weights: FloatArray,
+        contributions: FloatArray,
+        *,
+        probability: float | None = None,
+    ) -> None:
         self.federation, self.weights, self.contributions = federation, weights, contributions
         n_agents = self.n_agents = contributions.shape[1]
         self.members = (np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1
@@ -155,6 +164,8 @@ class Coalitions:
         self.data = self.members @ given.T
         # In a random order an agent finds exactly X before it in one case of n times n - 1 over |X|.
         chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
+        if probability is not None:
+            chances = [probability**size * (1.0 - probability) ** (n_agents - 1 - size) for size in range(n_agents)]
         self.chances = np.array([*chances, 0.0])[self.members.sum(axis=1)]
 
     def at_profile(self) -> tuple[FloatArray, FloatArray]:

@@ -12,6 +12,7 @@ from fedpact.mechanisms.cost_sharing import CostSharing
 from fedpact.mechanisms.equal_split import EqualSplit
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.mechanisms.fair import FairMechanism
+from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.nash_bargaining import NashBargaining
 from fedpact.mechanisms.registry import (
@@ -23,6 +24,7 @@ from fedpact.mechanisms.registry import (
     resolve_mechanism,
     resolve_mechanisms,
 )
+from fedpact.mechanisms.semivalues import SemivalueMechanism
 from fedpact.mechanisms.shapley import BestResponseTrace, ShapleyMechanism, best_response_dynamics
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.vcg import VCGMechanism
@@ -38,9 +40,11 @@ __all__ = [
     "EqualSplit",
     "ExternalityMechanism",
     "FairMechanism",
+    "LeaveOneOut",
     "Mechanism",
     "MessageGame",
     "NashBargaining",
+    "SemivalueMechanism",
     "ShapleyMechanism",
     "Standalone",
     "VCGMechanism",

@@ -19,7 +19,9 @@ from fedpact.mechanisms.cost_sharing import CostSharing
 from fedpact.mechanisms.equal_split import EqualSplit
 from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.fair import FairMechanism
+from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.nash_bargaining import NashBargaining
+from fedpact.mechanisms.semivalues import SemivalueMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
 from fedpact.mechanisms.vcg import VCGMechanism
@@ -37,7 +39,15 @@ DEFAULT_MECHANISMS: Mapping[str, Mechanism] = {
 
 # Those of the literature that stand beside them where they are asked for.
 FIELD_MECHANISMS: Mapping[str, Mechanism] = {
-    mechanism.name: mechanism for mechanism in (EqualSplit(), CostSharing(), NashBargaining(), VCGMechanism())
+    mechanism.name: mechanism
+    for mechanism in (
+        EqualSplit(),
+        CostSharing(),
+        NashBargaining(),
+        VCGMechanism(),
+        LeaveOneOut(),
+        SemivalueMechanism(),
+    )
 }
 
 # All of fedpact's own. Side payments take a search through groups, which is too much for thousands of federations.

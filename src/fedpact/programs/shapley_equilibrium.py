@@ -8,6 +8,8 @@ be exchanged for each other; then each agent's split is the one of smallest norm
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 
 from fedpact.federation import Federation
@@ -15,7 +17,8 @@ from fedpact.federation.bounds import contribution_bounds
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.social_optimum import OptimalFace, face_from
 from fedpact.programs.solver import Solution, coalition_room, conclude, edge_rows, interior_point, maximise, room
-from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, Potential, potential_of
+from fedpact.shapley.enumeration import semivalue_weights
+from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, EnumeratedPotential, Potential, potential_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain
 
@@ -23,14 +26,17 @@ CLOSE_TO_THE_EDGE = 1e-6  # of the way from no data to the edge: a slope there h
 
 
 class ShapleyProgram:
-    """Maximise the potential less the costs; `potential` is the route to it."""
+    """Maximise the potential less the costs; `potential` is the route to it.
 
-    def __init__(self, federation: Federation, potential: Potential) -> None:
+    `multiple` is what all coalitions of the potential count for together, that of Shapley values if not given.
+    """
+
+    def __init__(self, federation: Federation, potential: Potential, *, multiple: float | None = None) -> None:
         self.federation = federation
         self.potential = potential
         # P is a weighted sum of A over coalitions; the weights of the coalitions of size k add up to 1/k.
         harmonic = float((1.0 / np.arange(1, federation.n_agents + 1)).sum())
-        self.upper, self.scale = contribution_bounds(federation, multiple=harmonic)
+        self.upper, self.scale = contribution_bounds(federation, multiple=harmonic if multiple is None else multiple)
         self._harm = None if federation.has_lots else np.minimum(federation.dense_weights(), 0.0)
         if self._harm is not None:
             self.upper = np.minimum(self.upper, _harmless_alone(self._harm, federation.payoff.floor))
@@ -90,6 +96,14 @@ def shapley_optimum(federation: Federation) -> Solution:
         return conclude(program, profile, found.iterations)
     except NotConverged:  # a face was drawn too wide by rounding: the equilibrium found stands
         return found
+
+
+def semivalue_optimum(federation: Federation, probability: float | None) -> Solution:
+    """The equilibrium where everybody has its semivalue (`fedpact.shapley.enumeration`), by all coalitions."""
+    by_size = semivalue_weights(federation.n_agents, probability)
+    counts = [comb(federation.n_agents, size) for size in range(federation.n_agents + 1)]
+    program = ShapleyProgram(federation, EnumeratedPotential(federation, by_size), multiple=float(by_size @ counts))
+    return maximise(program)
 
 
 def _reason(federation: Federation, contributions: FloatArray) -> str:

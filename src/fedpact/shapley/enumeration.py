@@ -52,7 +52,7 @@ def enumerate_shapley(federation: Federation, contributions: FloatArray) -> tupl
         gradient += share @ (brought * marginal)
     values = np.array([_from_totals(totals, agent, n_agents) for agent in range(n_agents)])
     for agent in np.flatnonzero(np.abs(values) < SMALL_SHARE * np.abs(totals).max()):
-        values[agent] = _from_increments(federation, contributions, weights, int(agent))
+        values[agent] = _from_increments(federation, contributions, weights, int(agent), by_size)
     return values, gradient
 
 
@@ -82,6 +82,26 @@ def enumerate_blocks(federation: Federation, contributions: FloatArray, blocks: 
     return np.where(defined, values, np.nan), np.where(defined, gradient, np.nan)
 
 
+def semivalue_weights(n_agents: int, probability: float | None) -> FloatArray:
+    """What a coalition of each size from 0 to n counts for in the potential of a semivalue, 0 for the empty one.
+
+    An agent's semivalue is what it adds on average to a coalition in which every other agent sits with this
+    `probability` q: sum over X containing j of q^(|X|-1) (1-q)^(n-|X|) [A(s[X]) - A(s[X without j])]. None stands for a
+    q drawn uniformly from [0, 1], which gives Shapley values.
+    """
+    if probability is None:
+        return _weights(n_agents)
+    sizes = np.arange(1, n_agents + 1)
+    return np.concatenate([[0.0], probability ** (sizes - 1.0) * (1.0 - probability) ** (n_agents - sizes)])
+
+
+def enumerate_semivalues(federation: Federation, contributions: FloatArray, probability: float | None) -> FloatArray:
+    """The semivalues of a profile, each summed from what the agent adds to every coalition without it."""
+    by_size, weights = semivalue_weights(federation.n_agents, probability), federation.dense_weights()
+    agents = range(federation.n_agents)
+    return np.array([_from_increments(federation, contributions, weights, agent, by_size) for agent in agents])
+
+
 def _weights(n_agents: int) -> FloatArray:
     """c(k) for k = 0..n, with c(0) = 0."""
     sizes = np.arange(1, n_agents + 1)
@@ -103,14 +123,15 @@ def _from_totals(totals: FloatArray, agent: int, n_agents: int) -> float:
     return float((_weights(n_agents)[sizes] * (pairs[:, 1] - pairs[:, 0])).sum())
 
 
-def _from_increments(federation: Federation, contributions: FloatArray, weights: FloatArray, agent: int) -> float:
+def _from_increments(
+    federation: Federation, contributions: FloatArray, weights: FloatArray, agent: int, by_size: FloatArray
+) -> float:
     n_agents = federation.n_agents
     if federation.has_lots:
         own = federation.lots_of(agent)
         step = weights[:, own] @ contributions[own]
     else:
         step = weights[:, agent] * contributions[agent]
-    by_size = _weights(n_agents)
     value = 0.0
     for rows in _blocks(1 << n_agents):
         without = _members(rows, n_agents)

@@ -36,12 +36,14 @@ class Potential(Protocol):
 
 
 class EnumeratedPotential:
-    """The potential summed over all coalitions."""
+    """The potential summed over all coalitions; each counts for `by_size`, as for Shapley values if not given."""
 
-    def __init__(self, federation: Federation) -> None:
+    def __init__(self, federation: Federation, by_size: FloatArray | None = None) -> None:
         self.federation = federation
         self._weights = federation.dense_weights()
         members, self._shares = coalitions(federation.n_agents)
+        if by_size is not None:
+            self._shares = by_size[members.sum(axis=1).astype(np.intp)]
         self._members = members[:, federation.lot_owners] if federation.has_lots else members
 
     def value(self, contributions: FloatArray) -> float:

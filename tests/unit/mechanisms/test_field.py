@@ -9,7 +9,13 @@ import fedpact as fp
 from fedpact.mechanisms import DEFAULT_MECHANISMS, FIELD_MECHANISMS, MECHANISMS
 from strategies import random_federations
 
-OWN_GAME = ("equal-split", "cost-sharing", "vcg")  # an agent chooses its own contribution, and payments follow
+OWN_GAME = (
+    "equal-split",
+    "cost-sharing",
+    "vcg",
+    "leave-one-out",
+    "banzhaf",
+)  # an agent chooses its own contribution, and payments follow
 HARM = fp.Federation(
     [[1.0, -0.02, 0.5], [0.3, 1.0, 0.1], [0.8, -0.01, 1.0]], costs=[0.02, 0.01, 0.03], caps=[20.0, 15.0, 40.0],
     payoff=fp.PowerLaw(0.5), values=[1.0, 2.0, 0.5],

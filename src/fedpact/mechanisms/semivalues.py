@@ -1,0 +1,93 @@
+"""Semivalues: everybody has what it adds, on average, to groups of the others drawn at random.
+
+With every other member in the group with probability q, independently, member i adds
+
+    b_i = sum over X containing i of q^(|X|-1) (1-q)^(n-|X|) [A(s[X]) - A(s[X without i])]
+
+to the sum A of all payoffs, and is paid p_i = b_i - a_i, so that u_i = b_i - c_i. q = 1/2 counts all groups alike: the
+value of Banzhaf (1965), which data valuation took up for being least disturbed by noise (Wang and Jia, "Data Banzhaf",
+2023). A q drawn uniformly from [0, 1] gives Shapley values and M^Shap (Dubey, Neyman and Weber 1981). At q = 1 it is
+leave-one-out (`fedpact.mechanisms.leave_one_out`).
+
+When i alone moves, u_i changes by as much as P(s) - sum_j c_j(s_j) with P = sum over X of q^(|X|-1) (1-q)^(n-|X|)
+A(s[X]): an exact potential. Every member on its own is among the groups, so P is strictly concave, and there is exactly
+one equilibrium. Of all semivalues only the Shapley value hands out exactly A: the others leave a surplus or lack money.
+"""
+
+from __future__ import annotations
+
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.deviations import Deviations, semivalue_sharing
+from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS
+from fedpact.deals import Equilibria, Outcome
+from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
+from fedpact.mechanisms.base import Mechanism
+from fedpact.programs.shapley_equilibrium import semivalue_optimum
+from fedpact.shapley.enumeration import enumerate_semivalues
+from fedpact.shapley.values import check_domain
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+BANZHAF = 0.5
+
+
+class SemivalueMechanism(Mechanism):
+    """Everybody has what it adds on average to random groups, up to 12 members.
+
+    Parameters
+    ----------
+    probability
+        q, with which each of the others is in the group: above 0 and below 1, by default a half (Banzhaf); None for
+        one drawn uniformly (Shapley).
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> SemivalueMechanism().solve(homogeneous).contributions.round(4).tolist()
+    [31.6646, 31.6646, 31.6646]
+    """
+
+    name = "banzhaf"
+    title = "Banzhaf"
+    description = (
+        "Everybody has what it adds, on average, to a group in which each of the others sits with even chances. It is "
+        "more or less than there is to share out."
+    )
+    claims = (Claim.NASH,)
+    is_baseline = True
+
+    def __init__(self, probability: float | None = BANZHAF) -> None:
+        if probability is not None and not 0.0 < probability < 1.0:
+            rule = "must be above 0 and below 1, or None for Shapley values"
+            raise InvalidInput(field="probability", rule=rule, value=probability)
+        self.probability = probability
+
+    def solve(self, federation: Federation) -> Outcome:
+        """The unique equilibrium and its payments."""
+        self._check_size(federation)
+        solution = semivalue_optimum(federation, self.probability)
+        return self.outcome_at(federation, solution.contributions, equilibria=UNIQUE, solution=solution)
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return semivalue_sharing(federation, contributions, self.probability)
+
+    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        self._check_size(federation)
+        check_domain(federation, contributions)
+        values = enumerate_semivalues(federation, contributions, self.probability)
+        return values - federation.payoffs(contributions)
+
+    def at_equilibrium(
+        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
+    ) -> Outcome:
+        return self.outcome_at(federation, contributions, payments, equilibria=UNIQUE)
+
+    def _check_size(self, federation: Federation) -> None:
+        require_single_lots(federation, f"the mechanism {self.name}")
+        if federation.n_agents > MAX_COALITION_AGENTS:
+            given = f", got {federation.n_agents}: it sums over all 2^n groups; shapley takes any number"
+            rule = f"must have at most {MAX_COALITION_AGENTS} agents for the mechanism {self.name}"
+            raise InvalidInput(field="federation", rule=rule, value=federation.n_agents, given=given)
