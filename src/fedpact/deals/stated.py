@@ -70,7 +70,7 @@ class _Comparison:
         """The witness due, of the agent stated where by rounding any could be the worst."""
         witness = dict(due["witness"])
         name = stated.get("agent") if isinstance(stated, dict) else None
-        if due["margin"] is None or abs(due["margin"]) > due["tol"]:
+        if not _is_number(due["margin"]) or abs(due["margin"]) > due["tol"]:  # one that is not finite is text
             return witness
         if not isinstance(name, str) or name not in self.outcome.agents:
             return witness
