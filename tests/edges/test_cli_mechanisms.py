@@ -208,3 +208,24 @@ def test_in_the_folder_one_is_in_and_registered(tmp_path: Path) -> None:
     )
     assert by_name.returncode == 0, by_name.stderr
     assert json.loads(by_name.stdout)["payments"] == json.loads(by_path.stdout)["payments"]
+
+
+def test_compare_all_puts_mechanisms_against_properties(run) -> None:
+    shown = run("compare", "paper-w2", "--all")
+    assert shown.code == 0
+    head, table = shown.out.split("What holds;")
+    assert "Contributions" not in head
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line.strip()}
+    assert rows["Externality"] == ["yes", "yes", "yes", "yes", "no", "yes", "yes"]
+    assert rows["VCG"][:3] == ["yes", "+0.0292", "yes"]
+    both = run("compare", "paper-w2", "--all", "-m", "vcg")
+    assert both.code == 2 and "--all and --mechanism exclude each other" in both.err
+
+
+def test_a_sponsor_covers_what_does_not_balance(run) -> None:
+    refused = run("settle", "paper-w2", "-m", "vcg")
+    assert refused.code == 2 and "payments must sum to zero" in " ".join(refused.err.split())
+    settled = run("settle", "paper-w2", "-m", "vcg", "--sponsor", "Foundation", "--json")
+    record = json.loads(settled.out)
+    assert record["balances"][-1]["agent"] == "Foundation" and float(record["balances"][-1]["amount"]) < 0
+    assert record["transfers"]

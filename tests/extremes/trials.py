@@ -31,7 +31,8 @@ from extremes.exact import (
 from extremes.extended import shapley_integral
 from fedpact.certificates import Verdict
 from fedpact.certificates.tolerances import outcome_tolerances
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import FIELD_MECHANISMS
+from fedpact.mechanisms import MECHANISMS as ALL_MECHANISMS
 from fedpact.mechanisms.payment_check import check_payments
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
@@ -79,8 +80,16 @@ class Trial:
         return asdict(self)
 
 
+# Those whose rules are worked out in sixty digits here; of the field only what pays at the prices of the optimum.
+MECHANISMS = {
+    name: mechanism
+    for name, mechanism in ALL_MECHANISMS.items()
+    if name not in FIELD_MECHANISMS or isinstance(mechanism, fp.ExternalityMechanism)
+}
+
+
 def mechanisms_for(federation: fp.Federation) -> list[str]:
-    """All of them; the one that looks through all groups of members, with a time limit of its own, if these are few."""
+    """All that can be judged; the one that looks through all groups, with a time limit of its own, if these are few."""
     few = federation.n_agents <= MAX_GROUP_AGENTS
     return [name for name, mechanism in MECHANISMS.items() if few or getattr(mechanism, "keep", "") != "groups"]
 

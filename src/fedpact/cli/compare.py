@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fedpact.certificates import Verdict
+from fedpact.certificates import Claim, Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     MECHANISM_NAMES,
@@ -32,16 +32,34 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
-from fedpact.mechanisms import Mechanism, compared_mechanisms
+from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
+from fedpact.mechanisms.registry import ALL
 from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import NotConverged
+from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text, join_names
 
 MAX_NAMES_IN_CELL = 3
+
+# Heads of the table of properties, one per claim.
+PROPERTIES = {
+    Claim.NASH: "stable",
+    Claim.BUDGET_BALANCE: "balanced",
+    Claim.SOCIAL_OPTIMALITY: "optimal",
+    Claim.INDIVIDUAL_RATIONALITY: "all gain",
+    Claim.RECIPROCITY: "fair",
+    Claim.CORE: "groups stay",
+    Claim.SPLIT_PROOF: "split proof",
+}
+VERDICT_WORDS = {
+    Verdict.HOLDS: "yes",
+    Verdict.NOT_REFUTED: "open",
+    Verdict.UNDEFINED: "-",
+    Verdict.VIOLATED: "no",
+}
 
 
 def compare(
@@ -55,6 +73,9 @@ def compare(
             metavar="NAME",
         ),
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare all of fedpact's own, with a table of the properties of each.")
+    ] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
     plot: Annotated[
         Path | None,
@@ -78,7 +99,10 @@ def compare(
     if plot is not None:
         check_picture(plot)
     chosen = read_scenario(scenario)
-    compared = _compare(chosen, [choose_mechanism(name) for name in mechanisms] if mechanisms else None, draws, seed)
+    if every and mechanisms:
+        raise InvalidInput("--all and --mechanism exclude each other: give one of them")
+    named = [choose_mechanism(name) for name in mechanisms] if mechanisms else None
+    compared = _compare(chosen, ALL if every else named, draws, seed)
     if html is not None:
         from fedpact.report import write_report  # noqa: PLC0415 - only for --html
 
@@ -88,16 +112,17 @@ def compare(
     if as_json:
         print_json(comparison_record(compared))
         return
-    _show(chosen, compared)
+    _show(chosen, compared, in_brief=every)
     if html is not None:
         console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
     if plot is not None:
         console.print(f"\nPicture written to {escape(str(plot))}", soft_wrap=True)
 
 
-def _compare(scenario: Scenario, rules: list[Mechanism] | None, draws: int | None, seed: int) -> Comparison:
+def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
-    with progress(2 * len(rules or compared_mechanisms(scenario.federation)) + 2) as begin:
+    count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
+    with progress(2 * count + 2) as begin:
         compared = compare_mechanisms(
             scenario.federation,
             rules,
@@ -118,14 +143,17 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | None, draws: int | Non
     return compared
 
 
-def _show(scenario: Scenario, compared: Comparison) -> None:
+def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -> None:
+    """The tables; in brief those with a row per mechanism alone, and what holds under each."""
     unit = Unit.of(scenario.money, [outcome.payoffs for outcome in compared])
     title = escape(scenario.title or "Federation")
     console.print(f"[bold]{title}[/bold]: {count_text(compared.federation.n_agents, 'member')}")
     if scenario.description:
         console.print(escape(scenario.description))
     console.print()
-    for print_part in (_show_contributions, _show_payments, _show_gains, _show_mechanisms, _show_temptations):
+    by_member = () if in_brief else (_show_contributions, _show_payments, _show_gains)
+    properties = (_show_properties,) if in_brief else ()
+    for print_part in (*by_member, _show_mechanisms, _show_temptations, *properties):
         print_part(compared, unit)
         console.print()
     for outlook in compared.uncertainty.values():
@@ -211,6 +239,23 @@ def _show_temptations(compared: Comparison, unit: Unit) -> None:
             _temptation_text(group),
             _temptation_text(splitting),
         )
+    console.print(made)
+
+
+def _show_properties(compared: Comparison, unit: Unit) -> None:
+    """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
+    made = table(
+        f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}",
+        "mechanism",
+        *(PROPERTIES[claim] for claim in Claim),
+    )
+    budgets = unit.column([outcome.budget for outcome in compared], signed=True)
+    for outcome, budget in zip(compared, budgets, strict=True):
+        verdicts = compared.verdicts[outcome.mechanism]
+        cells = {claim: VERDICT_WORDS[verdicts[claim]] for claim in Claim}
+        if verdicts[Claim.BUDGET_BALANCE] is Verdict.VIOLATED:
+            cells[Claim.BUDGET_BALANCE] = terminal_text(budget)
+        made.add_row(compared.title(outcome.mechanism), *cells.values())
     console.print(made)
 
 

@@ -16,7 +16,8 @@ from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.mechanisms import MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
+from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
+from fedpact.mechanisms.registry import ALL
 from fedpact.scenario import Uncertainty
 from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -139,6 +140,21 @@ class Comparison:
         settled = found.exact or found.upper_bound <= outcome_tolerances(self[mechanism]).sum()
         return Verdict.HOLDS if settled else Verdict.NOT_REFUTED
 
+    @cached_property
+    def verdicts(self) -> Mapping[str, Mapping[Claim, Verdict]]:
+        """Mechanisms against properties: what each outcome's certificates say of every claim, promised or not.
+
+        That a member gains nothing by posing as two is not looked at among many members unless it is promised.
+        """
+        return {
+            outcome.mechanism: {claim: self._verdict(outcome, claim) for claim in Claim} for outcome in self.outcomes
+        }
+
+    def _verdict(self, outcome: Outcome, claim: Claim) -> Verdict:
+        if claim is Claim.SPLIT_PROOF and self.splitting_gains.get(outcome.mechanism) is None and outcome.federated:
+            return Verdict.UNDEFINED
+        return outcome.certificates[claim].verdict
+
     def holds_together(self, mechanism: str) -> bool:
         """Whether nobody would leave a deal, and no group was found that gains by leaving the rest behind."""
         return not self[mechanism].leavers and self.group_verdict(mechanism) is not Verdict.VIOLATED
@@ -182,7 +198,7 @@ class Comparison:
 
 def compare(
     federation: Federation,
-    mechanisms: Sequence[Mechanism | str] | None = None,
+    mechanisms: Sequence[Mechanism | str] | str | None = None,
     *,
     progress: Callable[[str], None] | None = None,
     uncertainty: Uncertainty | None = None,
@@ -190,6 +206,9 @@ def compare(
     rng: np.random.Generator | int | None = 0,
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
+
+    "all" stands for all of fedpact's own, those of the literature included (`docs/theory/field.md`); one that does not
+    take such a federation is then listed in `unsolved`, and `Comparison.verdicts` is the table of what holds.
 
     A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; another
     mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
@@ -216,8 +235,14 @@ def compare(
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
             unsolved[mechanism.name] = str(error)
+        except InvalidInput as error:
+            if mechanisms != ALL or mechanism.name in DEFAULT_MECHANISMS:
+                raise
+            unsolved[mechanism.name] = str(error)
     drawn = [each for each in chosen if each.name not in unsolved]
-    if mechanisms is None and federation.n_agents > MAX_AGENTS_FAIR_DRAWN:
+    if mechanisms == ALL:
+        drawn = [each for each in drawn if each in compared_mechanisms(federation)]
+    if mechanisms in (None, ALL) and federation.n_agents > MAX_AGENTS_FAIR_DRAWN:
         drawn = [each for each in drawn if not each.has_side_payments]
     return Comparison(
         federation=federation,

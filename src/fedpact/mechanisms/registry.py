@@ -30,6 +30,7 @@ from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.utils.errors import InvalidInput
 
 ENTRY_POINTS = "fedpact.mechanisms"
+ALL = "all"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 # Those swept and followed if none is named, in the order they are shown; a comparison adds the fair deal.
@@ -123,9 +124,11 @@ def resolve_mechanism(given: Mechanism | str) -> Mechanism:
 
 
 def resolve_mechanisms(given: Mechanism | str | Iterable[Mechanism | str] | None) -> tuple[Mechanism, ...]:
-    """The mechanisms meant, each once; those that are compared by default if nothing is given."""
+    """The mechanisms meant, each once; "all" for all of fedpact's own, the default ones if nothing is given."""
     if given is None:
         return tuple(DEFAULT_MECHANISMS.values())
+    if given == ALL:
+        return tuple(MECHANISMS.values())
     if isinstance(given, str | type) or not isinstance(given, Iterable):
         given = [given]
     found = tuple(resolve_mechanism(each) for each in given)

@@ -12,6 +12,7 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Verdict
 from fedpact.comparison.recommendation import CLOSE_SHARE
+from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
 from fedpact.report import write_report
 from fedpact.scenario.examples import example
 
@@ -46,6 +47,34 @@ def test_all_mechanisms_in_order(hospitals: fp.Comparison) -> None:
     assert hospitals.unsolved == {}
     assert hospitals.title("shapley") == "Shapley"
     assert hospitals["voluntary"].mechanism == "voluntary"
+
+
+def test_all_mechanisms_against_all_properties() -> None:
+    compared = fp.compare(example("paper-w2").federation, "all")
+    assert list(compared.verdicts) == list(MECHANISMS) and compared.unsolved == {}
+    for name, verdicts in compared.verdicts.items():
+        assert list(verdicts) == list(fp.Claim)
+        promised = compared.mechanism(name).promises(compared.federation)
+        assert {verdicts[claim] for claim in promised} == {Verdict.HOLDS}
+    assert compared.verdicts["vcg"][fp.Claim.BUDGET_BALANCE] is Verdict.VIOLATED
+    assert compared.verdicts["shapley"][fp.Claim.SOCIAL_OPTIMALITY] is Verdict.VIOLATED
+
+
+def test_of_all_mechanisms_those_that_do_not_take_a_federation_are_named() -> None:
+    lots = fp.Federation(
+        [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0]],
+        costs=0.1,
+        caps=9.0,
+        payoff=fp.Log(),
+        lot_owners=[0, 0, 1],
+        task_owners=[0, 1],
+    )
+    compared = fp.compare(lots, "all")
+    assert {outcome.mechanism for outcome in compared} == set(DEFAULT_MECHANISMS)
+    assert set(compared.unsolved) == set(MECHANISMS) - set(DEFAULT_MECHANISMS)
+    assert "banzhaf" in compared.unsolved["banzhaf"]
+    with pytest.raises(fp.InvalidInput, match="banzhaf"):
+        fp.compare(lots, ["banzhaf"])
 
 
 def test_unknown_outcome_is_named(hospitals: fp.Comparison) -> None:
