@@ -242,9 +242,10 @@ def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> t
     scaled = _Scaled(program)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # trial points may overflow; they are rejected
         x, z, v, steps = _follow_barrier(scaled, last_barrier)
-        if scaled.ends_at_edge(scaled.gradient(x), x):  # where there is a barrier to the last, and nothing to finish
-            return x * program.upper, steps
+        near, at_edge = x, scaled.ends_at_edge(scaled.gradient(x), x)
         x, more = _finish(scaled, x, held_low=x < z, held_high=(1.0 - x) < v)
+        if at_edge and _gap(scaled.gradient(x), x) > GAIN_TOLERANCE:  # it takes the barrier to stay where it is
+            x = near
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
 
 
@@ -301,7 +302,7 @@ class _Scaled:
 
     def ends_at_edge(self, gradient: FloatArray, x: FloatArray) -> bool:
         """Whether the maximum is found, and it is the edge of the domain that keeps it where it is."""
-        if self.rows is None:
+        if self.rows is None or not (1.0 + self.rows @ x < NEAR_EDGE).any():
             return False
         gap, push = self.gap_in_domain(gradient, x)
         return gap <= EDGE_GAIN and bool(push.any())
@@ -347,8 +348,10 @@ def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArr
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
-        moved = float(np.abs(x - x_before).max())
-        if moved == 0 or problem.ends_at_edge(gradient, x) or (moved <= SAME_POINT and problem.rows is not None):
+        waits = iteration - lowered_at > MAX_WAIT_AT_LAST
+        if (x == x_before).all() or (waits and problem.ends_at_edge(gradient, x)):
+            break
+        if problem.rows is not None and (np.abs(x - x_before) <= SAME_POINT * np.minimum(x, 1.0 - x)).all():
             break
     return x, z, v, iteration + 1
 
@@ -432,5 +435,12 @@ def _finish(
         held = ((x <= 0.0) & (gradient >= 0.0)) | ((x >= 1.0) & (gradient <= 0.0))
         dx = problem.curvature(x).solve_free(held, -gradient)
         length = np.minimum(1.0, FRACTION_TO_DOMAIN * problem.room(x, dx))
-        x = _keep_inside(problem, x, np.clip(x + length[..., None] * dx, 0.0, 1.0))
+        ahead = _keep_inside(problem, x, np.clip(x + length[..., None] * dx, 0.0, 1.0))
+        to_bound = np.minimum(_longest(x, np.where(held, 0.0, dx)), _longest(1.0 - x, np.where(held, 0.0, -dx)))
+        clipped = to_bound < length
+        if clipped.any():  # what is clipped takes no part of the others' step with it: rather stop at the first bound
+            worse = clipped & ~(_gap(problem.gradient(ahead), ahead) < np.where(lost, best_gap, gap))
+            nearer = np.clip(x + to_bound[..., None] * dx, 0.0, 1.0)
+            ahead = np.where(worse[..., None], _keep_inside(problem, x, nearer), ahead)
+        x = ahead
     return best, step + 1

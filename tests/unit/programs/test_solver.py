@@ -162,7 +162,7 @@ def test_a_step_clipped_at_a_bound_does_not_leave_the_domain():
 
     federation = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=1e-6, caps=[1.0, 3.0], payoff=fp.Log())
     points, _ = finish_batch(Leaping(federation), np.array([0.9, 1.8]))
-    np.testing.assert_allclose(points, [0.9, 1.8])
+    np.testing.assert_allclose(points, [1.0, 1.86])  # as far along the step as the first bound
 
 
 def test_a_point_beyond_the_domain_by_rounding_has_no_gradient():
