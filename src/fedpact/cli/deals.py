@@ -71,13 +71,11 @@ def choose_deal(
         if unchecked:
             return usual.solve(federation).deal
         return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}")
+    stated = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
-        deal = replace(load_deal(path, mechanism=None if rules is None else rules.name), scenario=None)
+        deal = replace(stated, scenario=None)
     else:
-        found = check_deal(path, federation, rules=rules, money=money)
-        if rules is not None and found.deal.mechanism != rules.name:
-            raise InvalidInput(f"{path}: the deal in it is one of {found.deal.mechanism}, not of {rules.name}")
-        deal = _held(found, str(path))
+        deal = _held(check_deal(path, federation, rules=rules, money=money), str(path))
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.
     known = MECHANISMS.get(deal.mechanism) if rules is None else rules
     if known is not None and not known.federated and deal.is_federated:

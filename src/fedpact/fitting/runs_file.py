@@ -169,7 +169,8 @@ def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
 def _numbers(
     rows: Iterable[tuple[int, list[str]]], columns: Sequence[_Column], width: int
 ) -> tuple[list[list[float]], list[int]]:
-    numbers, places = [], []
+    numbers: list[list[float]] = []
+    places: list[int] = []
     for row, cells in rows:
         if len(places) == MAX_RUNS_READ:
             raise InvalidInput(
