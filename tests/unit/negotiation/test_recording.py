@@ -401,7 +401,7 @@ def first(**other: Any) -> str:
         ("nonsense\n", "line 1: must be valid JSON: Expecting value, column 1"),
         ("\xff\n", "line 1: must be UTF-8 text"),
         (first(transcript=2) + "\n", "line 1: transcripts of version 1 can be read, got 2"),
-        (first(protocol="haggling") + "\n", "line 1: protocol must be one of price-discovery, admm, sums, got 'haggling'"),
+        (first(protocol="haggling") + "\n", "protocol must be one of price-discovery, admm, sums, got 'haggling'"),
         (first(protocol=["admm"]) + "\n", "line 1: protocol must be one of"),
         (first(game=1) + "\n", "line 1: game must be true or false, got 1"),
         (first(tol="inf") + "\n", "line 1: tol must be a number between 0 and 1"),
