@@ -47,6 +47,7 @@ PUBLIC = [
     "NashBargaining",
     "NoFairDeal",
     "NotConverged",
+    "Nucleolus",
     "Observations",
     "Outcome",
     "Outlook",

@@ -15,6 +15,7 @@ from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.nash_bargaining import NashBargaining
+from fedpact.mechanisms.nucleolus import Nucleolus
 from fedpact.mechanisms.registry import (
     DEFAULT_MECHANISMS,
     FIELD_MECHANISMS,
@@ -44,6 +45,7 @@ __all__ = [
     "Mechanism",
     "MessageGame",
     "NashBargaining",
+    "Nucleolus",
     "SemivalueMechanism",
     "ShapleyMechanism",
     "Standalone",

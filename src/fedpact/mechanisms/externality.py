@@ -96,7 +96,7 @@ class ExternalityMechanism(OptimumMechanism):
         "data it gives."
     )
     knows_lots = True
-    claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
+    claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
     claims_without_harm: Sequence[Claim] = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:

@@ -21,6 +21,7 @@ from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.nash_bargaining import NashBargaining
+from fedpact.mechanisms.nucleolus import Nucleolus
 from fedpact.mechanisms.semivalues import SemivalueMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
@@ -45,6 +46,7 @@ FIELD_MECHANISMS: Mapping[str, Mechanism] = {
         EqualSplit(),
         CostSharing(),
         NashBargaining(),
+        Nucleolus(),
         VCGMechanism(),
         LeaveOneOut(),
         SemivalueMechanism(),

@@ -9,11 +9,13 @@ stay as they are, and T can be chosen to give everybody any utilities that sum t
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.certificates.tolerances import STAKE_TOLERANCE, utility_tolerances
@@ -57,7 +59,7 @@ class SidePaymentMechanism(ExternalityMechanism):
 
     knows_lots = False
     has_side_payments = True
-    claims_without_harm = ()  # what it keeps, it keeps with harm as well
+    claims_without_harm: Sequence[Claim] = ()  # what it keeps, it keeps with harm as well
 
     @abstractmethod
     def target_utilities(self, federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -143,7 +145,7 @@ class SidePaymentMechanism(ExternalityMechanism):
         utilities = payoffs - costs + price_payments(federation, contributions)
         side = self.target_utilities(federation, contributions) - utilities
         stakes = stakes_at_prices(federation, contributions)
-        return np.asarray(side - side.sum() * stakes / stakes.sum())
+        return np.asarray(side - side.sum() * (stakes / stakes.sum()))
 
 
 def stakes_at_prices(federation: Federation, contributions: FloatArray) -> FloatArray:
