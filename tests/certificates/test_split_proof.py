@@ -119,3 +119,11 @@ def test_a_value_that_cannot_be_halved_leaves_it_open() -> None:
     certificate = fp.ExternalityMechanism().solve(tiny.replace(values=values)).certificates["split-proof"]
     assert certificate.verdict is Verdict.NOT_REFUTED
     assert tiny.names[1] in certificate.scope
+
+
+def test_the_witness_is_who_gains_most():
+    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    certificate = outcome.certificates["split-proof"]
+    gains = certificate.witness["gains"]
+    assert certificate.witness["agent"] == max(gains, key=gains.get)
+    assert certificate.margin == -max(gains.values())

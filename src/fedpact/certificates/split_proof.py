@@ -64,7 +64,10 @@ class SplitComparison:
 
 
 def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
-    """Nobody gains by posing as two; the witness is who gains most in proportion to what is at stake for it."""
+    """Nobody gains by posing as two; the witness is who gains most.
+
+    Where nobody gains more than rounding it is who comes closest to that.
+    """
     tols, size = outcome_tolerances(outcome), outcome.federation.n_agents
     found = _compare_splits(outcome, tols)
     known = [each for each in found if np.isfinite(each.gain)]
@@ -81,7 +84,8 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
         if len(tiny) == len(found):
             why = f"{scope}: half of what {tiny[0]} values payoff at is too small for a number"
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
-    worst = max(known, key=lambda each: each.gain / tols[each.agent])
+    gaining = [each for each in known if each.gain > tols[each.agent]]
+    worst = max(gaining or known, key=lambda each: each.gain / (1.0 if gaining else tols[each.agent]))
     utility = float(outcome.utilities[worst.agent])
     witness: dict[str, Any] = {
         "agent": names[worst.agent],

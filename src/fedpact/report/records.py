@@ -91,7 +91,12 @@ def departures_record(settled: StableFederation) -> dict[str, Any]:
             "welfare": settled.welfare,
             "endowment_to_keep_all": settled.endowment_to_keep_all,
             "departures": [
-                {"leavers": departure.leavers, "endowments": departure.endowments, "agents": departure.outcome.agents}
+                {
+                    "leavers": departure.leavers,
+                    "gain": departure.gain,
+                    "endowments": departure.endowments,
+                    "agents": departure.outcome.agents,
+                }
                 for departure in settled.departures
             ],
         }

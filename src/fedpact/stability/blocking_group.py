@@ -1,4 +1,4 @@
-"""Which group would gain most by leaving a deal together, and what each of its members would have.
+"""Which group would gain most by leaving a deal together, or what a given one gains, and what its members would have.
 
 A group that leaves trains on its own members' data. It gains if its members can reach more in total than the deal gives
 them; how they share it is up to them. A deal that no group gains by leaving is in the core.
@@ -6,7 +6,7 @@ them; how they share it is up to them. A deal that no group gains by leaving is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,19 @@ import numpy as np
 from fedpact.certificates.core import largest_gain_bound
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
+from fedpact.federation import Federation
+from fedpact.federation.identities import agent_place
+from fedpact.programs.groups import BoolArray, group_optima
 from fedpact.programs.worst_group import DEFAULT_TIME_LIMIT, worst_group
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+GIVEN_GROUP = "the group given, solved alone"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockingGroup:
-    """The group that gains most by leaving a deal, as far as it is known.
+    """The group that gains most by leaving a deal, as far as it is known; or the one that was asked about.
 
     Attributes
     ----------
@@ -28,9 +35,9 @@ class BlockingGroup:
     gain
         What they gain together by leaving, in units of payoff; zero or less where no group was found that gains.
     upper_bound
-        No group gains more than this.
+        No group gains more than this; of a group that was asked about, its own gain.
     exact
-        Whether no group gains more than this one, but for rounding.
+        Whether the bound is met, but for rounding.
     blocks
         Whether it gains more than rounding: then the deal is not in the core.
     utilities, group_utilities
@@ -55,6 +62,7 @@ class BlockingGroup:
 def blocking_group(
     outcome: Outcome,
     *,
+    group: Sequence[str | int] | None = None,
     proper: bool = False,
     time_limit: float = DEFAULT_TIME_LIMIT,
     progress: Callable[[int, int], None] | None = None,
@@ -65,6 +73,8 @@ def blocking_group(
     ----------
     outcome
         The deal, with its federation.
+    group
+        Names or numbers of members, to ask what these gain by leaving together; no other group is looked at then.
     proper
         Whether somebody must stay behind: then everybody together is no group.
     time_limit
@@ -77,27 +87,70 @@ def blocking_group(
     >>> from fedpact import Federation, PowerLaw, ShapleyMechanism
     >>> weights = [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]
     >>> federation = Federation(weights, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> found = blocking_group(ShapleyMechanism().solve(federation))
+    >>> outcome = ShapleyMechanism().solve(federation)
+    >>> found = blocking_group(outcome)
     >>> found.group, round(found.gain, 4), found.exact
     (('agent 0', 'agent 1', 'agent 2'), 0.0133, True)
+    >>> round(blocking_group(outcome, group=["agent 0", "agent 2"]).gain, 4)
+    -0.0059
     """
+    if not isinstance(outcome, Outcome):
+        rule = "must be a deal, as fp.ExternalityMechanism().solve(federation) makes one"
+        raise InvalidInput(field="outcome", rule=rule, value=outcome, given=f", got {type(outcome).__name__}")
     federation = outcome.federation
+    if group is not None:
+        members = _membership(federation, group, proper=proper)
+        best = group_optima(federation, members[None, :])
+        gain = float(best.gains(outcome.utilities)[0])
+        return _describe(outcome, members, best.contributions[0], gain, gain, exact=True, method=GIVEN_GROUP)
     found = worst_group(federation, outcome.utilities, proper=proper, time_limit=time_limit, progress=progress)
     upper_bound = found.upper_bound
     if not found.exact and federation.admits(outcome.contributions):
         upper_bound = min(upper_bound, largest_gain_bound(federation, outcome.utilities, outcome.contributions))
-    members, profile = found.members, found.contributions[found.members]
+    upper_bound = max(upper_bound, found.gain)
+    return _describe(
+        outcome, found.members, found.contributions, found.gain, upper_bound, exact=found.exact, method=found.method
+    )
+
+
+def _membership(federation: Federation, group: Sequence[str | int], *, proper: bool) -> BoolArray:
+    """(n,): who is in a group given by names or numbers."""
+    names = ", ".join(federation.names)
+    given = [group] if isinstance(group, str | int) else list(group)
+    rule = f"must name one or more of the members, each once: {names}"
+    if any(isinstance(each, str) and each not in federation.names for each in given):
+        raise InvalidInput(field="group", rule=rule, value=given)
+    places = [agent_place(federation, each) for each in given]
+    if not places or len(set(places)) < len(places):
+        raise InvalidInput(field="group", rule=rule, value=given)
+    if proper and len(places) == federation.n_agents:
+        raise InvalidInput(field="group", rule="must leave somebody behind where proper is True", value=given)
+    return np.isin(np.arange(federation.n_agents), places)
+
+
+def _describe(
+    outcome: Outcome,
+    members: BoolArray,
+    contributions: FloatArray,
+    gain: float,
+    upper_bound: float,
+    *,
+    exact: bool,
+    method: str,
+) -> BlockingGroup:
+    """A group with what its members have and would have."""
+    federation, profile = outcome.federation, contributions[members]
     names = tuple(name for name, inside in zip(federation.names, members, strict=True) if inside)
     alone = federation.take(members)
     would_have = alone.payoffs(profile) - alone.costs.value(profile)
     return BlockingGroup(
         group=names,
-        gain=found.gain,
-        upper_bound=max(upper_bound, found.gain),
-        exact=found.exact,
-        blocks=bool(found.gain > outcome_tolerances(outcome)[members].sum()),
+        gain=gain,
+        upper_bound=upper_bound,
+        exact=exact,
+        blocks=bool(gain > outcome_tolerances(outcome)[members].sum()),
         utilities=dict(zip(names, np.asarray(outcome.utilities)[members].tolist(), strict=True)),
         group_utilities=dict(zip(names, would_have.tolist(), strict=True)),
         group_contributions=dict(zip(names, profile.tolist(), strict=True)),
-        method=found.method,
+        method=method,
     )

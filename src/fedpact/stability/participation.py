@@ -28,7 +28,8 @@ ORDERS = ("all", "worst", "groups")
 class Departure:
     """One round of leaving: the deal on the table, who leaves it, and the endowments that would have kept them.
 
-    `gain` is what those who leave gain by it, in total. A group is kept by its gain, shared out equally.
+    `gain` is what those who leave gain by it, in total. A group is kept if each of its members has what it lacks to be
+    as well off as alone, and all of them together their gain: what is left of that is shared out equally.
     """
 
     outcome: Outcome
@@ -143,7 +144,7 @@ def _next_departure(outcome: Outcome, leave: str, progress: Callable[[int, int],
     """Who leaves a deal next; None if everybody stays."""
     if leave == "groups" and len(outcome.agents) > 1:
         found = blocking_group(outcome, proper=True, progress=progress)
-        endowments = np.where(np.isin(outcome.agents, found.group), found.gain / len(found.group), 0.0)
+        endowments = _group_endowments(outcome, np.isin(outcome.agents, found.group), found.gain)
         gone = Departure(outcome=outcome, leavers=found.group, endowments=endowments, gain=found.gain)
         return gone if found.blocks else None
     if not outcome.leavers:
@@ -154,3 +155,13 @@ def _next_departure(outcome: Outcome, leave: str, progress: Callable[[int, int],
     leavers = tuple(name for name, goes in zip(outcome.agents, going, strict=True) if goes)
     gain = -float(outcome.ir_gaps[going].sum())
     return Departure(outcome=outcome, leavers=leavers, endowments=outcome.endowments, gain=gain)
+
+
+def _group_endowments(outcome: Outcome, going: NDArray[np.bool_], gain: float) -> FloatArray:
+    """What keeps a group: for each member what it lacks alone, and what is left of the group's gain equally.
+
+    Members whose data harms one another may lack more alone than they gain together: then it takes that.
+    """
+    lacking = np.where(going, outcome.endowments, 0.0)
+    rest = max(gain - float(lacking.sum()), 0.0)
+    return np.asarray(lacking + np.where(going, rest / going.sum(), 0.0))

@@ -91,3 +91,52 @@ def test_many_members_get_a_bracket():
     found = fp.blocking_group(fp.Voluntary().solve(federation), time_limit=5.0)
     assert 0 < found.gain <= found.upper_bound
     assert "negative" in found.method
+
+
+def test_a_given_group_is_asked_what_it_gains():
+    federation = hospitals().federation
+    outcome = fp.ShapleyMechanism().solve(federation)
+    every = group_optima(federation)
+    gains = every.gains(outcome.utilities)
+    for row in range(1, len(gains)):
+        names = [name for name, inside in zip(federation.names, every.members[row], strict=True) if inside]
+        found = fp.blocking_group(outcome, group=names[::-1])
+        assert found.group == tuple(names)
+        assert found.gain == found.upper_bound
+        assert found.exact
+        np.testing.assert_allclose(found.gain, gains[row], rtol=1e-9, atol=1e-12)
+        now, then = sum(found.utilities.values()), sum(found.group_utilities.values())
+        np.testing.assert_allclose(found.gain, then - now, rtol=1e-9, atol=1e-12)
+    alone = fp.blocking_group(outcome, group=["Clinic"])
+    np.testing.assert_allclose(alone.gain, -outcome.ir_gaps[outcome.agents.index("Clinic")], atol=1e-12)
+
+
+@pytest.mark.parametrize("group", [[], ["City", "City"], ["City", "Nowhere"], "Nowhere", [99], ["City", 1.5]])
+def test_a_group_has_members_of_the_federation_each_once(group):
+    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    with pytest.raises(fp.InvalidInput, match="must"):
+        fp.blocking_group(outcome, group=group)
+
+
+def test_a_given_group_that_is_everybody_is_not_proper():
+    federation = hospitals().federation
+    outcome = fp.ShapleyMechanism().solve(federation)
+    assert fp.blocking_group(outcome, group=federation.names).group == federation.names
+    with pytest.raises(fp.InvalidInput, match="leave somebody behind"):
+        fp.blocking_group(outcome, group=federation.names, proper=True)
+
+
+def test_what_is_no_deal_is_refused_in_words():
+    with pytest.raises(fp.InvalidInput, match=r"outcome must be a deal.*got Federation"):
+        fp.blocking_group(hospitals().federation)
+
+
+def test_endowments_keep_every_leaver_from_leaving_alone_and_the_group_together():
+    for federation in random_federations(34, 40, n_agents=4):
+        for departure in fp.stable_federation(federation, "shapley", leave="groups").departures:
+            outcome = departure.outcome
+            going = np.isin(outcome.agents, departure.leavers)
+            assert (departure.endowments[~going] == 0).all()
+            assert (departure.endowments >= np.where(going, outcome.endowments, 0.0)).all()
+            least = max(departure.gain, outcome.endowments[going].sum())
+            np.testing.assert_allclose(departure.endowments.sum(), least)
