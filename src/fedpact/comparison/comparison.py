@@ -23,6 +23,12 @@ from fedpact.stability import BlockingGroup, StableFederation, blocking_group, s
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
+# Searches for a group among more than 16 members solve up to this many relaxations, fewer where members are many:
+# the time for one grows with their square or faster. What a search finds then does not depend on the machine,
+# unless it meets the time limit, as among hundreds of members.
+MAX_RELAXATIONS = 40
+MAX_RELAXATIONS_TIMES_SQUARE = 25_000
+GROUP_TIME_LIMIT = 20.0  # seconds
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
 
@@ -94,12 +100,12 @@ class Comparison:
     def blocking_groups(self) -> Mapping[str, BlockingGroup | None]:
         """For every mechanism under which members federate, the group that gains most by leaving the rest behind.
 
-        Exact up to 16 members. Beyond, groups that prices point at, and a bound for all others; None where groups are
-        not looked at: with one member there are none, and several lots of data are more than the search takes.
+        Exact up to 16 members. Beyond, the best that a bounded search finds, and a bound for all others; None where
+        groups are not looked at: with one member there are none, and several lots of data are more than it takes.
         """
         looks = self.federation.n_agents > 1 and not self.federation.has_lots
         return {
-            outcome.mechanism: blocking_group(outcome, proper=True, time_limit=0.0) if looks else None
+            outcome.mechanism: _blocking_group(outcome) if looks else None
             for outcome in self.outcomes
             if outcome.federated
         }
@@ -137,8 +143,7 @@ class Comparison:
             return Verdict.UNDEFINED
         if found.blocks:
             return Verdict.VIOLATED
-        settled = found.exact or found.upper_bound <= outcome_tolerances(self[mechanism]).sum()
-        return Verdict.HOLDS if settled else Verdict.NOT_REFUTED
+        return Verdict.HOLDS if _is_settled(found, self[mechanism]) else Verdict.NOT_REFUTED
 
     @cached_property
     def verdicts(self) -> Mapping[str, Mapping[Claim, Verdict]]:
@@ -155,9 +160,13 @@ class Comparison:
             return Verdict.UNDEFINED
         return outcome.certificates[claim].verdict
 
-    def holds_together(self, mechanism: str) -> bool:
-        """Whether nobody would leave a deal, and no group was found that gains by leaving the rest behind."""
-        return not self[mechanism].leavers and self.group_verdict(mechanism) is not Verdict.VIOLATED
+    def holds_together(self, mechanism: str) -> bool | None:
+        """Whether nobody would leave a deal, alone or in a group; None where that is not known of all groups."""
+        verdict = self.group_verdict(mechanism)
+        if self[mechanism].leavers or verdict is Verdict.VIOLATED:
+            return False
+        no_groups = self.federation.n_agents == 1 or not self[mechanism].federated
+        return True if no_groups or verdict is Verdict.HOLDS else None
 
     @cached_property
     def recommendation(self) -> Recommendation | None:
@@ -271,6 +280,20 @@ def _outlooks(
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
     return found
+
+
+def _blocking_group(outcome: Outcome) -> BlockingGroup:
+    """The group that gains most by leaving somebody behind; searched for only where prices leave it open."""
+    found = blocking_group(outcome, proper=True, time_limit=0.0)
+    if _is_settled(found, outcome):
+        return found
+    relaxations = min(MAX_RELAXATIONS, MAX_RELAXATIONS_TIMES_SQUARE // len(outcome.agents) ** 2)
+    return blocking_group(outcome, proper=True, time_limit=GROUP_TIME_LIMIT, max_relaxations=relaxations)
+
+
+def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:
+    """Whether the group is the worst one, or none gains more than rounding."""
+    return found.exact or bool(found.upper_bound <= outcome_tolerances(outcome).sum())
 
 
 def _splitting_gains(outcome: Outcome) -> Mapping[str, float] | None:

@@ -70,9 +70,10 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     most = max(stable[name].welfare for name in plain)
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
 
-    def rank(name: str) -> tuple[bool, float, float]:
+    def rank(name: str) -> tuple[int, float, float]:
         share = np.nan_to_num(comparison[name].reciprocity, nan=-np.inf)
-        return comparison.holds_together(name), float(share), stable[name].welfare
+        holds = (False, None, True).index(comparison.holds_together(name))
+        return holds, float(share), stable[name].welfare
 
     chosen = max(near, key=rank)
     return Recommendation(mechanism=chosen, sentences=_sentences(_reasons(comparison, chosen)))

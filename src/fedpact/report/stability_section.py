@@ -1,7 +1,7 @@
 """The section on holding together: who would leave in a group, who gains by posing as two, and what is traded off.
 
 The picture has a mark for every mechanism: welfare to the right, the lowest fair share returned upwards. It is filled
-where the deal holds together.
+where the deal holds together, and open where somebody would leave or that is not known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates import Verdict
 from fedpact.deals import Outcome
 from fedpact.report.axes import TURN, label_heights, tick_marks
 from fedpact.report.cohesion import NO_GAIN, NOBODY, Temptation, leaving_group, posing_as_two
@@ -30,6 +29,7 @@ MARK_MARGIN = 0.08  # of the range, around the marks
 MIN_RANGE = 0.02  # of the largest number: marks closer than that are alike
 SHARES_SHOWN = (0.9, 1.0)  # that the axis reaches in any case
 MAX_CELL_NAMES = 4
+HOLDING = {True: "holds together", False: "somebody would leave", None: "not known whether a group would leave"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ class Mark:
     x: float
     y: float
     label_y: float
-    holds: bool
+    holds: bool | None
     sentence: str
 
     @property
@@ -58,9 +58,7 @@ def stability(view: View) -> dict[str, Any]:
         leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
         rows.append({"outcome": outcome, "cells": (leavers, *_cells(group), *_cells(splitting)), "limit": group.limit})
     partly = [
-        view.title_of(outcome)
-        for outcome in view.deals
-        if view.comparison.group_verdict(outcome.mechanism) is Verdict.NOT_REFUTED
+        view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
     return {
         "rows": rows,
@@ -105,7 +103,7 @@ def _marks(view: View, shown: Sequence[Outcome], places: Sequence[float], height
         holds = view.comparison.holds_together(outcome.mechanism)
         sentence = (
             f"{view.title_of(outcome)}: welfare {view.unit.text(outcome.welfare)}, lowest fair share "
-            f"{lowest_share_text(outcome)}, {'holds together' if holds else 'somebody would leave'}"
+            f"{lowest_share_text(outcome)}, {HOLDING[holds]}"
         )
         marks.append(Mark(outcome=outcome, x=x, y=y, label_y=label_y, holds=holds, sentence=sentence))
     return marks

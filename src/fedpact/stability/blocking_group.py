@@ -65,6 +65,7 @@ def blocking_group(
     group: Sequence[str | int] | None = None,
     proper: bool = False,
     time_limit: float = DEFAULT_TIME_LIMIT,
+    max_relaxations: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BlockingGroup:
     """The group that gains most by leaving a deal: exact up to 16 members, beyond that a bracket.
@@ -79,6 +80,8 @@ def blocking_group(
         Whether somebody must stay behind: then everybody together is no group.
     time_limit
         Seconds after which a search among more than 16 members ends with the bracket it has.
+    max_relaxations
+        The same in relaxations solved, with which the answer does not depend on how fast the machine is.
     progress
         Called with how much is done, and how much there is to do as far as that is known.
 
@@ -103,7 +106,14 @@ def blocking_group(
         best = group_optima(federation, members[None, :])
         gain = float(best.gains(outcome.utilities)[0])
         return _describe(outcome, members, best.contributions[0], gain, gain, exact=True, method=GIVEN_GROUP)
-    found = worst_group(federation, outcome.utilities, proper=proper, time_limit=time_limit, progress=progress)
+    found = worst_group(
+        federation,
+        outcome.utilities,
+        proper=proper,
+        time_limit=time_limit,
+        max_relaxations=max_relaxations,
+        progress=progress,
+    )
     upper_bound = found.upper_bound
     if not found.exact and federation.admits(outcome.contributions):
         upper_bound = min(upper_bound, largest_gain_bound(federation, outcome.utilities, outcome.contributions))

@@ -136,16 +136,28 @@ def test_splitting_gains_are_those_of_solving_with_a_member_split(hospitals: fp.
     assert member == "University" and gain == max(hospitals.splitting_gains["shapley"].values())
 
 
-def test_beyond_what_is_affordable_it_says_so() -> None:
-    """Seventeen members: no fair deal unless it is asked for, groups by prices, false names only where promised."""
+def test_beyond_what_is_affordable_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seventeen members: no fair deal unless it is asked for, groups searched, false names only where promised."""
     rng = np.random.default_rng(0)
     weights = np.where(np.eye(17) > 0, 1.0, rng.uniform(0.1, 0.9, (17, 17)))
     federation = fp.Federation(weights, costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
     comparison = fp.compare(federation)
     assert list(comparison.mechanisms) == ["externality", "shapley", "voluntary", "standalone"]
     assert comparison.group_verdict("externality") is Verdict.HOLDS, "proved by prices"
-    assert comparison.group_verdict("shapley") is Verdict.NOT_REFUTED, "groups that prices point at, and a bound"
-    assert comparison.blocking_groups["shapley"].upper_bound > 0.0 > comparison.blocking_groups["shapley"].gain
+    assert comparison.holds_together("externality") is True
+    worst = max(
+        fp.social_optimum(federation.take(inside)).welfare - comparison["voluntary"].utilities[inside].sum()
+        for inside in (np.delete(np.arange(17), left) for left in range(17))
+    )
+    for name in ("shapley", "voluntary"):
+        assert comparison.group_verdict(name) is Verdict.VIOLATED, "found by the search, not by prices"
+        assert comparison.holds_together(name) is False
+    assert comparison.blocking_groups["voluntary"].gain >= worst - 1e-9 > 0.0
+    monkeypatch.setattr("fedpact.comparison.comparison.GROUP_TIME_LIMIT", 0.0)
+    unfinished = fp.compare(federation, ["shapley"])
+    assert unfinished.group_verdict("shapley") is Verdict.NOT_REFUTED
+    assert unfinished.blocking_groups["shapley"].upper_bound > 0.0 > unfinished.blocking_groups["shapley"].gain
+    assert unfinished.holds_together("shapley") is None, "no group was found, but not all were looked at"
     assert comparison.splitting_gains["shapley"] is None
     assert max(map(abs, comparison.splitting_gains["externality"].values())) < 1e-9
     assert comparison.largest_splitting_gain("shapley") is None

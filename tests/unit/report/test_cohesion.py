@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -33,9 +34,16 @@ def test_groups_by_name_with_their_gain(hospitals: fp.Comparison) -> None:
     assert leaving_group(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
 
 
-def test_groups_that_were_not_all_looked_at(seventeen: fp.Comparison) -> None:
-    assert leaving_group(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
-    found = leaving_group(seventeen, "shapley", UNIT)
+@pytest.fixture(scope="module")
+def unfinished(seventeen: fp.Comparison) -> Iterator[fp.Comparison]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedpact.comparison.comparison.GROUP_TIME_LIMIT", 0.0)
+        yield replace(seventeen)
+
+
+def test_groups_that_were_not_all_looked_at(unfinished: fp.Comparison) -> None:
+    assert leaving_group(unfinished, "externality", UNIT) == Temptation(word=NOBODY)
+    found = leaving_group(unfinished, "shapley", UNIT)
     assert found.word == "none found" and "no group gains more than EUR" in found.limit.replace(
         "\N{NO-BREAK SPACE}", " "
     )
@@ -64,10 +72,13 @@ def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> No
 
 
 def test_the_report_says_where_not_all_groups_were_looked_at(
-    hospitals: fp.Comparison, seventeen: fp.Comparison
+    hospitals: fp.Comparison, unfinished: fp.Comparison
 ) -> None:
     said = "not all groups were looked at"
-    assert f"Shapley and Voluntary: {said}" in render_report(seventeen)
+    page = render_report(unfinished)
+    assert f"Shapley and Voluntary: {said}" in page
+    assert "Shapley: welfare" in page and "not known whether a group would leave" in page
+    assert page.count(' open"') == 2, "neither mark is filled"
     assert said not in render_report(hospitals)
 
 

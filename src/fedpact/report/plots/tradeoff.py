@@ -39,7 +39,9 @@ def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
     dress_axes(ax)
     ax.set_xlabel("welfare, units of payoff", fontsize=8, color=FAINT)
     ax.set_ylabel("lowest fair share returned, %", fontsize=8, color=FAINT)
-    ax.set_title("Filled: holds together; open: somebody would leave", loc="left", fontsize=8, color=FAINT)
+    ax.set_title(
+        "Filled: holds together; open: somebody would leave, or not known", loc="left", fontsize=8, color=FAINT
+    )
     if not shown:
         return
     welfare = np.array([outcome.welfare for outcome in shown])
