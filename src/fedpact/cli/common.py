@@ -18,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from fedpact.certificates import Claim, Verdict
+from fedpact.deals import Outcome
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.scenario import Scenario, load_scenario
@@ -136,6 +138,18 @@ def gain_texts(gains: FloatArray, unit: Unit, *, leaves: Iterable[bool]) -> list
     return [
         f"[red]{text}[/red]" if leaving else f"[blue]{text}[/blue]" for text, leaving in zip(texts, leaves, strict=True)
     ]
+
+
+def print_imbalance(outcome: Outcome, unit: Unit, title: str) -> None:
+    """A line on payments that do not balance: what has to come from outside, or is left over; nothing if they do."""
+    if outcome.certificates[Claim.BUDGET_BALANCE].verdict is not Verdict.VIOLATED:
+        return
+    amount = escape(terminal_text(unit.text(abs(outcome.budget))))
+    if outcome.budget > 0:
+        said = f"pays out {amount} more than it takes in: somebody outside has to cover that"
+    else:
+        said = f"takes in {amount} more than it pays out: somebody outside has to take that"
+    console.print(f"{escape(title)} {said} (fedpact settle --sponsor).")
 
 
 def table(title: str, *columns: str) -> Table:

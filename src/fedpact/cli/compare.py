@@ -22,6 +22,7 @@ from fedpact.cli.common import (
     escape,
     gain_texts,
     print_agents,
+    print_imbalance,
     print_json,
     progress,
     read_scenario,
@@ -165,6 +166,13 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
         console.print(f"[bold]Recommendation:[/bold] {compared.title(compared.recommendation.mechanism)}.")
         for sentence in compared.recommendation.sentences:
             console.print(f"- {escape(sentence)}")
+    else:
+        titles = escape(join_names(_titles(compared.outcomes, compared)))
+        verb = "is" if len(compared.outcomes) == 1 else "are"
+        console.print(
+            f"[bold]Recommendation:[/bold] none. {titles} {verb} there to compare with; name a mechanism to choose as "
+            "well, such as -m externality."
+        )
 
 
 def _show_contributions(compared: Comparison, unit: Unit) -> None:
@@ -187,6 +195,8 @@ def _show_payments(compared: Comparison, unit: Unit) -> None:
     ]
     sizes = np.max([np.abs(outcome.payments) for outcome in paying], axis=0)
     print_agents(f"Payments (+ received, - paid), in {unit.label}", compared.federation.names, columns, sizes=sizes)
+    for outcome in paying:
+        print_imbalance(outcome, unit, compared.title(outcome.mechanism))
 
 
 def _show_gains(compared: Comparison, unit: Unit) -> None:

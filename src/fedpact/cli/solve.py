@@ -20,6 +20,7 @@ from fedpact.cli.common import (
     escape,
     gain_texts,
     print_agents,
+    print_imbalance,
     print_json,
     progress,
     read_scenario,
@@ -121,6 +122,7 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
     welfare = terminal_text(unit.text(outcome.welfare))
     console.print(f"Welfare {escape(welfare)}; reciprocity {outcome.reciprocity:.4g}")
+    print_imbalance(outcome, unit, "It")
 
 
 def _show_lots(outcome: Outcome) -> None:

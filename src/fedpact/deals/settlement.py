@@ -39,6 +39,7 @@ MAX_SETTLED_AGENTS = GRAINS
 MAX_DECIMALS = 18
 MONEY_DECIMALS = 2
 PAYOFF_UNIT, PAYOFF_DECIMALS = "units of payoff", 9
+MIN_GROUPED, MAX_GROUPED = 1000, 10**15  # sums between these are written with all digits and commas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +209,7 @@ def settle_payments(
     if not isinstance(currency, str) or not currency.strip():
         raise InvalidInput(field="currency", rule="must be a non-empty string", value=currency)
     cents_per_payoff = Fraction(float(rate)) * 10 ** int(decimals)
-    exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff)
+    exact = _checked_payments(payments, agents, NEGLIGIBLE_CENTS / cents_per_payoff, Fraction(float(rate)), currency)
     cents = whole_cents([payment * cents_per_payoff for payment in exact])
     transfers, minimal = fewest_transfers(cents)
     return Settlement(
@@ -243,7 +244,9 @@ def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fraction) -> list[Fraction]:
+def _checked_payments(
+    given: ArrayLike, names: Sequence[str], negligible: Fraction, rate: Fraction, currency: str
+) -> list[Fraction]:
     payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
     if payments.ndim == 0:
         counts = f": {len(names)} agents, a single number given"
@@ -251,16 +254,19 @@ def _checked_payments(given: ArrayLike, names: Sequence[str], negligible: Fracti
     exact = [Fraction(payment) for payment in payments.tolist()]
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
+        unit = "" if currency == PAYOFF_UNIT else f" {currency}"
+        sum_text, allowed = _short_text(total * rate), _short_text(SUM_TOLERANCE * gross * rate)
         given_sum = (
-            f", got a sum of {_short_text(total)} (allowed: {_short_text(SUM_TOLERANCE * gross)}); name whoever covers "
-            f"it as the sponsor, or as one more agent"
+            f", got a sum of {sum_text}{unit} (allowed: {allowed}{unit}); name whoever covers it as the sponsor, or as "
+            f"one more agent"
         )
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact
 
 
 def _short_text(number: Fraction) -> str:
-    return f"{Decimal(number.numerator) / Decimal(number.denominator):.6g}"
+    value = Decimal(number.numerator) / Decimal(number.denominator)
+    return f"{value:,.2f}" if MIN_GROUPED <= abs(value) < MAX_GROUPED else f"{value:.6g}"
 
 
 def _write_text(text: str, path: str | Path | None) -> str:
