@@ -13,7 +13,7 @@ from edges.command_line import at_odds
 from fedpact.certificates import Claim
 from fedpact.deals.deal_file import OUTCOME_FIELDS
 from fedpact.scenario import load_scenario
-from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario.examples import EXAMPLES, example, hospitals
 
 DOCUMENTED_KEYS = {
     "mechanism",
@@ -144,6 +144,55 @@ def test_solve_and_leave(run, order: str) -> None:
     assert set(record) == OUTCOME_KEYS | {"departures"}
     assert record["agents"] == record["departures"]["members"]
     assert "Nobody wants to leave." in run("solve", "--leave", order).out
+
+
+def test_solve_says_what_a_group_would_have_and_what_it_has(run) -> None:
+    asked = ("solve", "-m", "shapley", "--group", "Clinic, City")
+    found = fp.blocking_group(fp.ShapleyMechanism().solve(hospitals().federation), group=["City", "Clinic"])
+    then, now = sum(found.group_utilities.values()), sum(found.utilities.values())
+    words = run(*asked).words
+    assert f"City and Clinic would have EUR {1e6 * then:,.0f} together" in words
+    assert f"in this deal they have EUR {1e6 * now:,.0f}. Leaving would gain EUR {1e6 * found.gain:,.0f} in" in words
+    record = run(*asked, "--json").record
+    assert set(record) == OUTCOME_KEYS | {"group"}
+    assert record["group"]["group"] == ["City", "Clinic"]
+    assert record["group"]["gain"] == pytest.approx(found.gain)
+    assert "Leaving would cost EUR" in run("solve", "--group", "City,Clinic").words
+    assert "Clinic alone would have EUR" in run("solve", "-m", "shapley", "--group", "Clinic").words
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--group", "City,Nobody"], "group must name one or more of the members"),
+        (["--group", "City,City"], "each once"),
+        (["--group", "City", "--leave", "all"], "leave out --leave"),
+    ],
+)
+def test_solve_refuses_groups_that_are_none(run, options: list[str], why: str) -> None:
+    result = run("solve", *options)
+    assert result.code == 2
+    assert why in result.err
+
+
+def test_solve_and_check_name_who_gains_by_leaving_together_and_by_posing_as_two(run) -> None:
+    outcome = fp.ShapleyMechanism().solve(hospitals().federation)
+    core, split = outcome.certificates["core"], outcome.certificates["split-proof"]
+    leave = (
+        f"{' and '.join(core.witness['group'])} would gain EUR {-1e6 * core.margin:,.0f} in total by leaving together"
+    )
+    pose = f"{split.witness['agent']} would gain EUR {-1e6 * split.margin:,.0f} by posing as two"
+    solved = run("solve", "-m", "shapley").words
+    checked = run("check", "-m", "shapley", "-c", "core", "-c", "split-proof").words
+    assert leave in solved and pose in solved
+    assert f"core is violated: {leave}" in checked and f"split-proof is violated: {pose}" in checked
+    assert "posing as two" not in run("solve").words
+
+
+def test_margins_of_nothing_are_written_plainly(run, tmp_path: Path) -> None:
+    out = run("solve", at_odds(tmp_path / "odds.toml"), "-m", "standalone").out
+    assert "0.0e+00" not in out
+    assert "inf" not in out
 
 
 def test_solve_and_everybody_leaves(run, tmp_path: Path) -> None:

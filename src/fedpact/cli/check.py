@@ -21,10 +21,12 @@ from fedpact.cli.common import (
 )
 from fedpact.cli.deals import DEFAULT_MECHANISM, DealArgument
 from fedpact.cli.solve import show_certificates
+from fedpact.cli.violation_words import violation_detail
 from fedpact.deals.deal_file import outcome_record
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
-from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved, violation_text
+from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
+from fedpact.report.numbers import Unit
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
@@ -118,7 +120,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
 
 def _show_verdicts(found: CheckedDeal) -> None:
     """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
-    certificates = found.outcome.certificates
+    certificates, unit = found.outcome.certificates, Unit.of(found.money, found.outcome.payoffs)
     for word, verdict in VERDICT_WORDS.items():
         claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
         if claims:
@@ -128,7 +130,7 @@ def _show_verdicts(found: CheckedDeal) -> None:
     if excused:
         console.print(f"Violated, but not held to it: {', '.join(excused)}")
     for claim in (claim for claim in violated if claim in found.claims):
-        console.print(f"[red]{claim} is violated[/red] {escape(violation_text(certificates[claim]))}")
+        console.print(f"[red]{claim} is violated[/red]{escape(violation_detail(found.outcome, Claim(claim), unit))}")
     if found.deal.price_contradiction:
         console.print(f"[red]prices contradict payments[/red]: {escape(found.deal.price_contradiction)}")
     if found.is_proved:

@@ -1,13 +1,15 @@
-"""`fedpact solve`: one mechanism in full, with its certificates, and who would leave."""
+"""`fedpact solve`: one mechanism in full, with its certificates, who would leave, and what a group would have."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from fedpact.certificates import Claim, Verdict
+from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -27,11 +29,13 @@ from fedpact.cli.common import (
     table,
     terminal_text,
 )
+from fedpact.cli.violation_words import violation_sentences
 from fedpact.deals import Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.numbers import Unit, number_texts, share_text
-from fedpact.report.records import departures_record
-from fedpact.stability import StableFederation, stable_federation
+from fedpact.report.records import blocking_group_record, departures_record
+from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
+from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
 
@@ -44,11 +48,20 @@ def solve(
             "--leave", help="Let agents leave who would: 'all' at once, 'worst' first, or in 'groups'.", metavar="ORDER"
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", help="What these members would gain by leaving together: names, by commas.", metavar="NAMES"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
     rules = choose_mechanism(name)
+    asked = None if group is None else split_names(group, chosen.federation.names)
+    if asked and leave:
+        raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
     if leave:
         with counter("letting members leave") as count:
@@ -58,21 +71,47 @@ def solve(
         outcome = settled.outcome if settled else rules.solve(chosen.federation)
         begin(f"certifying {rules.title}")
         _ = outcome and outcome.certificates
+    together = blocking_group(outcome, group=asked) if outcome and asked else None
     if as_json:
         record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
-        print_json(record | ({"departures": departures_record(settled)} if settled else {}))
+        record |= {"departures": departures_record(settled)} if settled else {}
+        print_json(record | ({"group": blocking_group_record(together)} if together else {}))
         return
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
     if settled:
         _show_departures(settled, Unit.of(chosen.money, [settled.welfare]), by_groups=leave == "groups")
     if outcome:
-        _show_outcome(outcome, Unit.of(chosen.money, outcome.payoffs))
+        unit = Unit.of(chosen.money, outcome.payoffs)
+        _show_outcome(outcome, unit)
+        if together:
+            _show_group(together, unit)
+
+
+def split_names(text: str, agents: Sequence[str]) -> list[str]:
+    """Names written one after the other with commas between them; those of agents may hold commas themselves.
+
+    Examples
+    --------
+    >>> split_names("City, Clinic", ["City", "Clinic"])
+    ['City', 'Clinic']
+    >>> split_names("City,Smith, Jones & Co", ["City", "Smith, Jones & Co"])
+    ['City', 'Smith, Jones & Co']
+    """
+    names, rest = [], text.strip()
+    while rest:
+        whole = [name for name in agents if rest == name or re.match(re.escape(name) + r"\s*,", rest)]
+        name = max(whole, key=len, default=rest.partition(",")[0].strip())
+        names.append(name)
+        rest = rest[len(name) :].lstrip().removeprefix(",").strip()
+    return names
 
 
 def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     _show_agents(outcome, unit)
     console.print()
     show_certificates(outcome)
+    for sentence in violation_sentences(outcome, unit):
+        console.print(escape(sentence))
     for sentence in outcome.diagnosis:
         console.print(escape(sentence))
     for assumption in outcome.assumptions:
@@ -93,8 +132,33 @@ def show_certificates(outcome: Outcome) -> None:
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value
         coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
-        made.add_row(certificate.claim.value, coloured, f"{certificate.margin:+.1e}", certificate.scope)
+        made.add_row(certificate.claim.value, coloured, _margin_text(certificate), certificate.scope)
     console.print(made)
+
+
+def _margin_text(certificate: Certificate) -> str:
+    """A margin in two digits; a dash where nothing was found to work it out from."""
+    looked = certificate.verdict in (Verdict.HOLDS, Verdict.VIOLATED) or np.isfinite(certificate.margin)
+    return (f"{certificate.margin:+.1e}" if certificate.margin else "0") if looked else "-"
+
+
+def _show_group(found: BlockingGroup, unit: Unit) -> None:
+    """What members asked about would have together, against what they have."""
+    now, then = sum(found.utilities.values()), sum(found.group_utilities.values())
+    together, has = [terminal_text(unit.text(amount)) for amount in (then, now)]
+    who = join_names(found.group)
+    if len(found.group) == 1:
+        said = f"{who} alone would have {together}; in this deal it has {has}"
+    else:
+        said = f"{who} would have {together} together, by themselves; in this deal they have {has}"
+    if found.blocks:
+        shared = "" if len(found.group) == 1 else " in total, to be shared among them"
+        said += f". Leaving would gain {terminal_text(unit.text(found.gain))}{shared}."
+    elif found.gain < 0 and unit.column([found.gain])[0] != "0":
+        said += f". Leaving would cost {terminal_text(unit.text(-found.gain))}."
+    else:
+        said += ". Leaving would gain nothing."
+    console.print(f"\n{escape(said)}")
 
 
 def _show_agents(outcome: Outcome, unit: Unit) -> None:
@@ -121,8 +185,15 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         said = escape(terminal_text(join_names(fixed, most=MAX_NAMES)))
         console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
     welfare = terminal_text(unit.text(outcome.welfare))
-    console.print(f"Welfare {escape(welfare)}; reciprocity {outcome.reciprocity:.4g}")
+    console.print(f"Welfare {escape(welfare)}; {escape(_reciprocity_text(outcome))}")
     print_imbalance(outcome, unit, "It")
+
+
+def _reciprocity_text(outcome: Outcome) -> str:
+    """The lowest ratio, or why there is none."""
+    if np.isnan(outcome.reciprocity):
+        return f"reciprocity undefined: {outcome.certificates[Claim.RECIPROCITY].scope}"
+    return f"reciprocity {outcome.reciprocity:.4g}"
 
 
 def _show_lots(outcome: Outcome) -> None:
@@ -144,7 +215,8 @@ def _show_departures(settled: StableFederation, unit: Unit, *, by_groups: bool) 
     verb = "stays" if len(settled.members) == 1 else "stay"
     stay = f"{', '.join(settled.members)} {verb}" if settled.members else "Nobody stays"
     least = "at least " if by_groups else ""  # other groups may gain too
+    others = "in federations of their own" if by_groups else "each alone"
     console.print(
-        f"{escape(stay)}. Welfare {amounts[0]} with the others on their own, {amounts[1]} had everybody stayed; "
+        f"{escape(stay)}. Welfare {amounts[0]} with those who left {others}, {amounts[1]} had everybody stayed; "
         f"keeping everybody would take endowments of {least}{amounts[2]}.\n"
     )

@@ -20,7 +20,9 @@ from fedpact.programs.groups import BoolArray, group_optima
 from fedpact.programs.worst_group import DEFAULT_TIME_LIMIT, worst_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import join_names
 
+MAX_NAMES_LISTED = 20  # in an error
 GIVEN_GROUP = "the group given, solved alone"
 
 
@@ -125,7 +127,7 @@ def blocking_group(
 
 def _membership(federation: Federation, group: Sequence[str | int], *, proper: bool) -> BoolArray:
     """(n,): who is in a group given by names or numbers."""
-    names = ", ".join(federation.names)
+    names = join_names(federation.names, most=MAX_NAMES_LISTED)
     given = [group] if isinstance(group, str | int) else list(group)
     rule = f"must name one or more of the members, each once: {names}"
     if any(isinstance(each, str) and each not in federation.names for each in given):
