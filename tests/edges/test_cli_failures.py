@@ -15,7 +15,7 @@ import pytest
 import fedpact as fp
 from edges.command_line import at_odds, crowd, piped
 from fedpact.cli.app import MAX_ERRORS
-from fedpact.mechanisms import MECHANISMS
+from fedpact.mechanisms import MECHANISMS, resolve_mechanism
 from fedpact.scenario.examples import example
 
 
@@ -111,6 +111,22 @@ def test_not_converged_is_exit_code_3(run, tmp_path: Path) -> None:
         assert result.out == ""
         assert result.err.startswith("error: no free-riding equilibrium was reached")
         assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["fair", "nash-bargaining"])
+def test_that_there_is_no_such_deal_is_exit_code_1(run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "harm.toml"
+    federation = fp.Federation([[1.0, -0.3], [-0.3, 1.0]], costs=0.01, caps=3.0, payoff=fp.Log(), names=["A", "B"])
+    with pytest.raises(fp.NoFairDeal) as raised:
+        resolve_mechanism(name).solve(federation)
+    fp.save_scenario(fp.Scenario(federation=federation), path)
+    plain, stated = run("solve", path, "-m", name), run("solve", path, "-m", name, "--json")
+    assert plain.code == stated.code == 1
+    assert plain.out == ""
+    assert plain.err == f"error: there is no such deal: {raised.value}\n"
+    assert set(stated.record) == {"error", "groups", "subsidy"}
+    assert stated.record["subsidy"] == pytest.approx(raised.value.subsidy)
+    assert stated.record["groups"] == [list(group) for group in raised.value.groups]
 
 
 def test_an_interrupt_is_told(run, monkeypatch: pytest.MonkeyPatch) -> None:

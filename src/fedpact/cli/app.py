@@ -35,14 +35,16 @@ from fedpact.cli import (
     train,
     verify,
 )
-from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
+from fedpact.cli.common import print_json
+from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
 
-BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 2, 3, 4, 130
+CLAIM_FAILS, BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = (
-    f"0 done, 1 a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, {BUG} an error in fedpact itself, "
-    f"{INTERRUPTED} interrupted"
+    f"0 done, {CLAIM_FAILS} a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, "
+    f"{BUG} an error in fedpact itself, {INTERRUPTED} interrupted"
 )
 MAX_ERRORS = 10  # of one input, shown at once
 TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
@@ -111,6 +113,8 @@ def _run() -> None:
     try:
         thread_setting()
         app()
+    except NoFairDeal as error:
+        _fail_without_deal(error)
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
@@ -183,6 +187,13 @@ def _fail(error: object, code: int) -> NoReturn:
     if len(found) > MAX_ERRORS:
         typer.echo(f"... and {count_text(len(found) - MAX_ERRORS, 'more error')}", err=True)
     sys.exit(code)
+
+
+def _fail_without_deal(error: NoFairDeal) -> NoReturn:
+    """Say that no deal keeps what the mechanism promises, with --json as an object too: nothing failed to converge."""
+    if "--json" in sys.argv:
+        print_json(jsonable({"error": str(error), "groups": error.groups, "subsidy": error.subsidy}))
+    _fail(f"there is no such deal: {error}", CLAIM_FAILS)
 
 
 def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:

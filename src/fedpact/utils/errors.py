@@ -1,7 +1,8 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2 and `NotConverged` into exit code 3.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` into exit code 3, and `NoFairDeal`
+into exit code 1: that the promised deal does not exist is an answer.
 """
 
 from __future__ import annotations
