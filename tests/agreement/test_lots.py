@@ -293,3 +293,25 @@ def test_payments_of_a_profile_nearby_are_within_their_bounds() -> None:
         bounded += bool(np.isfinite(found.errors).all())
         assert (np.abs(found.payments - outcome.payments) <= found.errors + 1e-12).all()
     assert bounded > 0
+
+
+def test_who_is_harmed_beyond_its_domain_is_named_by_its_task() -> None:
+    weights = [
+        [1.16577395, -0.05813789, -0.05323961, 0.74682453],
+        [0.74576194, 0.25734854, 1.92799345, 3.52151104],
+        [0.22175904, 0.5611554, 1.4459857, -0.47494024],
+        [1.90728089, 0.28237421, -0.5984269, 2.25271877],
+        [0.11749633, 1.19417236, -1.18675653, 0.66706142],
+    ]
+    federation = fp.Federation(
+        weights,
+        costs=fp.Quadratic([0.001, 0.001, 0.05, 0.05], 0.01),
+        caps=[400.0, 1.0, 5.0, 1.0],
+        values=[10.0, 1.0, 1.0, 10.0, 10.0],
+        payoff=fp.Michaelis(half=1.0),
+        names=["Owner", "Giver", "Other"],
+        lot_owners=["Giver", "Giver", "Other", "Giver"],
+        task_owners=["Owner", "Giver", "Other", "Owner", "Owner"],
+    )
+    with pytest.raises(fp.NotConverged, match='"Owner" with a reach of -'):
+        fp.Voluntary().solve(federation)

@@ -32,6 +32,7 @@ from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
 
 BoolArray = NDArray[np.bool_]
 
@@ -149,9 +150,20 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
             found = _core_by_groups(outcome, groups, tols, np.inf)
             if found.verdict is Verdict.VIOLATED:
                 return found
-    return _core_by_groups(
-        outcome, outcome.group_profiles, tols, largest_gain_bound(federation, outcome.utilities, best)
-    )
+    listed = _listed_groups(outcome, best, bounds)
+    return _core_by_groups(outcome, listed, tols, largest_gain_bound(federation, outcome.utilities, best))
+
+
+def _listed_groups(outcome: CertifiedOutcome, best: FloatArray, bounds: FloatArray) -> GroupProfiles:
+    """The groups that the outcome hands over; the likely ones where it cannot solve one of them."""
+    try:
+        return outcome.group_profiles
+    except NotConverged:
+        likely = list(_likely_groups(outcome.federation, outcome.utilities, best, bounds))
+        return GroupProfiles(
+            members=np.concatenate([groups.members for groups in likely]),
+            contributions=np.concatenate([groups.contributions for groups in likely]),
+        )
 
 
 def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray, tols: FloatArray) -> Certificate:

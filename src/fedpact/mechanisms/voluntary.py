@@ -81,6 +81,7 @@ def _worst_reach(federation: Federation, contributions: FloatArray) -> str:
     """Who is harmed most, and how far it would have to stay from that."""
     data = federation.data(contributions)
     floor = np.broadcast_to(federation.payoff.floor, data.shape)
-    agent = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
-    limit = f"has to stay above {floor[agent]:g}" if np.isfinite(floor[agent]) else "is worth no finite payoff"
-    return f'"{federation.names[agent]}" with a reach of {data[agent]:.6g} that {limit}'
+    task = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
+    limit = f"has to stay above {floor[task]:g}" if np.isfinite(floor[task]) else "is worth no finite payoff"
+    agent = federation.names[federation.task_owners[task]]
+    return f'"{agent}" with a reach of {data[task]:.6g} that {limit}'

@@ -30,6 +30,7 @@ MAX_GROWTH = 9.0  # times a contribution, and the mean one, in a step
 SHIFT = 0.1  # of the mean contribution: below it logarithms hardly fall
 LOG_SIGHT = float(np.log(10.0))  # of a step, up and down
 MAX_LOG_STEP = 6.0  # of the longest of them
+MIN_BEND = 1e-14  # of the largest: what a model bends at least in any direction
 NO_ROOM = 1e-12  # of a contribution
 MIN_DIAGONAL, MAX_DIAGONAL = 1e-2, 1e2  # times the middle one
 MIN_CURVATURE = 1e-10  # of what the model expects: less teaches it nothing
@@ -187,8 +188,10 @@ class QuasiNewton:
         free = up - down > NO_ROOM * (1.0 + np.abs(here.at))
         step = np.zeros(up.size)
         if free.any():
-            lengths = 1.0 / np.sqrt(np.diag(self._model)[free])
-            root = np.linalg.cholesky(self._model[np.ix_(free, free)] * lengths * lengths[:, None])
+            lengths = 1.0 / np.sqrt(np.maximum(np.diag(self._model)[free], np.finfo(float).tiny))
+            # By eigenvalues, since updates can leave a model with one that is rounding.
+            bends, ways = np.linalg.eigh(self._model[np.ix_(free, free)] * lengths * lengths[:, None])
+            root = ways * np.sqrt(np.maximum(bends, MIN_BEND * bends[-1]))
             target = np.linalg.solve(root, here.gradient[free] * lengths)
             bounds = np.minimum(down[free], 0.0) / lengths, np.maximum(up[free] / lengths, np.finfo(float).tiny)
             found = lsq_linear(root.T, target, bounds=bounds, method="bvls", max_iter=MAX_PIVOTS * up.size)

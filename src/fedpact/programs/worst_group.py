@@ -151,7 +151,10 @@ def _among_all(optima: GroupOptima, utilities: FloatArray, *, proper: bool = Fal
     counted = slice(1, len(optima.values) - proper)
     gains = optima.gains(utilities)[counted]
     alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(optima.values).max()
-    sizes = np.where(alike, optima.members[counted].sum(axis=1), np.inf)
+    # Beside large members the gains of small ones may be alike and yet their own: those go first.
+    rounding = TIE_TOLERANCE * (np.abs(optima.values[counted]) + optima.members[counted] @ np.abs(utilities))
+    chosen = alike & (gains > rounding) if (alike & (gains > rounding)).any() else alike
+    sizes = np.where(chosen, optima.members[counted].sum(axis=1), np.inf)
     place = 1 + int(np.argmin(sizes))
     most = float(gains.max())
     return WorstGroup(

@@ -84,6 +84,6 @@ def merging_gain(
 def _known(federation: Federation, rules: Mechanism, first: Outcome | None) -> Outcome:
     if first is None:
         return rules.solve(federation)
-    if first.mechanism != rules.name or first.agents != federation.names:
+    if first.mechanism != rules.name or first.federation.fingerprint != federation.fingerprint:
         raise InvalidInput(f"first must be the outcome of {rules.name} for this federation, got {first!r:.80}")
     return first

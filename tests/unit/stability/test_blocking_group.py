@@ -140,3 +140,28 @@ def test_endowments_keep_every_leaver_from_leaving_alone_and_the_group_together(
             assert (departure.endowments >= np.where(going, outcome.endowments, 0.0)).all()
             least = max(departure.gain, outcome.endowments[going].sum())
             np.testing.assert_allclose(departure.endowments.sum(), least)
+
+
+def test_small_members_that_gain_are_found_beside_a_large_one():
+    weights = [[0.5, 0.76887303230772, 0], [0, 3, 0], [0, 0, 1]]
+    federation = fp.Federation(
+        weights, costs=[0.3, 1e-15, 0.01], caps=[0.4, 0.0, 4e-7], payoff=fp.Log(), values=[1e5, 0.2, 1e-7]
+    )
+    outcome = fp.Standalone().solve(federation)
+    taken = np.array([8e-10, -4e-10, -4e-10])  # rounding to the large member, everything to the small ones
+    spoiled = fp.ExternalityMechanism().outcome_at(federation, outcome.contributions, taken)
+    found = fp.blocking_group(spoiled)
+    assert found.blocks
+    assert "agent 0" not in found.group
+    assert spoiled.certificates["core"].verdict == "violated"
+
+
+def test_where_a_group_cannot_be_solved_the_certificate_says_what_it_looked_at(monkeypatch):
+    def fail(self):
+        raise fp.NotConverged("a group has no optimum that can be worked out", result=None)
+
+    monkeypatch.setattr(fp.Outcome, "group_profiles", property(fail))
+    federation = fp.Federation([[1.0, -0.9], [-0.35, 1.0]], costs=0.001, caps=4.0, payoff=fp.Exponential(rate=0.5))
+    certificate = fp.ExternalityMechanism().solve(federation).certificates["core"]
+    assert certificate.verdict == "violated"
+    assert certificate.witness["group"] in (["agent 0"], ["agent 1"])

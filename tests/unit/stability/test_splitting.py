@@ -76,3 +76,10 @@ def test_a_known_outcome_must_be_of_this_deal() -> None:
     other = fp.ShapleyMechanism().solve(federation)
     with pytest.raises(fp.InvalidInput, match="first must be the outcome of externality"):
         fp.splitting_gain(federation, "externality", 0, first=other)
+
+
+def test_the_outcome_of_another_federation_is_refused() -> None:
+    federation = hospitals().federation
+    other = fp.ShapleyMechanism().solve(federation.replace(values=2.0))
+    with pytest.raises(fp.InvalidInput, match="first must be the outcome of shapley for this federation"):
+        fp.splitting_gain(federation, "shapley", 0, first=other)
