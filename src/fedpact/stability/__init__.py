@@ -1,5 +1,8 @@
 """Who stays: members and groups that would do better elsewhere leave, and what is left; who gains by false names.
 
+`blocking_group` is the group that gains most by leaving, `participation` plays departures until nobody leaves,
+`splitting` is what posing as several, or as one, gains. The searches themselves are in `fedpact.programs`.
+
 May use: utils, federation, shapley, programs, certificates, deals, mechanisms.
 """
 
