@@ -74,7 +74,7 @@ class Comparison:
         return self.mechanism(mechanism).title
 
     def share_of_best(self, welfare: float) -> float:
-        """A welfare as a part of the best with everybody in; NaN where that is no yardstick."""
+        """A welfare as a part of the best one; NaN where that is no yardstick."""
         best = self.best_welfare
         rounding = MIN_RELATIVE_WELFARE * max(float(np.abs(outcome.payoffs).max()) for outcome in self.outcomes)
         if max(abs(best), abs(welfare)) <= rounding:
@@ -83,15 +83,25 @@ class Comparison:
 
     @cached_property
     def best_welfare(self) -> float:
-        """The welfare of the social optimum, as the externality mechanism or the bound of another outcome has it."""
+        """The welfare of the social optimum; where members harm each other, what is reached apart if that is more."""
+        apart = [settled.welfare for settled in self.after_departures.values()]
+        apart.append(float(self.outcomes[0].standalone.sum()))
+        return max(self.best_welfare_together, *apart)
+
+    @cached_property
+    def best_welfare_together(self) -> float:
+        """The welfare of the social optimum with everybody in, as an outcome or its bound has it."""
         bounds = [outcome.certificates["social-optimality"].witness["upper_bound"] for outcome in self.outcomes]
         return float(min(bounds))
 
     @cached_property
     def after_departures(self) -> Mapping[str, StableFederation]:
-        """Every real mechanism, once those who would leave have left."""
+        """Every real mechanism, once those who would leave have left.
+
+        They leave all at once; where that leaves nobody to federate, the worst off first, if more is reached so.
+        """
         return {
-            outcome.mechanism: stable_federation(self.federation, self.mechanisms[outcome.mechanism], first=outcome)
+            outcome.mechanism: _follow_departures(outcome, self.mechanisms[outcome.mechanism])
             for outcome in self.outcomes
             if not self.mechanisms[outcome.mechanism].is_baseline
         }
@@ -280,6 +290,14 @@ def _outlooks(
             if not (mechanism.is_baseline or mechanism.has_side_payments):
                 raise
     return found
+
+
+def _follow_departures(outcome: Outcome, mechanism: Mechanism) -> StableFederation:
+    at_once = stable_federation(outcome.federation, mechanism, first=outcome)
+    if len(at_once.members) > 1 or not at_once.departures:
+        return at_once
+    one_by_one = stable_federation(outcome.federation, mechanism, first=outcome, leave="worst")
+    return one_by_one if len(one_by_one.members) > 1 and one_by_one.welfare > at_once.welfare else at_once
 
 
 def _blocking_group(outcome: Outcome) -> BlockingGroup:

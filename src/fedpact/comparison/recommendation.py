@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedpact.certificates.claims import Verdict
-from fedpact.utils.words import MAX_NAMES, join_names
+from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
     from fedpact.comparison.comparison import Comparison
@@ -85,8 +85,10 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     alone = float(outcome.standalone.sum())
     gained = f", {100.0 * (settled.welfare / alone - 1.0):+.1f} % against everybody alone" if alone > 0 else ""
     share = _percent(comparison.share_of_best(settled.welfare))
-    yield f"{comparison.title(chosen)} reaches {share} of the best welfare with everybody in{gained}"
-    yield _who_leaves(comparison, chosen)
+    without = f"Without {_names(settled.leavers)}, who would leave, " if settled.leavers else ""
+    yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare{gained}"
+    if not settled.leavers:
+        yield _who_leaves(comparison, chosen)
     if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
         unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
         yield f"Its price is fairness: {unlucky} gets back {_whole(outcome.reciprocity)} of its fair (Shapley) share"
@@ -101,8 +103,6 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:
-    if leavers := comparison.after_departures[name].leavers:
-        return f"{_names(leavers)} would leave; that is counted in"
     verdict = comparison.group_verdict(name)
     if verdict is Verdict.VIOLATED:
         return f"Nobody would leave alone, but {_group_gain(comparison, name)}"
@@ -157,7 +157,11 @@ def _group_gain(comparison: Comparison, name: str) -> str:
     assert found is not None
     has = sum(found.utilities.values())
     much = f"gain {_share(found.gain, has)}" if has > 0 else "gain"
-    return f"{_names(found.group)} would {much} by leaving together"
+    if len(found.group) == 1:
+        return f"{found.group[0]} would {much} by leaving"
+    everybody = comparison.federation.names
+    group = group_text(found.group, everybody, most=MAX_NAMES)
+    return f"{group} would {much} in total by leaving together, to be shared among them"
 
 
 def _names(names: Sequence[str]) -> str:

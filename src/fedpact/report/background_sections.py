@@ -95,7 +95,7 @@ def _welfare_card(view: View, chosen: Outcome) -> Card:
     welfare = stable.welfare if stable is not None else chosen.welfare
     label = "Welfare, once the unwilling have left" if chosen.leavers and stable is not None else "Welfare, all members"
     alone, share = float(chosen.standalone.sum()), view.comparison.share_of_best(welfare)
-    notes = [f"{percent(share)} of the best possible"] if np.isfinite(share) else []
+    notes = [f"{percent(share)} of the best"] if np.isfinite(share) else []
     if alone > 0:
         notes.append(f"{percent(welfare / alone - 1.0, signed=True)} against everybody alone")
     return _card(label, view.unit.text(welfare), "; ".join(notes))

@@ -366,7 +366,10 @@ def welfare(view: View) -> dict[str, Any]:
         [settled.welfare for settled in stable.values()],
         [view.best_welfare],
     )
+    together = view.comparison.best_welfare_together if view.comparison.outcomes else float("nan")
     return {
+        "together": together,
+        "apart": view.best_welfare > together,
         "groups": [
             WelfareGroup(
                 outcome=outcome,
@@ -374,7 +377,7 @@ def welfare(view: View) -> dict[str, Any]:
                 story=_departure_story(outcome, stable.get(outcome.mechanism)),
             )
             for outcome in view.comparison
-        ]
+        ],
     }
 
 

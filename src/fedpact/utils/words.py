@@ -44,10 +44,25 @@ def join_names(names: Sequence[str], *, most: int | None = None) -> str:
     >>> join_names(["City", "County", "Clinic"], most=1)
     'City and 2 more'
     """
+    most = len(names) if most is None or len(names) == most + 1 else most  # "1 more" takes no less room than a name
     shown = list(names[:most])
     if len(names) > len(shown):
         shown.append(f"{len(names) - len(shown):,} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def group_text(group: Sequence[str], everybody: Sequence[str], *, most: int) -> str:
+    """A group in a sentence; if it is large, by those who are not in it where they are few.
+
+    Examples
+    --------
+    >>> group_text(["City", "County", "Clinic"], ["City", "County", "Clinic", "North"], most=1)
+    'all but North'
+    """
+    rest = [name for name in everybody if name not in set(group)]
+    if len(group) > most and 0 < len(rest) <= most:
+        return f"all but {join_names(rest)}"
+    return join_names(group, most=most)
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -19,7 +19,7 @@ def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
     recommended = hospitals.recommendation
     assert recommended.mechanism == "externality"
     for part in (
-        "Externality reaches 100.0 % of the best welfare with everybody in",
+        "Externality reaches 100.0 % of the best welfare",
         "Nobody would leave, and no group gains by leaving together",
         "University gets back 66 % of its fair (Shapley) share",
         "Shapley loses Children's, Clinic and County and reaches 87.5 %",
@@ -33,13 +33,16 @@ def test_reason_on_the_hospitals(hospitals: fp.Comparison) -> None:
 def test_shares_of_gains_are_of_what_members_have(hospitals: fp.Comparison) -> None:
     found = hospitals.blocking_groups["voluntary"]
     percent = 100.0 * found.gain / sum(found.utilities.values())
-    assert f"would gain {percent:.2g} % by leaving together" in hospitals.recommendation.reason
+    assert f"would gain {percent:.2g} % in total by leaving together, to be shared" in hospitals.recommendation.reason
 
 
 def test_a_group_that_would_leave_is_named_where_nobody_would_alone() -> None:
     federation = example("paper-w2").federation
     reason = fp.compare(federation).recommendation.reason
-    assert "Under Shapley, which reaches 92.8 %, agent 1 and agent 2 would gain 4.3 % by leaving together" in reason
+    assert (
+        "Under Shapley, which reaches 92.8 %, agent 1 and agent 2 would gain 4.3 % in total by leaving together"
+        in reason
+    )
     alone = fp.compare(federation, ["shapley"]).recommendation.reason
     assert "Nobody would leave alone, but agent 1 and agent 2 would gain" in alone
 
@@ -81,3 +84,18 @@ def test_where_everybody_would_leave_the_advice_is_to_stay_apart() -> None:
     recommendation = fp.compare(federation).recommendation
     assert recommendation.mechanism == "standalone"
     assert "Under Shapley, agent 0 and agent 1 would leave." in recommendation.reason
+
+
+def test_where_all_at_once_leave_nobody_the_worst_off_leave_first() -> None:
+    """North and South harm each other: without South, North stays, and all have more than alone."""
+    weights = [[1.0, -2.0, 0.5], [-2.0, 1.0, 0.4], [0.3, 0.2, 1.0]]
+    names = ["North", "South", "West"]
+    federation = fp.Federation(weights, costs=0.01, caps=50.0, payoff=fp.Log(), names=names)
+    assert fp.stable_federation(federation, "externality").members in {(), ("West",)}
+    comparison = fp.compare(federation)
+    assert comparison.after_departures["externality"].members == ("North", "West")
+    assert comparison.recommendation.mechanism == "externality"
+    assert "Without South, who would leave, Externality" in comparison.recommendation.reason
+    assert comparison.best_welfare > comparison["standalone"].welfare > comparison.best_welfare_together
+    reached = [comparison.share_of_best(outcome.welfare) for outcome in comparison]
+    assert max(reached) < 1.0 == comparison.share_of_best(comparison.best_welfare)

@@ -20,7 +20,7 @@ def test_a_count_has_its_noun(count, text):
         (["A", "B"], None, "A and B"),
         (["A", "B", "C"], 3, "A, B and C"),
         (["A", "B", "C", "D"], 2, "A, B and 2 more"),
-        (["A", "B"], 1, "A and 1 more"),
+        (["A", "B"], 1, "A and B"),
     ],
 )
 def test_names_in_a_sentence(names, most, text):
