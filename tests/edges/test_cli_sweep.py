@@ -113,6 +113,32 @@ def test_points_without_an_outcome_are_counted(run, tmp_path: Path) -> None:
     assert "Voluntary: no equilibrium at 1 of 1 points" in nowhere.words
 
 
+def test_points_without_a_fair_deal_are_no_failures_of_its_claims(run, tmp_path: Path) -> None:
+    federation = fp.Federation([[1.0, -0.3], [-0.3, 1.0]], costs=0.01, caps=3.0, payoff=fp.Log(), names=["A", "B"])
+    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "harm.toml")
+    asked = ("harm.toml", "--vary", "weights[0,1]=-0.3,0.8,0.9", "-m", "fair", "--metric", "core")
+    result = run("sweep", *asked)
+    assert "Fair: at 1 of 3 points no deal keeps what it promises" in result.words
+    assert "no equilibrium" not in result.words
+    assert "100.0% 1 of 3" in result.words, "the deals there are hold"
+    first, second, _ = rows(tmp_path / "sweep.csv")
+    assert [first[name] for name in ("core", "core-holds", "solved", "in_domain")] == ["", "", "false", ""]
+    assert [second[name] for name in ("core-holds", "solved", "in_domain")] == ["true", "true", "true"]
+    record = run("sweep", *asked, "--json").record["mechanisms"]["fair"]
+    assert record["no_deal"] == [True, False, False]
+
+
+def test_claims_not_looked_at_have_no_margin(run, tmp_path: Path) -> None:
+    """Side payments of more than eight members are not worked out anew for false names."""
+    weights = np.linspace(0.1, 0.9, 81).reshape(9, 9)
+    federation = fp.Federation(weights, costs=0.01, caps=3.0, payoff=fp.Log())
+    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "nine.toml")
+    asked = ("nine.toml", "--vary", "costs=0.01", "-m", "nash-bargaining", "--metric", "split-proof")
+    words = run("sweep", *asked).words
+    assert "inf" not in words
+    assert "Nash bargaining all - - - - 1 of 1" in words
+
+
 def test_infinite_ratios_are_shown(run) -> None:
     result = run("sweep", "paper-w3", "--vary", "costs=0.001", "-m", "externality", "--metric", "reciprocity_ratios")
     line = next(line for line in result.out.splitlines() if "agent 0" in line)

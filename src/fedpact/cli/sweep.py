@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedpact.certificates.claims import Claim
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
@@ -127,23 +128,30 @@ def _show(found: Sweep, money: Money | None) -> None:
 
 def _show_metric(found: Sweep, metric: str) -> None:
     """A table over all points; a column for points without a number only where there are some."""
-    lacks = any(np.isnan(metrics[metric]).any() for metrics in found.metrics.values())
     claim = MARGINS.get(metric)
-    last = "below zero" if claim is None else "holds"
-    columns = ["mechanism", "member", "lowest", "mean", "highest", last, *(["undefined"] if lacks else [])]
+    numbers = {mechanism: _known_numbers(metrics[metric], claim) for mechanism, metrics in found.metrics.items()}
+    lacks = any(np.isnan(each).any() for each in numbers.values())
+    last, lacking = ("below zero", "undefined") if claim is None else ("holds", "not known")
+    columns = ["mechanism", "member", "lowest", "mean", "highest", last, *([lacking] if lacks else [])]
     made = table(f"{metric} ({unit_of(metric)}) over all points", *columns)
     agents = list(found.agents) if found.is_per_agent(metric) else ["all"]
-    for mechanism, metrics in found.metrics.items():
-        flat = metrics[metric].reshape(-1, len(agents))
+    for mechanism, known in numbers.items():
+        flat = known.reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):
             cells = _summary(flat[:, place])
             if claim is not None:  # margins of rounding are below zero too
-                cells[3] = f"{found.holds[mechanism][claim].mean():.1%}"
+                held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, place])]
+                cells[3] = f"{held.mean():.1%}" if held.size else "-"
             made.add_row(found.title(mechanism), escape(name), *cells[: len(columns) - 2])
     console.print(made)
     if len(agents) > MOST_ROWS:
         console.print(f"... and {len(agents) - MOST_ROWS} more members; the file holds all")
     console.print()
+
+
+def _known_numbers(numbers: FloatArray, claim: Claim | None) -> FloatArray:
+    """A metric; of margins those that were not looked at, minus infinity, count as undefined."""
+    return numbers if claim is None else np.where(np.isneginf(numbers), np.nan, numbers)
 
 
 def _summary(numbers: FloatArray) -> list[str]:
@@ -153,14 +161,19 @@ def _summary(numbers: FloatArray) -> list[str]:
     if not known.size:
         return [*["-"] * 4, undefined]
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        cells = [f"{part:.4g}" for part in (known.min(), known.mean(), known.max())]
+        cells = [f"{part + 0.0:.4g}" for part in (known.min(), known.mean(), known.max())]
     return [*cells, f"{(known < 0).mean():.1%}", undefined]
 
 
 def _show_flags(found: Sweep) -> None:
     for mechanism, solved in found.solved.items():
-        title, missing = found.title(mechanism), int((~solved).sum())
+        title, without = found.title(mechanism), found.no_deal[mechanism]
+        missing, broken = int((~solved & ~without).sum()), int(without.sum())
+        if broken:
+            console.print(f"{title}: at {broken} of {solved.size} points no deal keeps what it promises")
         if missing:
             console.print(f"{title}: no equilibrium at {missing} of {solved.size} points")
-        bound = float(found.on_boundary[mechanism].any(axis=-1).mean())
-        console.print(f"{title}: somebody contributes nothing or its cap at {bound:.1%} of the points")
+        if solved.any():
+            bound = float(found.on_boundary[mechanism][solved].any(axis=-1).mean())
+            those = "the points" if solved.all() else "the others"
+            console.print(f"{title}: somebody contributes nothing or its cap at {bound:.1%} of {those}")

@@ -65,9 +65,12 @@ class Sweep:
     solved, on_boundary, in_domain
         By mechanism, over the grid: whether an equilibrium was found; whether each agent contributes nothing or its cap
         (with the agents on a last axis); whether every coalition's reach lies in the domain, as Shapley values need.
+        The last two say nothing where no equilibrium was found: they are false there, and empty in `columns`.
+    no_deal
+        By mechanism, over the grid: whether none was found because no deal keeps what the mechanism promises.
     holds
         `holds[mechanism][claim]` for every claim whose margin is a metric, over the grid: whether it is proved.
-        A margin a little below zero may be rounding; this says whether it counts.
+        A margin a little below zero may be rounding; this says whether it counts. False where nothing was solved.
     """
 
     axes: Sequence[Axis]
@@ -78,6 +81,7 @@ class Sweep:
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
     holds: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+    no_deal: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -117,10 +121,18 @@ class Sweep:
                 columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
             else:
                 columns[metric] = numbers
-        columns |= {f"{claim}-holds": held for claim, held in self.holds.get(mechanism, {}).items()}
-        columns["solved"] = self.solved[mechanism]
-        columns["on_boundary"] = np.asarray(self.on_boundary[mechanism].any(axis=-1))
-        columns["in_domain"] = self.in_domain[mechanism]
+        solved = self.solved[mechanism]
+
+        def where_solved(flags: np.ndarray) -> np.ndarray:
+            flags = flags.astype(object)
+            flags[~solved] = None
+            return flags
+
+        holds = self.holds.get(mechanism, {}).items()
+        columns |= {f"{claim}-holds": where_solved(held) for claim, held in holds}
+        columns["solved"] = solved
+        columns["on_boundary"] = where_solved(np.asarray(self.on_boundary[mechanism].any(axis=-1)))
+        columns["in_domain"] = where_solved(self.in_domain[mechanism])
         return columns
 
     def to_frame(self) -> Any:

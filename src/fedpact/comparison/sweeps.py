@@ -26,7 +26,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, NoFairDeal
 from fedpact.utils.parallel import map_parallel, worker_count
 
 MAX_SWEPT_AGENTS = 500
@@ -128,7 +128,7 @@ class Piece:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what `solve` finds, by name."""
         each = {"on_boundary", *PER_AGENT}
-        names = [*self.metrics, *claims_among(self.metrics), "solved", "on_boundary", "in_domain"]
+        names = [*self.metrics, *claims_among(self.metrics), "solved", "on_boundary", "in_domain", "no_deal"]
         return {name: (self.size, self.federation.n_agents) if name in each else (self.size,) for name in names}
 
     def solve(self) -> Arrays:
@@ -139,7 +139,9 @@ class Piece:
         outcome = solve_batch(batch_at(self.federation, self.axes, points), self.mechanism)
         found: Arrays = {metric: _metric(outcome, metric) for metric in self.metrics}
         found |= {name: outcome.certificates[claim].holds for name, claim in claims_among(self.metrics).items()}
-        return found | {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
+        no_deal = [isinstance(outcome.errors.get(place), NoFairDeal) for place in range(self.size)]
+        flags = {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
+        return found | flags | {"no_deal": np.array(no_deal)}
 
 
 def _metric(outcome: BatchOutcome, metric: str) -> FloatArray:
@@ -264,6 +266,7 @@ def _assemble(
         solved={each.name: join(each, "solved") for each in mechanisms},
         on_boundary={each.name: join(each, "on_boundary") for each in mechanisms},
         in_domain={each.name: join(each, "in_domain") for each in mechanisms},
+        no_deal={each.name: join(each, "no_deal") for each in mechanisms},
         holds={
             each.name: {str(claim): join(each, name) for name, claim in claims_among(metrics).items()}
             for each in mechanisms

@@ -31,6 +31,7 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
                     "solved": sweep.solved[mechanism],
                     "on_boundary": sweep.on_boundary[mechanism],
                     "in_domain": sweep.in_domain[mechanism],
+                    "no_deal": sweep.no_deal.get(mechanism),
                     "holds": sweep.holds.get(mechanism, {}),
                 }
                 for mechanism, metrics in sweep.metrics.items()
