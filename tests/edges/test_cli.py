@@ -48,7 +48,7 @@ def test_compare_without_arguments_shows_the_built_in_example(run) -> None:
         assert word in result.out
     assert "Recommendation: Externality." in result.words
     assert "Who would leave, or gain by posing as two; gains in EUR" in result.words
-    assert "Voluntary nobody 4 members +71,705 City +1,212" in result.words
+    assert "Voluntary nobody all but Clinic +71,705 City +1,212" in result.words
     assert "gets back 66 % of its fair (Shapley) share" in result.words
 
 

@@ -41,7 +41,7 @@ from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
-from fedpact.utils.words import count_text, join_names
+from fedpact.utils.words import count_text, group_text, join_names
 
 MAX_NAMES_IN_CELL = 3
 
@@ -237,7 +237,7 @@ def _show_temptations(compared: Comparison, unit: Unit) -> None:
         f"Who would leave, or gain by posing as two; gains in {unit.label}",
         "mechanism",
         "leave alone",
-        "leave together",
+        "gain most by leaving",
         "pose as two",
     )
     for outcome in deals:
@@ -245,9 +245,9 @@ def _show_temptations(compared: Comparison, unit: Unit) -> None:
         splitting = posing_as_two(compared, outcome.mechanism, unit)
         made.add_row(
             compared.title(outcome.mechanism),
-            escape(_few_names(outcome.leavers)) or NOBODY,
-            _temptation_text(group),
-            _temptation_text(splitting),
+            escape(_few_names(outcome.leavers, outcome.agents)) or NOBODY,
+            _temptation_text(group, outcome.agents),
+            _temptation_text(splitting, outcome.agents),
         )
     console.print(made)
 
@@ -269,13 +269,13 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
     console.print(made)
 
 
-def _temptation_text(found: Temptation) -> str:
-    said = f"{escape(_few_names(found.members))} {found.gain}" if found.members else found.word
+def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:
+    said = f"{escape(_few_names(found.members, everybody))} {found.gain}" if found.members else found.word
     return terminal_text(f"{said} ({found.limit})" if found.limit else said)
 
 
-def _few_names(names: Sequence[str]) -> str:
-    return join_names(names) if len(names) <= MAX_NAMES_IN_CELL else count_text(len(names), "member")
+def _few_names(names: Sequence[str], everybody: Sequence[str]) -> str:
+    return group_text(names, everybody, most=MAX_NAMES_IN_CELL)
 
 
 def _titles(outcomes: Sequence[Outcome], compared: Comparison) -> list[str]:

@@ -92,6 +92,9 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
         unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
         yield f"Its price is fairness: {unlucky} gets back {_whole(outcome.reciprocity)} of its fair (Shapley) share"
+    if comparison.mechanisms[chosen].has_side_payments:
+        yield "Its fixed sums come from everybody's numbers: choose it where these are known, not just claimed"
+        yield from _splitting(comparison, chosen)
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)
@@ -126,13 +129,18 @@ def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
         said.append(f"Under {title}, {_group_gain(comparison, other)}")
-    split = comparison.largest_splitting_gain(other)
-    if split is not None:
-        member, gain = split
-        has = float(outcome.utilities[outcome.agents.index(member)])
-        much = f"gain {_share(gain, has)}" if has > 0 else "gain"
-        said.append(f"Under {title}, {member} would {much} by posing as two")
-    return said
+    return said + _splitting(comparison, other)
+
+
+def _splitting(comparison: Comparison, name: str) -> list[str]:
+    """Who would gain most by posing as two, if anybody is known to."""
+    split, outcome = comparison.largest_splitting_gain(name), comparison[name]
+    if split is None:
+        return []
+    member, gain = split
+    has = float(outcome.utilities[outcome.agents.index(member)])
+    much = f"gain {_share(gain, has)}" if has > 0 else "gain"
+    return [f"Under {comparison.title(name)}, {member} would {much} by posing as two"]
 
 
 def _alternative(comparison: Comparison, other: str) -> list[str]:

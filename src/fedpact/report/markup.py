@@ -44,11 +44,20 @@ def mention(text: str) -> Markup:
 
 def mention_list(names: Sequence[str], most: int = 6) -> Markup:
     """Names in a sentence, the first few of them if they are many."""
+    most = len(names) if len(names) == most + 1 else most  # "1 more" takes no less room than a name
     shown = [mention(text) for text in names[:most]]
     if len(names) > most:
         shown.append(Markup(f"{len(names) - most:,} more"))
     last = shown[-2:]
     return Markup(", ").join([*shown[:-2], Markup(" and ").join(last)] if last else [])
+
+
+def mention_group(group: Sequence[str], everybody: Sequence[str], most: int) -> Markup:
+    """A group in a sentence; if it is large, by those who are not in it where they are few."""
+    rest = [name for name in everybody if name not in set(group)]
+    if len(group) > most and 0 < len(rest) <= most:
+        return Markup("all but {}").format(mention_list(rest, most))
+    return mention_list(group, most)
 
 
 @cache

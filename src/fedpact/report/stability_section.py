@@ -16,7 +16,7 @@ from markupsafe import Markup
 from fedpact.deals import Outcome
 from fedpact.report.axes import TURN, label_heights, tick_marks
 from fedpact.report.cohesion import NO_GAIN, NOBODY, Temptation, leaving_group, posing_as_two
-from fedpact.report.markup import mention_list, render
+from fedpact.report.markup import mention_group, mention_list, render
 from fedpact.report.numbers import lowest_share_text
 from fedpact.report.view import View
 from fedpact.utils.words import join_names
@@ -56,7 +56,8 @@ def stability(view: View) -> dict[str, Any]:
         group = leaving_group(view.comparison, outcome.mechanism, view.unit)
         splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
         leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
-        rows.append({"outcome": outcome, "cells": (leavers, *_cells(group), *_cells(splitting)), "limit": group.limit})
+        cells = (leavers, *_cells(group, outcome.agents), *_cells(splitting, outcome.agents))
+        rows.append({"outcome": outcome, "cells": cells, "limit": group.limit})
     partly = [
         view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
@@ -68,8 +69,10 @@ def stability(view: View) -> dict[str, Any]:
     }
 
 
-def _cells(found: Temptation) -> tuple[str, str]:
-    return (mention_list(found.members, MAX_CELL_NAMES), found.gain) if found.members else (found.word, NO_GAIN)
+def _cells(found: Temptation, everybody: Sequence[str]) -> tuple[str, str]:
+    if not found.members:
+        return found.word, NO_GAIN
+    return mention_group(found.members, everybody, MAX_CELL_NAMES), found.gain
 
 
 def tradeoff_picture(view: View) -> Markup:

@@ -69,7 +69,10 @@ def test_fairness_decides_between_equally_good_mechanisms() -> None:
 def test_fixed_sums_are_recommended_only_where_nothing_else_was_compared() -> None:
     federation = example("hospitals").federation
     assert fp.compare(federation, ["fair", "externality"]).recommendation.mechanism == "externality"
-    assert fp.compare(federation, ["fair"]).recommendation.mechanism == "fair"
+    alone = fp.compare(federation, ["fair"]).recommendation
+    assert alone.mechanism == "fair"
+    assert "where these are known, not just claimed" in alone.reason
+    assert "City would gain 2 % by posing as two" in alone.reason
 
 
 def test_what_fixed_sums_to_members_alone_invite() -> None:
