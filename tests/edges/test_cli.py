@@ -189,6 +189,15 @@ def test_solve_and_check_name_who_gains_by_leaving_together_and_by_posing_as_two
     assert "posing as two" not in run("solve").words
 
 
+def test_why_reciprocity_is_undefined_stands_beside_it(run, tmp_path: Path) -> None:
+    weights = np.where(np.eye(3), 1.0, -0.3)
+    federation = fp.Federation(weights, costs=0.01, caps=3.0, payoff=fp.PowerLaw(0.5))
+    fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "edge.toml")
+    words = run("solve", tmp_path / "edge.toml").words
+    assert "reciprocity undefined: some coalition leaves the domain" in words
+    assert "nan" not in words
+
+
 def test_margins_of_nothing_are_written_plainly(run, tmp_path: Path) -> None:
     out = run("solve", at_odds(tmp_path / "odds.toml"), "-m", "standalone").out
     assert "0.0e+00" not in out
