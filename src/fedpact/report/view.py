@@ -12,6 +12,7 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
+from fedpact.report.colours import colour_places
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
@@ -117,8 +118,8 @@ class View:
 
     def colour(self, outcome: Outcome) -> str:
         """The class that gives the mechanism its colour."""
-        federated = [each.mechanism for each in self.deals]
-        return f"mech{federated.index(outcome.mechanism) % N_COLOURS}" if outcome.federated else "alone"
+        places = colour_places([each.mechanism for each in self.deals])
+        return f"mech{places[outcome.mechanism] % N_COLOURS}" if outcome.federated else "alone"
 
     @cached_property
     def settlements(self) -> Mapping[str, Settlement | None]:

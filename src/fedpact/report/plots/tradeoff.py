@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.report.axes import TURN, label_heights
+from fedpact.report.colours import colour_places
 from fedpact.report.plots.style import AMOUNT, FAINT, INK, LINES, dress_axes, new_figure, short_name
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def plot_tradeoff(comparison: Comparison, ax: Any = None) -> Any:
 def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
     """The marks with their labels, on axes that are there."""
     shown = [outcome for outcome in comparison.outcomes if np.isfinite(outcome.reciprocity)]
-    federated = [outcome.mechanism for outcome in comparison.outcomes if outcome.federated]
+    places = colour_places([outcome.mechanism for outcome in comparison.outcomes if outcome.federated])
     dress_axes(ax)
     ax.set_xlabel("welfare, units of payoff", fontsize=8, color=FAINT)
     ax.set_ylabel("lowest fair share returned, %", fontsize=8, color=FAINT)
@@ -47,7 +48,7 @@ def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
     welfare = np.array([outcome.welfare for outcome in shown])
     shares = 100.0 * np.array([outcome.reciprocity for outcome in shown])
     for outcome, x, y in zip(shown, welfare, shares, strict=True):
-        colour = LINES[federated.index(outcome.mechanism) % len(LINES)] if outcome.federated else AMOUNT
+        colour = LINES[places[outcome.mechanism] % len(LINES)] if outcome.federated else AMOUNT
         fill = colour if comparison.holds_together(outcome.mechanism) else "white"
         ax.plot([x], [y], "o", markersize=8, markeredgewidth=1.8, markeredgecolor=colour, markerfacecolor=fill)
     ax.set_xlim(*_limits(welfare))
