@@ -38,7 +38,7 @@ class CostSharing(Voluntary):
     >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> CostSharing().solve(homogeneous).contributions.round(4).tolist()
-    [18.0854, 18.0854, 18.0854]
+    [18.1238, 18.1238, 18.1238]
     """
 
     name = "cost-sharing"
