@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -20,6 +21,7 @@ NO_SHARE = 1e-13
 MAX_EVALUATIONS, CHEAP_AGENTS = 600, 8  # a quarter of it with more agents, where one takes long
 MAX_AXES = 30
 MIN_IMPROVEMENT = 1e-12
+TIE = 1e-9  # relative: scores of equals differ by rounding
 SEGMENT = np.linspace(0.0, 1.0, 9)[1:]
 
 
@@ -107,16 +109,17 @@ def worst_over_face(
         most = MAX_EVALUATIONS if start.size <= CHEAP_AGENTS else MAX_EVALUATIONS // 4
         for score in (_lowest_ratio, _lowest_gap):
             _descend(seen, corners, evaluate, score, most)
-    by_ratio, by_gap = min(seen, key=_lowest_ratio), min(seen, key=_lowest_gap)
+    by_ratio = seen[_first_lowest([_lowest_ratio(equilibrium) for equilibrium in seen])]
+    by_gap = seen[_first_lowest([_lowest_gap(equilibrium) for equilibrium in seen])]
     ratios = by_ratio.ratios
-    agent, gap_agent = int(np.argmin(ratios)), int(np.argmin(by_gap.gaps))
+    agent, gap_agent = _first_lowest(ratios), _first_lowest(by_gap.gaps)
     return WorstReciprocity(
-        value=float(ratios[agent]),
+        value=float(ratios.min()),
         agent=agent,
         contributions=read_only_copy(by_ratio.contributions),
         payments=read_only_copy(by_ratio.payments),
         ratios=read_only_copy(ratios),
-        gap=float(by_gap.gaps[gap_agent]),
+        gap=float(by_gap.gaps.min()),
         gap_agent=gap_agent,
         gap_contributions=read_only_copy(by_gap.contributions),
         gap_payments=read_only_copy(by_gap.payments),
@@ -142,6 +145,13 @@ def _descend(
         ]
         improved = score(min(tried, key=score)) < score(origin) - MIN_IMPROVEMENT
         seen += tried
+
+
+def _first_lowest(scores: ArrayLike) -> int:
+    """The first of those that are lowest but for rounding: among equals rounding differs from machine to machine."""
+    each = np.asarray(scores, dtype=np.float64)
+    lowest = each.min()
+    return int(np.argmax(each <= lowest + TIE * abs(lowest))) if np.isfinite(lowest) else int(np.argmin(each))
 
 
 def _lowest_ratio(equilibrium: EquilibriumBenefits) -> float:
