@@ -78,7 +78,8 @@ def test_every_mutation_of_a_deal_file_is_found(name: str, tmp_path: Path) -> No
 def test_one_of_many_optima_states_what_follows(run, tmp_path: Path) -> None:
     for scenario in ("paper-w1", "paper-w2"):
         (tmp_path / "deal.json").write_text(run("solve", scenario, "--json").out, encoding="utf-8")
-        assert run("check", scenario, "deal.json").code == 0
+        checked = run("check", scenario, "deal.json")
+        assert checked.code == 0, checked.words
 
 
 def test_a_difference_is_named_and_fails(run, tmp_path: Path) -> None:
