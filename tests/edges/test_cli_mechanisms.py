@@ -177,6 +177,7 @@ def test_a_file_imports_nothing(run, tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
+@pytest.mark.slow
 def test_in_the_folder_one_is_in_and_registered(tmp_path: Path) -> None:
     """As a user runs it: the module lies in the folder, or an installed package registers its name."""
     shutil.copy(consortium.__file__, tmp_path / "our_rules.py")

@@ -338,6 +338,7 @@ def test_an_interrupt_while_workers_start_is_quiet(tmp_path: Path) -> None:
     wait_until(lambda: others_in(begun.process.pid) == [], 5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ps")
 def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     """Without a terminal, which would tell them."""

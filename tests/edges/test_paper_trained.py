@@ -105,6 +105,7 @@ def test_quick_is_for_fig4_only(run) -> None:
     assert "--quick is for fig4" in result.err
 
 
+@pytest.mark.slow
 def test_a_small_study_of_unequal_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heterogeneous_runs, "SAMPLE_SHARES", (0.1, 1.0))
     monkeypatch.setattr(heterogeneous_runs, "RANDOM", 6)

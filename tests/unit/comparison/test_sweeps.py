@@ -17,6 +17,7 @@ from fedpact.comparison.axes import batch_at
 from fedpact.comparison.sweep_result import METRICS
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
+from random_cases import some
 
 SAME = {"rtol": 1e-6, "atol": 1e-9}  # a batch stops at the tolerance of a single solve, not at its last digit
 PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
@@ -39,7 +40,7 @@ def with_weights(base: fp.Federation, entries: dict[tuple[int, int], float]) -> 
     return fp.Federation(weights, costs=base.costs, caps=base.caps, payoff=base.payoff, names=base.names)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", some(MECHANISMS))
 def test_every_metric_of_one_parameter(mechanism: str) -> None:
     found = fp.sweep(TRIO, "weights[0,1]=0.2,1,2", metrics=METRICS, mechanisms=mechanism)
     assert found.shape == (3,)
@@ -129,7 +130,7 @@ def test_a_coalition_outside_the_domain_is_marked() -> None:
     )
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", some(MECHANISMS))
 def test_one_agent(mechanism: str) -> None:
     lonely = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
     found = fp.sweep(lonely, "costs=0.1:1:4", metrics=METRICS, mechanisms=[mechanism])
@@ -240,6 +241,7 @@ def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
 
 
+@pytest.mark.slow
 def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the explorer does it: two threads sweep at once, and one of them gives up; the other does not notice."""
     if fp.thread_count() < 2:

@@ -18,6 +18,7 @@ from fedpact.flower import Lost
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
+from random_cases import some
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage
 
@@ -256,7 +257,7 @@ def test_everybody_broken_is_a_named_error_in_the_ledger(stage: Stage) -> None:
     assert kinds(stage)[-1] == "settled" and audit(stage.ledger).failed == []
 
 
-@pytest.mark.parametrize("fault", [silent, raising, nonsense])
+@pytest.mark.parametrize("fault", some([silent, raising, nonsense], 1))
 @pytest.mark.parametrize("action", ["query.sign", "train"])
 def test_a_member_lost_later_leaves_a_deal_of_the_others(action: str, fault: Any, tmp_path: Path) -> None:
     federation = next(random_federations(5, 1, n_agents=4, harm=False))

@@ -14,6 +14,7 @@ from cases import CASES
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy
 from fedpact.negotiation.misreport_study import FACTORS, FEWER_FACTORS, misreport, misreport_study
 from fedpact.scenario.examples import example, hospitals
+from random_cases import some
 from strategies import random_federations
 
 FEW = [0.3, 0.8, 1.0, 1.25, 3.0]
@@ -163,7 +164,7 @@ def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
 # Kinds of federations
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some(CASES, 8))
 def test_every_case_has_a_study(name: str) -> None:
     found = misreport_study(CASES[name].federation, factors=[0.5, 1.0, 2.0])
     assert {*found.utilities, *found.missing} >= {"externality", "shapley", GAME}
@@ -402,6 +403,7 @@ def test_any_factors_can_be_drawn(factors: list[float]) -> None:
     assert figure.axes[0].get_xlim()[0] < min(factors) <= max(factors) < figure.axes[0].get_xlim()[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("externality_only")
 def test_of_many_agents_those_who_gain_most_are_named() -> None:
     pytest.importorskip("matplotlib")

@@ -58,6 +58,7 @@ def test_the_same_experiment_gives_the_same(experiment: Experiment, found: np.nd
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(again)).accuracies(PROFILES), found)
 
 
+@pytest.mark.slow
 def test_neither_threads_nor_settings_of_jax_matter(experiment: Experiment) -> None:
     """Losses of whole histories too, to the last bit, in a process with another number of threads and settings."""
     threads = 1 if fp.thread_count() > 1 else 2

@@ -16,6 +16,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.utils.parallel import map_parallel
+from random_cases import some
 
 pytestmark = pytest.mark.skipif(fp.thread_count() < 2, reason="one thread")
 THREADS = {"FEDPACT_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
@@ -67,6 +68,7 @@ def test_what_workers_cannot_import_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         list(map_parallel(made.double, [1]))
 
 
+@pytest.mark.slow
 def test_whoever_stops_early_leaves_no_warning() -> None:
     results = map_parallel(math.factorial, [5] * 1000)
     next(results)
@@ -90,7 +92,7 @@ assert worker_count() == fp.thread_count()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a look into processes")
-@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+@pytest.mark.parametrize("backend", some(["loky", "multiprocessing", "threading"], 1))
 def test_where_joblib_is_told_to_work(backend: str) -> None:
     """In the processes of another backend; never in threads. In a process of its own: one backend forks."""
     ran = subprocess.run(
@@ -111,6 +113,7 @@ print(sorted(result for _, result in map_parallel(slope, [Own(0.5), Own(0.25)]))
 """
 
 
+@pytest.mark.slow
 def test_plain_scripts_work(tmp_path: Path) -> None:
     """No guard is needed, the script does not run again, and its classes travel."""
     (tmp_path / "script.py").write_text(PLAIN_SCRIPT, encoding="utf-8")
@@ -138,7 +141,9 @@ list(map_parallel(sleep, ["one", "two"]))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals, and a look into processes")
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda ending: ending.name)
+@pytest.mark.parametrize(
+    "ending", some([signal.SIGINT, signal.SIGKILL, signal.SIGTERM], 1), ids=lambda ending: ending.name
+)
 def test_workers_end_with_the_caller(tmp_path: Path, ending: signal.Signals) -> None:
     """An interrupt on a terminal reaches all processes; the other signals the caller alone."""
     (tmp_path / "script.py").write_text(SLEEPING_SCRIPT, encoding="utf-8")
