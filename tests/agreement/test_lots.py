@@ -10,8 +10,11 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 import fedpact as fp
+from fedpact.certificates.core import largest_gain_bound
 from fedpact.certificates.payment_bounds import price_payment_bounds
+from fedpact.federation.identities import split_agent
 from fedpact.mechanisms.shapley import best_response_dynamics
+from fedpact.programs.groups import group_optima
 from fedpact.shapley.adapters import coalition_game
 from fedpact.shapley.compiled import Precision, integrate, receiver_rows
 from fedpact.shapley.own_share import own_lots
@@ -259,17 +262,70 @@ def test_prices_pay_for_every_lot() -> None:
         assert outcome.deal.price_contradiction == ""
 
 
-def test_no_group_does_better_alone_under_externality() -> None:
-    """Without harm, by solving every group."""
+def test_what_groups_reach_against_each_group_solved_alone() -> None:
     rng = np.random.default_rng(17)
+    for count in range(cases(20)):
+        fed = random_lots(rng, n_agents=4, harm=bool(count % 2))
+        found = group_optima(fed)
+        for members, value, profile in zip(found.members, found.values, found.contributions, strict=True):
+            some = np.flatnonzero(members)
+            able = np.isin(some, fed.lot_owners).any() and np.isin(some, fed.task_owners).any()
+            alone = fp.social_optimum(fed.take(members)).welfare if able else 0.0
+            assert value == pytest.approx(alone, rel=1e-8, abs=1e-10)
+            assert not profile[~members[fed.lot_owners]].any()
+
+
+def test_the_core_by_prices_and_by_groups() -> None:
+    rng = np.random.default_rng(22)
+    for count in range(cases(20)):
+        fed = random_lots(rng, harm=bool(count % 2))
+        for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
+            outcome = mechanism.solve(fed)
+            worst, certificate = fp.blocking_group(outcome), outcome.certificates["core"]
+            assert worst.blocks == (str(certificate.verdict) == "violated")
+            most = largest_gain_bound(fed, outcome.utilities, outcome.contributions)
+            assert worst.gain <= most + 1e-9 and (worst.blocks or certificate.holds)
+
+
+def test_a_search_for_the_worst_group_agrees_with_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("clarabel")
+    rng = np.random.default_rng(23)
+    for family in (fp.PowerLaw, fp.Exponential, fp.Log)[: cases(3, few=2)]:
+        fed = random_lots(rng, n_agents=6, harm=False, family=family, quadratic=family is fp.Log)
+        outcome = fp.ShapleyMechanism().solve(fed)
+        exact = fp.blocking_group(outcome)
+        with monkeypatch.context() as patched:
+            patched.setattr("fedpact.programs.worst_group.MAX_LISTED_AGENTS", 2)
+            found = fp.blocking_group(outcome, time_limit=np.inf, max_relaxations=40)
+        assert found.gain <= exact.gain + 1e-9 <= found.upper_bound + 2e-9
+        assert found.group == exact.group
+
+
+def test_posing_as_several_and_as_one() -> None:
+    rng = np.random.default_rng(24)
     for _ in range(cases(10)):
-        fed = random_lots(rng, n_agents=4, harm=False)
-        utilities = fp.ExternalityMechanism().solve(fed).utilities
-        for group in range(1, 16):
-            members = [agent for agent in range(4) if group >> agent & 1]
-            if np.isin(members, fed.lot_owners).any() and np.isin(members, fed.task_owners).any():
-                alone = fp.social_optimum(fed.take(members)).welfare
-                assert alone <= utilities[members].sum() + 1e-9 * (1.0 + abs(alone))
+        fed = random_lots(rng, harm=False)
+        agent = int(rng.integers(fed.n_agents))
+        size = float(np.abs(fp.ExternalityMechanism().solve(fed).utilities).max())
+        assert fp.splitting_gain(fed, "externality", agent, 3) == pytest.approx(0.0, abs=1e-9 * size)
+        posing, parts = split_agent(fed, agent)
+        gain = fp.splitting_gain(fed, "shapley", agent)
+        assert fp.merging_gain(posing, "shapley", (parts.start, parts.stop - 1)) == pytest.approx(
+            -gain, abs=1e-8 * size
+        )
+
+
+def test_fair_deals_keep_everybody() -> None:
+    rng = np.random.default_rng(25)
+    for _ in range(cases(8, few=3)):
+        fed = random_lots(rng, harm=False)
+        plain = fp.ExternalityMechanism().solve(fed)
+        for keep in ("groups", "members"):
+            mechanism = fp.FairMechanism(keep=keep)
+            outcome = mechanism.solve(fed)
+            assert all(outcome.certificates[claim].holds for claim in mechanism.promises(fed))
+            assert outcome.reciprocity >= plain.reciprocity - 1e-9
+            close(outcome.contributions, plain.contributions, 1e-12)
 
 
 def test_many_agents_are_certified_by_the_integral() -> None:

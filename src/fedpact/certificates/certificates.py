@@ -259,10 +259,6 @@ def _certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) 
 def _certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     from fedpact.certificates.split_proof import certify_split_proof  # noqa: PLC0415 - it uses the certificates above
 
-    if outcome.federation.has_lots:
-        tol = float(outcome_tolerances(outcome).sum())
-        scope = "not worked out for agents with several lots or tasks"
-        return Certificate.undefined(Claim.SPLIT_PROOF, tol, scope)
     return certify_split_proof(outcome)
 
 

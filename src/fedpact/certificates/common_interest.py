@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.optimality import best_contributions, better_profile, tangent_gains
-from fedpact.certificates.tolerances import utility_tolerances
+from fedpact.certificates.own_lots import OwnGame
+from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
 MAX_PAYOFFS_AT_A_TIME = 2_000_000
 DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
+SCOPE_OF_LOTS = "all amounts of one agent's lots within the caps, paid with the payoffs of all"
 SCOPE = "all contributions of one agent in [0, cap], paid with the payoffs of all"
 
 
@@ -31,6 +33,8 @@ def sharing_total(
     if not federation.admits(contributions):
         anything = np.full(federation.n_agents, np.inf)
         return Deviations(actions=contributions, utilities=anything, scope="somebody is outside its payoff's domain")
+    if federation.has_lots:
+        return _sharing_total_lots(federation, contributions, constants, share)
     payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
     here = share * payoffs.sum() - costs + constants
     earned = share * np.asarray(federation.weights.T @ federation.marginal_payoffs(contributions))
@@ -47,13 +51,46 @@ def sharing_total(
     return Deviations(actions=actions, utilities=here + gains, scope=SCOPE)
 
 
+def _sharing_total_lots(
+    federation: Federation, contributions: FloatArray, constants: FloatArray, share: float
+) -> Deviations:
+    """The same over all amounts of an agent's lots."""
+    payoffs, costs = federation.payoffs(contributions), federation.spending(contributions)
+    here = share * payoffs.sum() - costs + constants
+    earned = share * np.asarray(federation.weights.T @ federation.marginal_payoffs(contributions))
+    upper = np.maximum(contribution_bounds(federation)[0], contributions)
+    rises = tangent_gains(contributions, earned - federation.costs.slope(contributions), upper)
+    gains = federation.per_agent_from_lots(rises)
+    tols = utility_tolerances(payoffs, costs, here + costs - payoffs, agent_values(federation))
+    actions = np.array(contributions)
+    for agent in np.flatnonzero(~(gains <= tols)).tolist():
+        own = federation.lots_of(agent)
+        columns = federation.weights[:, own]
+        columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
+        game = OwnGame(
+            weights=columns,
+            values=share * federation.values,
+            payoff=federation.payoff,
+            costs=federation.costs.take(own),
+            background=federation.data(np.where(federation.lot_owners == agent, 0.0, contributions)),
+        )
+        if not game.admits(np.zeros(own.size)):  # the others need its data: the tangents bound what it gains
+            continue
+        limits = np.maximum(game.box(federation.caps[own]), contributions[own])
+        actions[own], best = game.best(contributions[own], limits)
+        gains[agent] = max(best - game.welfare(contributions[own]), 0.0)
+    return Deviations(actions=actions, utilities=here + gains, scope=SCOPE_OF_LOTS)
+
+
 def welfare_of_others(federation: Federation, contributions: FloatArray) -> FloatArray:
     """For every agent, the most welfare the others reach without it, by Newton steps from what they contribute here."""
     found = np.zeros(federation.n_agents)
     for agent in range(federation.n_agents if federation.n_agents > 1 else 0):
         others = np.delete(np.arange(federation.n_agents), agent)
-        without = federation.take(others)
-        found[agent] = without.welfare(better_profile(without, contributions[others]))
+        lots = np.concatenate([federation.lots_of(other) for other in others]) if federation.has_lots else others
+        if lots.size and np.isin(others, federation.task_owners).any():
+            without = federation.take(others)
+            found[agent] = without.welfare(better_profile(without, contributions[lots]))
     return found
 
 

@@ -44,7 +44,7 @@ BORDER_SPLITS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupProfiles:
-    """Groups and what their members would contribute by themselves, (groups, n) each; from wherever they come."""
+    """Groups, (groups, n), and what they would contribute by themselves, (groups, lots); from wherever they come."""
 
     members: BoolArray
     contributions: FloatArray
@@ -98,12 +98,14 @@ def largest_gain_bound(federation: Federation, utilities: FloatArray, contributi
     if not federation.has_harm:
         return lowest
     upper, slopes = contribution_bounds(federation)[0], federation.marginal_payoffs(contributions)
-    surplus = federation.payoffs(contributions) - slopes * federation.data(contributions)
+    surplus = federation.task_payoffs(contributions) - slopes * federation.data(contributions)
     earned, harm = np.asarray(federation.weights.T @ slopes), -federation.negative_weights()
     net = best_at_prices(federation, earned, upper)
-    plain = surplus + earned * net - federation.costs.value(net) - utilities
+    bought, spent = (federation.per_agent_from_lots(part) for part in (earned * net, federation.costs.value(net)))
+    plain = federation.per_agent_from_tasks(surplus) + bought - spent - utilities
     most = best_at_prices(federation, np.asarray(federation.positive_weights().T @ slopes), upper)
-    giving, suffering = most * np.asarray(harm.T @ slopes), slopes * np.asarray(harm @ most)
+    giving = federation.per_agent_from_lots(most * np.asarray(harm.T @ slopes))
+    suffering = federation.per_agent_from_tasks(slopes * np.asarray(harm @ most))
     for split in BORDER_SPLITS:
         lowest = min(lowest, float(np.maximum(plain + split * giving, (1.0 - split) * suffering).sum()))
     return lowest
@@ -111,21 +113,43 @@ def largest_gain_bound(federation: Federation, utilities: FloatArray, contributi
 
 def group_gains(federation: Federation, utilities: FloatArray, groups: GroupProfiles) -> GroupGains:
     """What groups gain at their profiles, and at most: b_i(X) of every group at its own profile's prices."""
-    weights, members = federation.weights, groups.members
-    profiles = np.where(members, groups.contributions, 0.0)
+    weights = federation.weights
+    lots, tasks = groups.members[:, federation.lot_owners], groups.members[:, federation.task_owners]
+    profiles = np.where(lots, groups.contributions, 0.0)
     data = np.asarray((weights @ profiles.T).T)
     floor = np.broadcast_to(federation.payoff.floor, data.shape)
-    allowed = (data > floor) & (profiles >= 0) & (profiles <= federation.caps)
-    admissible = np.asarray((allowed | ~members).all(axis=1))
-    data = np.where(members & admissible[:, None], data, 0.0)
-    payoffs = np.where(members, federation.values * federation.payoff.value(data), 0.0)
-    slopes = np.where(members, federation.values * federation.payoff.slope(data), 0.0)
+    within = ((profiles >= 0) & (profiles <= federation.caps)) | ~lots
+    admissible = np.asarray(((data > floor) | ~tasks).all(axis=1) & within.all(axis=1))
+    data = np.where(tasks & admissible[:, None], data, 0.0)
+    payoffs = np.where(tasks, federation.values * federation.payoff.value(data), 0.0)
+    slopes = np.where(tasks, federation.values * federation.payoff.slope(data), 0.0)
     earned = np.asarray((weights.T @ slopes.T).T)
-    best = np.where(members, best_at_prices(federation, earned, contribution_bounds(federation)[0]), 0.0)
-    has = members @ utilities
+    best = np.where(lots, best_at_prices(federation, earned, contribution_bounds(federation)[0]), 0.0)
+    has = groups.members @ utilities
     gains = payoffs.sum(axis=1) - federation.costs.value(profiles).sum(axis=1) - has
-    bounds = (payoffs - slopes * data + earned * best - federation.costs.value(best)).sum(axis=1) - has
+    surplus, sold = payoffs - slopes * data, earned * best - federation.costs.value(best)
+    if federation.has_lots:
+        bounds = surplus.sum(axis=1) + sold.sum(axis=1) - has
+    else:
+        bounds = (payoffs - slopes * data + earned * best - federation.costs.value(best)).sum(axis=1) - has
     return GroupGains(gains=np.where(admissible, gains, -np.inf), bounds=np.where(admissible, bounds, np.inf))
+
+
+def group_utilities(federation: Federation, members: BoolArray, contributions: FloatArray) -> FloatArray:
+    """Payoffs less costs of a group's members by themselves at a profile of everybody's lots, in their order."""
+    if not federation.has_lots:
+        alone, profile = federation.take(members), contributions[members]
+        return np.asarray(alone.payoffs(profile) - alone.costs.value(profile))
+    brought = np.where(members[federation.lot_owners], contributions, 0.0)
+    data = np.where(members[federation.task_owners], federation.data(brought), 0.0)
+    worth = federation.per_agent_from_tasks(federation.values * federation.payoff.value(data))
+    return np.asarray(worth - federation.spending(brought))[members]
+
+
+def group_contributions(federation: Federation, members: BoolArray, contributions: FloatArray) -> dict[str, float]:
+    """What a group brings, by its members' names, or by lot where they have several."""
+    brought = np.flatnonzero(members[federation.lot_owners])
+    return {federation.lot_labels[lot]: float(contributions[lot]) for lot in brought}
 
 
 def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
@@ -143,8 +167,6 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     bounds = member_bounds(federation, outcome.utilities, best)
     if (bounds <= tols).all():
         return _core_by_prices(outcome, bounds, tols)
-    if federation.has_lots:
-        return _core_of_everybody(outcome, best, bounds, tols)
     if federation.n_agents > MAX_AGENTS_ALWAYS_LISTED:
         for groups in _likely_groups(federation, outcome.utilities, best, bounds):
             found = _core_by_groups(outcome, groups, tols, np.inf)
@@ -178,21 +200,6 @@ def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray, tols: FloatAr
     return Certificate.judge(Claim.CORE, -float(most), float(tol), "all groups, by prices", witness)
 
 
-def _core_of_everybody(
-    outcome: CertifiedOutcome, best: FloatArray, bounds: FloatArray, tols: FloatArray
-) -> Certificate:
-    """Of agents with several lots: whether everybody together gains; other groups are not looked at."""
-    federation, tol = outcome.federation, float(tols.sum())
-    gain = federation.welfare(best) - float(outcome.utilities.sum())
-    most = float(np.maximum(bounds, 0.0).sum())
-    witness = {"gain": gain, "gain_upper_bound": most, "group_contributions": best.tolist()}
-    if gain > tol:
-        witness |= {"group": list(federation.names)}
-        return Certificate.judge(Claim.CORE, -gain, tol, "everybody together", witness)
-    scope = "all groups, by prices; groups of agents with several lots are not searched"
-    return Certificate.judge(Claim.CORE, -most, tol, scope, witness, refuted=False)
-
-
 def _likely_groups(
     federation: Federation, utilities: FloatArray, best: FloatArray, bounds: FloatArray
 ) -> Iterator[GroupProfiles]:
@@ -203,9 +210,11 @@ def _likely_groups(
     one = np.arange(federation.n_agents) == np.argmax(alone.utilities - utilities)
     yield GroupProfiles(members=one[None, :], contributions=alone.actions[None, :])
     some = bounds > 0
-    if not some.all():
-        profile = np.zeros(federation.n_agents)
-        profile[some] = better_profile(federation.take(some), best[some])
+    lots, tasks = some[federation.lot_owners], some[federation.task_owners]
+    if not some.all() and lots.any() and tasks.any():
+        profile = np.zeros(federation.n_lots)
+        taken = np.flatnonzero(lots)[np.argsort(federation.lot_owners[lots], kind="stable")]
+        profile[taken] = better_profile(federation.take(some), best[taken])
         yield GroupProfiles(members=some[None, :], contributions=profile[None, :])
 
 
@@ -221,14 +230,13 @@ def _core_by_groups(
     complete = groups.is_complete
     proven = complete and bool((found.bounds <= rounding).all())
     members, profile = groups.members[place], groups.contributions[place]
-    alone = federation.take(members)
-    would_have = alone.payoffs(profile[members]) - alone.costs.value(profile[members])
+    would_have = group_utilities(federation, members, profile)
     witness = {
         "group": names[members].tolist(),
         "gain": float(found.gains[place]),
         "utilities": dict(zip(names[members], outcome.utilities[members].tolist(), strict=True)),
         "group_utilities": dict(zip(names[members], would_have.tolist(), strict=True)),
-        "group_contributions": dict(zip(names[members], profile[members].tolist(), strict=True)),
+        "group_contributions": group_contributions(federation, members, profile),
         "gain_upper_bound": float(found.bounds[groups.members.any(axis=1)].max()) if complete else otherwise,
     }
     scope = f"all {len(beyond) - 1} groups" if complete else SOME_GROUPS

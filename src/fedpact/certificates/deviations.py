@@ -7,15 +7,18 @@ contributions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from fedpact.certificates.optimality import best_contributions, tangent_gains
-from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
+from fedpact.certificates.own_lots import OwnGame, best_at_prices_of_lots, best_without_payments
 from fedpact.certificates.shapley_check import (
     CheckedShares,
     Coalitions,
+    CoalitionsOfLots,
     best_own_contributions,
     check_shares,
     domain_limits,
@@ -81,6 +84,8 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
     """
     if leaves_domain(federation, contributions).any():
         return _unbounded(federation, contributions)
+    if federation.has_lots:
+        return _semivalue_lots(federation, contributions, probability)
     weights, everybody = federation.dense_weights()[None], np.arange(federation.n_agents)
     game = Coalitions(federation, weights, contributions[None], probability=probability)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -94,8 +99,27 @@ def semivalue_sharing(federation: Federation, contributions: FloatArray, probabi
     )
 
 
+def _semivalue_lots(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
+    """The same over all amounts of an agent's lots."""
+    game = CoalitionsOfLots(federation, contributions, probability=probability)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        values, slopes = game.at_profile()
+    shares = CheckedShares(values=values, slopes=slopes, error=0.0, proves=True, method="all coalitions")
+    return replace(_shared_lots(federation, contributions, shares, game.own_game), shares=None)
+
+
 def _shapley_lots(federation: Federation, contributions: FloatArray, shares: CheckedShares) -> Deviations:
     """The same over all amounts of an agent's lots."""
+    return _shared_lots(federation, contributions, shares, partial(own_share_game, federation, contributions))
+
+
+def _shared_lots(
+    federation: Federation,
+    contributions: FloatArray,
+    shares: CheckedShares,
+    own_game: Callable[[int, FloatArray], OwnGame],
+) -> Deviations:
+    """Paid a share that is concave in its lots, `own_game` as a function of these, an agent maximises it less costs."""
     costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
     upper = np.maximum(federation.caps, contributions)
     if not federation.has_harm:  # beyond this, more is spent than the data could bring
@@ -107,7 +131,7 @@ def _shapley_lots(federation: Federation, contributions: FloatArray, shares: Che
     actions = contributions.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
         own = federation.lots_of(agent)
-        game = own_share_game(federation, contributions, agent, upper[own])
+        game = own_game(agent, upper[own])
         actions[own], found = game.best(contributions[own], game.box(upper[own]))
         gains[agent] = max(found - (shares.values - costs)[agent], 0.0)
     scope = f"all amounts of one agent's lots within the caps, by {shares.method}"

@@ -121,14 +121,14 @@ def domain_limits(federation: Federation, contributions: FloatArray) -> FloatArr
 
 def own_share_game(federation: Federation, contributions: FloatArray, agent: int, upper: FloatArray) -> OwnGame:
     """phi_j less the costs as a function of agent j's lots, up to `upper`, the others fixed."""
-    kind = _CoalitionsOfLots if federation.n_agents <= MAX_COALITION_AGENTS else _IntegralOfLots
+    kind = CoalitionsOfLots if federation.n_agents <= MAX_COALITION_AGENTS else _IntegralOfLots
     return kind(federation, contributions).own_game(agent, upper)
 
 
 def _game(federation: Federation, contributions: FloatArray) -> _Game:
     few = federation.n_agents <= MAX_COALITION_AGENTS
     if federation.has_lots:
-        return (_CoalitionsOfLots if few else _IntegralOfLots)(federation, contributions)
+        return (CoalitionsOfLots if few else _IntegralOfLots)(federation, contributions)
     if few:
         return Coalitions(federation, federation.dense_weights()[None], contributions[None])
     return _Integral(federation, contributions)
@@ -162,11 +162,7 @@ class Coalitions:
         self.members = (np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1
         given = (weights * contributions[:, None, :]).reshape(-1, n_agents)
         self.data = self.members @ given.T
-        # In a random order an agent finds exactly X before it in one case of n times n - 1 over |X|.
-        chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
-        if probability is not None:
-            chances = [probability**size * (1.0 - probability) ** (n_agents - 1 - size) for size in range(n_agents)]
-        self.chances = np.array([*chances, 0.0])[self.members.sum(axis=1)]
+        self.chances = _chances(n_agents, probability)[self.members.sum(axis=1)]
 
     def at_profile(self) -> tuple[FloatArray, FloatArray]:
         """Values and slopes of all agents, (federations, n)."""
@@ -204,6 +200,15 @@ class Coalitions:
 
     def _sum(self, by_receiver: FloatArray) -> FloatArray:
         return np.asarray(by_receiver.reshape(-1, self.n_agents).sum(axis=1))
+
+
+def _chances(n_agents: int, probability: float | None) -> FloatArray:
+    """With which an agent finds exactly a coalition of each size before it; nothing for the whole."""
+    # In a random order an agent finds exactly X before it in one case of n times n - 1 over |X|.
+    chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
+    if probability is not None:
+        chances = [probability**size * (1.0 - probability) ** (n_agents - 1 - size) for size in range(n_agents)]
+    return np.array([*chances, 0.0])
 
 
 class _Integral:
@@ -282,17 +287,16 @@ class _Integral:
                 yield senders[chosen], t[:, None] * weights[chosen], log_masses[receiver][:, None] + left
 
 
-class _CoalitionsOfLots:
-    """The game of agents with several lots by its 2^n coalitions."""
+class CoalitionsOfLots:
+    """The game of agents with several lots by its 2^n coalitions; `probability` as for `Coalitions`."""
 
-    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
+    def __init__(self, federation: Federation, contributions: FloatArray, *, probability: float | None = None) -> None:
         self.federation, self.contributions = federation, contributions
         n_agents = federation.n_agents
         self.weights = federation.dense_weights()
         self.members = (np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1
         self.data = (self.members[:, federation.lot_owners] * contributions) @ self.weights.T
-        chances = [1.0 / (n_agents * comb(n_agents - 1, size)) for size in range(n_agents)]
-        self.chances = np.array([*chances, 0.0])[self.members.sum(axis=1)]
+        self.chances = _chances(n_agents, probability)[self.members.sum(axis=1)]
 
     def at_profile(self) -> tuple[FloatArray, FloatArray]:
         """Values of all agents and slopes of all lots."""

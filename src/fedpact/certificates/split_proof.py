@@ -147,18 +147,23 @@ def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = Tr
 
 def _halves_vanish(federation: Federation, agent: int) -> bool:
     """Whether there is no number for half of what an agent values payoff at."""
-    return bool(federation.values[agent] / 2.0 == 0.0)
+    return bool((federation.values[federation.tasks_of(agent)] / 2.0 == 0.0).any())
 
 
 def _even_split(outcome: CertifiedOutcome, split: Federation, agent: int) -> CertifiedOutcome:
-    halved = np.arange(outcome.federation.n_agents) == agent
+    halved = outcome.federation.lot_owners == agent
     profile = np.repeat(np.where(halved, outcome.contributions / 2.0, outcome.contributions), 1 + halved)
     return outcome.played_in(split, np.minimum(profile, split.caps))
 
 
 def _parts(there: CertifiedOutcome, posing: slice) -> dict[str, list[float]]:
-    numbers = {"contributions": there.contributions, "payments": there.payments, "utilities": there.utilities}
+    numbers = {"contributions": _brought(there), "payments": there.payments, "utilities": there.utilities}
     return {f"part_{name}": [float(number) for number in each[posing]] for name, each in numbers.items()}
+
+
+def _brought(outcome: CertifiedOutcome) -> FloatArray:
+    """What each agent contributes; the samples of all its lots together."""
+    return outcome.federation.per_agent_from_lots(outcome.contributions)
 
 
 def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
@@ -178,5 +183,5 @@ def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
     if size <= MAX_AGENTS_ALL_SPLIT:
         return list(range(size))
     count = size if size <= MAX_AGENTS_SPLIT else int(np.clip(MAX_WEIGHTS_COPIED // size**2, 1, MAX_AGENTS_SPLIT))
-    largest: list[int] = np.argsort(-outcome.contributions, kind="stable")[:count].tolist()
+    largest: list[int] = np.argsort(-_brought(outcome), kind="stable")[:count].tolist()
     return largest

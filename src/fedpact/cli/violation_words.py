@@ -61,7 +61,7 @@ def _core_sentence(outcome: Outcome, certificate: Certificate, unit: Unit) -> st
     if len(group) < len(outcome.agents) or len(group) == 1:
         return _leaving(group, outcome.agents, gain)
     said = f"All members together could have {gain} more than this deal gives them."
-    if len(group) <= MAX_LISTED_AGENTS and not outcome.federation.has_lots:
+    if len(group) <= MAX_LISTED_AGENTS:
         found = blocking_group(outcome, proper=True)
         gain = unit.text(found.gain)
         said += " " + (

@@ -111,9 +111,9 @@ class Comparison:
         """For every mechanism under which members federate, the group that gains most by leaving the rest behind.
 
         Exact up to 16 members. Beyond, the best that a bounded search finds, and a bound for all others; None where
-        groups are not looked at: with one member there are none, and several lots of data are more than it takes.
+        groups are not looked at: with one member there are none.
         """
-        looks = self.federation.n_agents > 1 and not self.federation.has_lots
+        looks = self.federation.n_agents > 1
         return {
             outcome.mechanism: _blocking_group(outcome) if looks else None
             for outcome in self.outcomes
@@ -132,7 +132,7 @@ class Comparison:
             if outcome.federated:
                 promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
                 few = self.federation.n_agents <= MAX_AGENTS_ALL_SPLIT
-                looks = (few or promised) and not self.federation.has_lots
+                looks = few or promised
                 found[outcome.mechanism] = _splitting_gains(outcome) if looks else None
         return found
 

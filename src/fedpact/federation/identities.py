@@ -1,6 +1,7 @@
 """One agent under several names, and two agents under one.
 
-An agent that poses as k gives each name a k-th of its value and of its cap. Every name draws on data and offers data
+An agent that poses as k gives each name a k-th of its value and of its cap; of each of its lots and tasks if it has
+several. Every name draws on data and offers data
 exactly as the agent does: it has the same row and the same column, so that the weight between two of the names is the
 agent's weight on itself. Marginal costs that rise do so k times as fast, so that an even split costs what it cost
 before. Nothing is created by splitting: at an even split everybody's data, payoffs and costs are the same.
@@ -15,7 +16,8 @@ import numpy as np
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.ownership import Owners
+from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -42,28 +44,39 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     >>> split.names, split.caps.tolist(), split.dense_weights()[0].tolist()
     (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
     """
-    require_single_lots(federation, "an agent under several names")
     place = agent_place(federation, agent)
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
         raise InvalidInput(field="parts", rule="must be a whole number of at least 2", value=parts)
-    counts = np.ones(federation.n_agents, dtype=np.intp)
-    counts[place] = parts
-    origin = np.repeat(np.arange(federation.n_agents), counts)
-    names = [federation.names[each] for each in origin]
+    lots, lot_owners = _copies(federation.lot_owners, place, int(parts))
+    tasks, task_owners = _copies(federation.task_owners, place, int(parts))
     posing = slice(place, place + int(parts))
-    names[posing] = _part_names(federation, place, int(parts))
-    stretch = np.where(origin == place, float(parts), 1.0)
+    names = [*federation.names]
+    names[place : place + 1] = _part_names(federation, place, int(parts))
+    of_lots = np.where(federation.lot_owners[lots] == place, float(parts), 1.0)
+    of_tasks = np.where(federation.task_owners[tasks] == place, float(parts), 1.0)
     return (
         Federation(
-            weights=federation.weights[origin][:, origin],
-            costs=_with_quadratic(federation.costs.take(origin), stretch),
-            caps=federation.caps[origin] / stretch,
-            payoff=federation.payoff.take(origin),
+            weights=federation.weights[tasks][:, lots],
+            costs=_with_quadratic(federation.costs.take(lots), of_lots),
+            caps=federation.caps[lots] / of_lots,
+            payoff=federation.payoff.take(tasks),
             names=names,
-            values=federation.values[origin] / stretch,
+            values=federation.values[tasks] / of_tasks,
+            lot_owners=lot_owners if federation.has_lots else None,
+            task_owners=task_owners if federation.has_lots else None,
         ),
         posing,
     )
+
+
+def _copies(owners: Owners, place: int, parts: int) -> tuple[Owners, Owners]:
+    """Lots or tasks, those of one agent `parts` times each, and whose they are where the agent is as many."""
+    own = owners == place
+    origin = np.repeat(np.arange(owners.size), np.where(own, parts, 1))
+    later = np.where(owners > place, owners + parts - 1, owners)
+    found = later[origin]
+    found[own[origin]] = place + np.tile(np.arange(parts), int(own.sum()))
+    return origin, found
 
 
 def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> tuple[Federation, int]:
@@ -75,21 +88,28 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
         If no single agent stands for the two: their rows, columns or payoff curves differ, or their joint cost is not
         linear or quadratic.
     """
-    require_single_lots(federation, "two agents under one name")
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidInput(field="pair", rule="must name two agents", value=pair)
     first, second = sorted(agent_place(federation, agent) for agent in pair)
     if first == second:
         raise InvalidInput(field="pair", rule="must name two different agents", value=pair)
-    _check_alike(federation, first, second)
-    linear, quadratic = _joint_cost(federation, first, second)
-    kept = np.delete(np.arange(federation.n_agents), second)
-    alone = federation.take(kept)
+    both = "lots", (federation.lots_of(first), federation.lots_of(second))
+    tested = "tasks", (federation.tasks_of(first), federation.tasks_of(second))
+    for what, (one, other) in (both, tested):
+        if one.size != other.size:
+            why = f" have {one.size} and {other.size} {what}; only what one agent could have split into can be merged"
+            raise InvalidInput(field="pair", rule=_rule(federation, first, second), value=pair, given=why)
+    lots, tasks = list(zip(*both[1], strict=True)), list(zip(*tested[1], strict=True))
+    _check_alike(federation, (first, second), lots, tasks)
+    joint_costs = [_joint_cost(federation, (first, second), each) for each in lots]
+    alone = federation.take(np.delete(np.arange(federation.n_agents), second))
     values, caps = alone.values.copy(), alone.caps.copy()
-    values[first] += federation.values[second]
-    caps[first] += federation.caps[second]
     costs = np.array(alone.costs.linear), np.array(alone.costs.quadratic)
-    costs[0][first], costs[1][first] = linear, quadratic
+    for place, (_, task) in zip(alone.tasks_of(first), tasks, strict=True):
+        values[place] += federation.values[task]
+    for place, (_, lot), (linear, quadratic) in zip(alone.lots_of(first), lots, joint_costs, strict=True):
+        caps[place] += federation.caps[lot]
+        costs[0][place], costs[1][place] = linear, quadratic
     names = list(alone.names)
     names[first] = _unused(f"{federation.names[first]} + {federation.names[second]}", names)
     joint = Quadratic(*costs) if costs[1].any() else Linear(costs[0])
@@ -115,31 +135,41 @@ def _with_quadratic(costs: Cost, stretch: FloatArray) -> Cost:
     return Quadratic(costs.linear, costs.quadratic * stretch) if costs.quadratic.any() else costs
 
 
-def _check_alike(federation: Federation, first: int, second: int) -> None:
-    """Refuse agents that draw on data, or offer it, differently."""
+def _rule(federation: Federation, first: int, second: int) -> str:
     names = federation.names
-    rule = f'must be two agents that one could stand for: "{names[first]}" and "{names[second]}"'
-    pair, way_out = (names[first], names[second]), "; only what one agent could have split into can be merged"
-    curves = [np.broadcast_to(numbers, federation.n_agents) for numbers in federation.payoff.parameters.values()]
-    curve, other_curve = (np.array([numbers[agent] for numbers in curves]) for agent in (first, second))
-    compared = {
-        "draw on data with different weights": (federation.weights_to(first), federation.weights_to(second)),
-        "have data of different use to others": (federation.weights_from(first), federation.weights_from(second)),
-        "have different payoff curves": (curve, other_curve),
-    }
-    for what, (one, other) in compared.items():
+    return f'must be two agents that one could stand for: "{names[first]}" and "{names[second]}"'
+
+
+def _check_alike(
+    federation: Federation, pair: tuple[int, int], lots: list[tuple[int, int]], tasks: list[tuple[int, int]]
+) -> None:
+    """Refuse agents that draw on data, or offer it, differently: with their lots and tasks in pairs."""
+    curves = [np.broadcast_to(numbers, federation.n_tasks) for numbers in federation.payoff.parameters.values()]
+    weights = federation.weights
+    compared = [
+        *(("draw on data with different weights", _dense(weights[[r], :]), _dense(weights[[k], :])) for r, k in tasks),
+        *(("have data of different use to others", _dense(weights[:, [j]]), _dense(weights[:, [k]])) for j, k in lots),
+        *(("have different payoff curves", curve[[r]], curve[[k]]) for curve in curves for r, k in tasks),
+    ]
+    for what, one, other in compared:
         if not _same(one, other):
-            raise InvalidInput(field="pair", rule=rule, value=pair, given=f" {what}{way_out}")
+            names = tuple(federation.names[agent] for agent in pair)
+            why = f" {what}; only what one agent could have split into can be merged"
+            raise InvalidInput(field="pair", rule=_rule(federation, *pair), value=names, given=why)
 
 
-def _joint_cost(federation: Federation, first: int, second: int) -> tuple[float, float]:
-    """The cheapest way for two agents to contribute a sum: coefficients of its cost.
+def _dense(matrix: Weights) -> FloatArray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def _joint_cost(federation: Federation, pair: tuple[int, int], lots: tuple[int, int]) -> tuple[float, float]:
+    """The cheapest way for two agents to contribute a sum of two lots: coefficients of its cost.
 
     With the same linear part, rising costs are shared in proportion to 1/quadratic; caps must leave room for that.
     """
-    names, both = federation.names, [first, second]
-    linear = np.broadcast_to(federation.costs.linear, federation.n_agents)[both]
-    quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)[both]
+    both = list(lots)
+    linear = np.broadcast_to(federation.costs.linear, federation.n_lots)[both]
+    quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_lots)[both]
     caps = federation.caps[both]
     rising = quadratic > 0
     if _same(linear[:1], linear[1:]) and not rising.any():
@@ -147,9 +177,9 @@ def _joint_cost(federation: Federation, first: int, second: int) -> tuple[float,
     fits = bool(np.isinf(caps).all()) or _same((caps * quadratic)[:1], (caps * quadratic)[1:])
     if _same(linear[:1], linear[1:]) and rising.all() and fits:
         return float(linear[0]), float(1.0 / (1.0 / quadratic).sum())
-    rule = f'must be two agents that one could stand for: "{names[first]}" and "{names[second]}"'
+    names = tuple(federation.names[agent] for agent in pair)
     why = " share work at costs that no single linear or quadratic cost describes"
-    raise InvalidInput(field="pair", rule=rule, value=(names[first], names[second]), given=why)
+    raise InvalidInput(field="pair", rule=_rule(federation, *pair), value=names, given=why)
 
 
 def _same(one: FloatArray, other: FloatArray) -> bool:

@@ -108,8 +108,7 @@ class Mechanism(ABC):
 
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         """The claims it makes of its outcome for a federation."""
-        claims = (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
-        return tuple(claim for claim in claims if not (federation.has_lots and claim is Claim.SPLIT_PROOF))
+        return (*self.claims, *(() if federation.has_harm else self.claims_without_harm))
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         """What each agent is paid at a profile: nothing, unless a mechanism says otherwise."""

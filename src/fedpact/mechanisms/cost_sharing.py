@@ -46,7 +46,6 @@ class CostSharing(Voluntary):
     description = (
         "Members pay a part of each other's costs; each contributes what suits itself at the costs left to it."
     )
-    knows_lots = False
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
 
     def __init__(self, part: float | None = None) -> None:
@@ -60,7 +59,7 @@ class CostSharing(Voluntary):
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         part = self._part(federation)
         best = free_riding(self.played(federation), contributions)
-        paid = part * _mean_of_others(federation.costs.value(contributions))
+        paid = part * _mean_of_others(federation.spending(contributions))
         return replace(
             best,
             utilities=(1.0 - part) * best.utilities - paid,
@@ -68,7 +67,7 @@ class CostSharing(Voluntary):
         )
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        costs = federation.costs.value(contributions)
+        costs = federation.spending(contributions)
         return self._part(federation) * (costs - _mean_of_others(costs))
 
     def _part(self, federation: Federation) -> float:

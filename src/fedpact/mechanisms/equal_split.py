@@ -36,6 +36,7 @@ class EqualSplit(OptimumMechanism):
     description = "All payoffs are put together and everybody gets the same part, whatever it contributed."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
+    knows_lots = True
     optimum_names = ("maximiser of the potential", "maximisers of the potential")
 
     def played(self, federation: Federation) -> Federation:

@@ -127,7 +127,7 @@ class FairMechanism(SidePaymentMechanism):
             return super().second_payment_bounds(outcome)
         second = self.nearby_equilibrium(federation, outcome.contributions)
         priced, found = price_payment_bounds(federation, second), self._fairest(federation, second)
-        side = found.utilities - (federation.payoffs(second) - federation.costs.value(second) + priced.payments)
+        side = found.utilities - (federation.payoffs(second) - federation.spending(second) + priced.payments)
         lacking = found.groups.shortfalls(outcome.utilities) > found.groups.members @ outcome_tolerances(outcome)
         if outcome.reciprocity >= found.lowest_share - SHARE_ROUNDING and not lacking.any():
             assert outcome.side_payments is not None
@@ -147,7 +147,7 @@ class FairMechanism(SidePaymentMechanism):
 
     def _fairest(self, federation: Federation, contributions: FloatArray) -> FairShares:
         """The fairest sharing at a welfare optimum."""
-        payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
+        payoffs, costs = federation.payoffs(contributions), federation.spending(contributions)
         alone = standalone_optimum(federation)[1]
         try:
             shares = shapley_values(federation, contributions).values

@@ -38,9 +38,10 @@ class LeaveOneOut(OptimumMechanism):
     description = "Everybody has what all payoffs together would lose without its data, which is less than there is."
     claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
     is_baseline = True
+    knows_lots = True
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        without = ~np.eye(federation.n_agents, dtype=np.bool_) * contributions
+        without = ~np.eye(federation.n_agents, dtype=np.bool_)[:, federation.lot_owners] * contributions
         if not all(federation.admits(profile) for profile in without):
             anything = np.full(federation.n_agents, np.inf)
             scope = "somebody leaves its payoff's domain without one of the others"
@@ -57,11 +58,11 @@ class LeaveOneOut(OptimumMechanism):
         NotConverged
             If somebody would leave its payoff's domain without one of the others: its loss has no bound.
         """
-        given = federation.dense_weights().T * contributions[:, None]  # by giver and receiver
+        given = _given(federation, contributions)
         left = federation.data(contributions) - given
         lost = np.argwhere(left <= federation.payoff.floor)
         if lost.size:
-            giver, receiver = (federation.names[agent] for agent in lost[0])
+            giver, receiver = federation.names[lost[0][0]], federation.task_labels[lost[0][1]]
             raise NotConverged(
                 f'what is lost without "{giver}" has no bound: the data of others harms "{receiver}" beyond the domain '
                 "of its payoff; lower caps may help",
@@ -69,3 +70,9 @@ class LeaveOneOut(OptimumMechanism):
             )
         added = federation.payoff.increment(left, given) @ federation.values
         return np.asarray(added - federation.payoffs(contributions))
+
+
+def _given(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """The data that each member brings to each task, by giver and receiver."""
+    data = federation.agent_data(contributions)
+    return (data if isinstance(data, np.ndarray) else data.toarray()).T

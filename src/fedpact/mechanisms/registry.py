@@ -71,7 +71,7 @@ def compared_mechanisms(federation: Federation) -> tuple[Mechanism, ...]:
     ['externality', 'shapley', 'fair', 'voluntary', 'standalone']
     """
     chosen = list(DEFAULT_MECHANISMS.values())
-    if federation.n_agents <= MAX_LISTED_AGENTS and not federation.has_lots:
+    if federation.n_agents <= MAX_LISTED_AGENTS:
         chosen.insert(2, MECHANISMS["fair"])
     return tuple(chosen)
 

@@ -19,17 +19,16 @@ from __future__ import annotations
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
 from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS
-from fedpact.deals import Equilibria, Outcome
+from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.shapley import potential_equilibria
 from fedpact.programs.shapley_equilibrium import semivalue_optimum
 from fedpact.shapley.enumeration import enumerate_semivalues
 from fedpact.shapley.values import check_domain
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
 BANZHAF = 0.5
 
 
@@ -58,6 +57,7 @@ class SemivalueMechanism(Mechanism):
     )
     claims = (Claim.NASH,)
     is_baseline = True
+    knows_lots = True
 
     def __init__(self, probability: float | None = BANZHAF) -> None:
         if probability is not None and not 0.0 < probability < 1.0:
@@ -69,7 +69,8 @@ class SemivalueMechanism(Mechanism):
         """The unique equilibrium and its payments."""
         self._check_size(federation)
         solution = semivalue_optimum(federation, self.probability)
-        return self.outcome_at(federation, solution.contributions, equilibria=UNIQUE, solution=solution)
+        equilibria = potential_equilibria(federation, solution.contributions)
+        return self.outcome_at(federation, solution.contributions, equilibria=equilibria, solution=solution)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return semivalue_sharing(federation, contributions, self.probability)
@@ -83,10 +84,10 @@ class SemivalueMechanism(Mechanism):
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
     ) -> Outcome:
-        return self.outcome_at(federation, contributions, payments, equilibria=UNIQUE)
+        equilibria = potential_equilibria(federation, contributions)
+        return self.outcome_at(federation, contributions, payments, equilibria=equilibria)
 
     def _check_size(self, federation: Federation) -> None:
-        require_single_lots(federation, f"the mechanism {self.name}")
         if federation.n_agents > MAX_COALITION_AGENTS:
             given = f", got {federation.n_agents}: it sums over all 2^n groups; shapley takes any number"
             rule = f"must have at most {MAX_COALITION_AGENTS} agents for the mechanism {self.name}"

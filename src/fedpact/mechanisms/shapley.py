@@ -36,7 +36,7 @@ from fedpact.utils.errors import NotConverged
 UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
 
 
-def _equilibria(federation: Federation, contributions: FloatArray) -> Equilibria:
+def potential_equilibria(federation: Federation, contributions: FloatArray) -> Equilibria:
     """The only equilibrium, up to how agents split what they bring over lots of theirs that are interchangeable."""
     dimension = split_dimension(federation, contributions)
     if dimension == 0:
@@ -76,7 +76,7 @@ class ShapleyMechanism(Mechanism):
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
         solution = shapley_optimum(federation)
-        equilibria = _equilibria(federation, solution.contributions)
+        equilibria = potential_equilibria(federation, solution.contributions)
         return self.outcome_at(federation, solution.contributions, equilibria=equilibria, solution=solution)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
@@ -91,7 +91,9 @@ class ShapleyMechanism(Mechanism):
     def at_equilibrium(
         self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
     ) -> Outcome:
-        return self.outcome_at(federation, contributions, payments, equilibria=_equilibria(federation, contributions))
+        return self.outcome_at(
+            federation, contributions, payments, equilibria=potential_equilibria(federation, contributions)
+        )
 
     def is_vectorised(self, batch: Batch) -> bool:
         return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS

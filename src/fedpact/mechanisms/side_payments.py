@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
-from fedpact.certificates.tolerances import STAKE_TOLERANCE, utility_tolerances
+from fedpact.certificates.tolerances import STAKE_TOLERANCE, agent_values, utility_tolerances
 from fedpact.deals import Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
 from fedpact.mechanisms.optimum import equilibria_of
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
@@ -57,7 +56,6 @@ class _Rules:
 class SidePaymentMechanism(ExternalityMechanism):
     """Contributions and prices of M^E, and fixed sums that bring everybody to `target_utilities`."""
 
-    knows_lots = False
     has_side_payments = True
     claims_without_harm: Sequence[Claim] = ()  # what it keeps, it keeps with harm as well
 
@@ -73,7 +71,6 @@ class SidePaymentMechanism(ExternalityMechanism):
         NoFairDeal
             If there are no side payments of the kind the mechanism asks for.
         """
-        require_single_lots(federation, f"the mechanism {self.name}")
         return self._outcome(federation, social_optimum(federation))
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
@@ -141,7 +138,7 @@ class SidePaymentMechanism(ExternalityMechanism):
 
         What rounding leaves of the sum is shared out by stakes: it comes from the large and would swamp the small.
         """
-        payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
+        payoffs, costs = federation.payoffs(contributions), federation.spending(contributions)
         utilities = payoffs - costs + price_payments(federation, contributions)
         side = self.target_utilities(federation, contributions) - utilities
         stakes = stakes_at_prices(federation, contributions)
@@ -150,9 +147,9 @@ class SidePaymentMechanism(ExternalityMechanism):
 
 def stakes_at_prices(federation: Federation, contributions: FloatArray) -> FloatArray:
     """What rounding in each member's utility is measured by, where data is paid for at prices."""
-    payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
+    payoffs, costs = federation.payoffs(contributions), federation.spending(contributions)
     priced = price_payments(federation, contributions)
-    return utility_tolerances(payoffs, costs, priced, federation.values) / STAKE_TOLERANCE
+    return utility_tolerances(payoffs, costs, priced, agent_values(federation)) / STAKE_TOLERANCE
 
 
 def _shift(best: Deviations, constants: FloatArray) -> Deviations:

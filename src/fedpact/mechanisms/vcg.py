@@ -46,13 +46,14 @@ class VCGMechanism(OptimumMechanism):
     claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
     is_baseline = True
+    knows_lots = True
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        costs = federation.costs.value(contributions)
+        costs = federation.spending(contributions)
         constants = -(costs.sum() - costs) - welfare_of_others(federation, contributions)
         return sharing_total(federation, contributions, constants)
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        net = federation.payoffs(contributions) - federation.costs.value(contributions)
+        net = federation.payoffs(contributions) - federation.spending(contributions)
         without = group_optima(federation, ~np.eye(federation.n_agents, dtype=np.bool_)).values
         return np.asarray(net.sum() - net - without)

@@ -36,6 +36,8 @@ MAX_SUPPORT_AGENTS = 6
 MAX_PIVOTS_PER_VARIABLE = 50
 PIVOTS_PER_FACTORISATION = 20
 MAX_ANSWERS, ANSWER_TOLERANCE = 1000, 1e-10  # of agents with several lots
+CLOSE_ANSWERS, FAR_ANSWERS = 0.05, 0.5  # of the largest contribution: from where Newton steps start, and may lead
+MAX_TRIES, MAX_NEWTON_ANSWERS = 20, 12
 MIN_PIVOT = 1e-11
 TIE_DIGITS = 9  # of numbers about one, by which rows of equal ratios are told apart
 
@@ -58,23 +60,51 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
 def _damped_answers(federation: Federation) -> FloatArray:
     """Agents with several lots answer all at once and go part of the way, less far when they overshoot.
 
+    Close to an equilibrium, Newton steps on all slopes at once go the rest; the answers there must agree.
     Stopping inequality: no best answer is further than 1e-10 of the largest contribution. Equals are treated alike.
     """
     profile, _ = standalone_optimum(federation)
     owners = [agent for agent in range(federation.n_agents) if federation.lots_of(agent).size]
-    part, before = 1.0, np.inf
+    part, before, tries = 1.0, np.inf, 0
     for _ in range(MAX_ANSWERS):
         answer = profile.copy()
         for agent in owners:
             answer[federation.lots_of(agent)] = best_free_lots(federation, profile, agent)
         distance = float(np.abs(answer - profile).max())
-        if distance <= ANSWER_TOLERANCE * max(float(answer.max(initial=0.0)), np.finfo(float).tiny):
+        size = max(float(answer.max(initial=0.0)), np.finfo(float).tiny)
+        if distance <= ANSWER_TOLERANCE * size:
             return answer
+        if distance <= CLOSE_ANSWERS * size and tries < MAX_TRIES:
+            tries, near = tries + 1, _newton_answers(federation, answer)
+            if near is not None and np.abs(near - answer).max() <= FAR_ANSWERS * size:
+                profile, before = near, np.inf
+                continue
         part = max(part / 2.0, 0.5 / len(owners)) if distance >= before else min(1.1 * part, 1.0)
         profile, before = profile + part * (answer - profile), distance
     raise NotConverged(
         "no free-riding equilibrium was reached: the agents' answers go round in circles", result=profile
     )
+
+
+def _newton_answers(federation: Federation, profile: FloatArray) -> FloatArray | None:
+    """Newton steps on the slopes of every agent's own utility in its own lots, projected on the box; None if lost."""
+    weights, caps, s = federation.dense_weights(), federation.caps, profile
+    own = np.where(federation.task_owners[:, None] == federation.lot_owners, weights, 0.0)
+    for _ in range(MAX_NEWTON_ANSWERS):
+        if not federation.admits(s):
+            return None
+        bends = federation.values * federation.payoff.curvature(federation.data(s))
+        slopes = own.T @ federation.marginal_payoffs(s) - federation.costs.slope(s)
+        free = np.flatnonzero(~((s <= 0) & (slopes <= 0)) & ~((s >= caps) & (slopes >= 0)))
+        turning = own[:, free].T @ (bends[:, None] * weights[:, free])
+        turning -= np.diag(federation.costs.curvature(s)[free])
+        ahead = s.copy()
+        ahead[free] -= np.linalg.lstsq(turning, slopes[free], rcond=None)[0]
+        ahead = np.clip(ahead, 0.0, caps)
+        if np.abs(ahead - s).max() <= ANSWER_TOLERANCE * 1e-3 * max(float(s.max()), np.finfo(float).tiny):
+            return ahead
+        s = ahead
+    return None
 
 
 def _equilibrium(federation: Federation) -> FloatArray:

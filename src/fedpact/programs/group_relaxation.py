@@ -7,7 +7,8 @@ Let z_i say whether i is in the group, s_j what j contributes and x_ij how much 
 with 0 <= x_ij <= s_j, x_ij <= cap_j z_i and s_j <= cap_j z_j, for z_i either 0 or 1. With z in [0, 1], not all zero, it
 is a concave program whose maximum bounds every group. Its perspectives are cones: a payoff with slope
 steepness (1 + y / width)^-(p + 1) takes a power cone with exponent 1 / (p + 1), or exponential cones where it is a
-logarithm (p = 0) or an exponential (width infinite); the bend of a cost takes a second-order cone.
+logarithm (p = 0) or an exponential (width infinite); the bend of a cost takes a second-order cone. Where agents have
+several lots and tasks, a lot's and a task's z is its owner's.
 
 Clarabel solves it, an interior point method. Cost: a variable per agent and per weight.
 """
@@ -49,7 +50,7 @@ def relaxation_obstacle(federation: Federation) -> str:
     exponents = _exponents(federation)
     if exponents is None or (exponents < 0).any():
         return f"the payoff family {federation.payoff.family} has no cone"
-    if np.count_nonzero(federation.weight_entries) - federation.n_agents > MAX_RELAXED_WEIGHTS:
+    if np.count_nonzero(federation.weight_entries) - federation.n_lots > MAX_RELAXED_WEIGHTS:
         return "too many members exchange data"
     if find_spec("clarabel") is None:
         return 'Clarabel is not installed: pip install "fedpact[groups]"'
@@ -61,7 +62,7 @@ def _exponents(federation: Federation) -> FloatArray | None:
     shape = federation.payoff.hyperbola()
     if shape is None:
         return None
-    _, decay, width = (np.broadcast_to(np.asarray(part, dtype=np.float64), federation.n_agents) for part in shape)
+    _, decay, width = (np.broadcast_to(np.asarray(part, dtype=np.float64), federation.n_tasks) for part in shape)
     return np.where(np.isinf(width), np.inf, decay * np.where(np.isinf(width), 1.0, width) - 1.0)
 
 
@@ -76,15 +77,15 @@ class GroupRelaxation:
     ) -> None:
         self._federation, self._utilities, self._scale = federation, utilities, scale
         self._max_members = federation.n_agents if max_members is None else max_members
-        self._weights = federation.dense_weights()
         self._upper = contribution_bounds(federation)[0]
 
     def solve(self, inside: BoolArray, outside: BoolArray, *, time_limit: float) -> RelaxedGroup | None:
         """The bound on groups with all of `inside` and none of `outside`; None if it was not reached."""
-        agents = np.flatnonzero(~outside)
-        program = _ConicProgram(
-            self._federation.take(agents), self._weights[np.ix_(agents, agents)], self._upper[agents], inside[agents]
-        )
+        agents, owners = np.flatnonzero(~outside), self._federation.lot_owners
+        if not (np.isin(agents, owners).any() and np.isin(agents, self._federation.task_owners).any()):
+            return None  # nothing to bring, or nobody it is good for
+        lots = np.concatenate([np.flatnonzero(owners == agent) for agent in agents])
+        program = _ConicProgram(self._federation.take(agents), self._upper[lots], inside[agents])
         found = program.solve(self._utilities[agents], self._scale, time_limit, self._max_members)
         if found is None:
             return None
@@ -97,20 +98,20 @@ class GroupRelaxation:
 class _ConicProgram:
     """The rows of one relaxation: its variables are z, s and x in units of the box, then r and q of the cones."""
 
-    def __init__(self, federation: Federation, weights: FloatArray, upper: FloatArray, inside: BoolArray) -> None:
-        n = federation.n_agents
+    def __init__(self, federation: Federation, upper: FloatArray, inside: BoolArray) -> None:
+        n, tasks, lots = federation.n_agents, federation.n_tasks, federation.n_lots
         self._federation, self._inside, self._upper = federation, inside, upper
-        self._bent = np.flatnonzero(np.broadcast_to(federation.costs.quadratic, n) > 0)
-        scaled = weights * upper
-        senders = scaled.copy()
-        np.fill_diagonal(senders, 0.0)
-        self._receiver, self._sender = np.nonzero(senders)
-        sizes = np.cumsum([0, n, n, self._receiver.size, n, self._bent.size])
+        self._bent = np.flatnonzero(np.broadcast_to(federation.costs.quadratic, lots) > 0)
+        scaled = federation.dense_weights() * upper
+        own = federation.task_owners[:, None] == federation.lot_owners
+        self._receiver, self._sender = np.nonzero(np.where(own, 0.0, scaled))
+        sizes = np.cumsum([0, n, lots, self._receiver.size, tasks, self._bent.size])
         unit = sp.eye_array(sizes[-1], format="csr")
         self.z, self.s, self.x, self.r, self.q = (unit[low:high] for low, high in pairwise(sizes))
+        self._lot_z, self._task_z = self.z[federation.lot_owners], self.z[federation.task_owners]
         passed_on = scaled[self._receiver, self._sender], (self._receiver, np.arange(self._receiver.size))
-        reaching = sp.csr_array(passed_on, shape=(n, self._receiver.size))
-        self._data = sp.diags_array(scaled.diagonal()) @ self.s + reaching @ self.x
+        reaching = sp.csr_array(passed_on, shape=(tasks, self._receiver.size))
+        self._data = sp.csr_array(np.where(own, scaled, 0.0)) @ self.s + reaching @ self.x
         self._most = np.asarray(scaled.sum(axis=1))
 
     def solve(
@@ -122,12 +123,14 @@ class _ConicProgram:
         payoff_cones, payoff_rows, gain = self._payoffs(clarabel)
         costs, upper, n = self._federation.costs, self._upper, self._federation.n_agents
         gain -= utilities @ self.z + (costs.linear * upper) @ self.s
-        gain -= (np.broadcast_to(costs.quadratic, n) * upper**2)[self._bent] @ self.q
+        gain -= (np.broadcast_to(costs.quadratic, upper.size) * upper**2)[self._bent] @ self.q
         free, fixed = self.z[~self._inside], self.z[self._inside]
         size = sp.csr_array(self.z.sum(axis=0).reshape(1, -1))
-        linear = [self.s, self.z - self.s, self.x, self.s[self._sender] - self.x, self.z[self._receiver] - self.x]
+        linear = [self.s, self._lot_z - self.s]
+        linear += [self.x, self.s[self._sender] - self.x, self._task_z[self._receiver] - self.x]
         bounded = [-free, size, -size]
-        bends = [self.q + self.z[self._bent], self.q - self.z[self._bent], 2.0 * self.s[self._bent]]
+        bent_z = self._lot_z[self._bent]
+        bends = [self.q + bent_z, self.q - bent_z, 2.0 * self.s[self._bent]]
         rows = sp.vstack([fixed, *bounded, *linear, _interleaved(bends), payoff_rows], format="csc")
         constant = np.zeros(rows.shape[0])
         limits = np.concatenate([-np.ones(fixed.shape[0]), np.ones(free.shape[0]), [-1.0, max_members]])
@@ -149,19 +152,19 @@ class _ConicProgram:
 
     def _payoffs(self, clarabel: Any) -> tuple[list[Any], sp.csr_array, FloatArray]:
         """The cones that hold r to the payoffs, their rows, and what the payoffs add to the gain."""
-        federation, n = self._federation, self._federation.n_agents
+        federation, n, z = self._federation, self._federation.n_tasks, self._task_z
         exponents, shape = _exponents(federation), federation.payoff.hyperbola()
         assert exponents is not None and shape is not None
         steepness, decay, width = (np.broadcast_to(np.asarray(part, dtype=np.float64), n) for part in shape)
         if np.isinf(width).all():  # z - r, r >= z e^(-decay y / z)
             worth = federation.values * steepness / decay
-            rows = [sp.diags_array(-decay) @ self._data, self.z, self.r]
-            return [clarabel.ExponentialConeT()] * n, _interleaved(rows), worth @ (self.z - self.r)
-        reach = self.z + sp.diags_array(1.0 / width) @ self._data
+            rows = [sp.diags_array(-decay) @ self._data, z, self.r]
+            return [clarabel.ExponentialConeT()] * n, _interleaved(rows), worth @ (z - self.r)
+        reach = z + sp.diags_array(1.0 / width) @ self._data
         size = 1.0 + self._most / width  # of the reach: what a cone holds should be near one
         reach = sp.diags_array(1.0 / size) @ reach
         if (exponents == 0).all():  # r <= z log(reach / z)
-            rows = [self.r - sp.diags_array(np.log(size)) @ self.z, self.z, reach]
+            rows = [self.r - sp.diags_array(np.log(size)) @ z, z, reach]
             return (
                 [clarabel.ExponentialConeT()] * n,
                 _interleaved(rows),
@@ -169,8 +172,8 @@ class _ConicProgram:
             )
         share = 1.0 / (1.0 + exponents)  # z - r, r^share reach^(1 - share) >= z
         worth = federation.values * steepness * width / exponents
-        rows = [self.r, reach, sp.diags_array(size ** (share - 1.0)) @ self.z]
-        return [clarabel.PowerConeT(each) for each in share.tolist()], _interleaved(rows), worth @ (self.z - self.r)
+        rows = [self.r, reach, sp.diags_array(size ** (share - 1.0)) @ z]
+        return [clarabel.PowerConeT(each) for each in share.tolist()], _interleaved(rows), worth @ (z - self.r)
 
 
 def _interleaved(blocks: list[sp.csr_array]) -> sp.csr_array:

@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import largest_spending
-from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.batch_solver import maximise_stack
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.social_optimum import WelfareProgram
@@ -35,6 +34,7 @@ MAX_LISTED_AGENTS = 16  # all groups of more agents are too many to list
 MAX_COMPILED_MEMBERS = 64  # larger groups are quicker with NumPy's matrices
 MAX_RECENT = 4  # federations whose groups are kept
 GROUPS_AT_A_TIME = 4096  # compiled code is deaf to interrupts while it runs
+GROUPS_WITH_LOTS_AT_A_TIME = 1024
 
 BoolArray = NDArray[np.bool_]
 
@@ -50,7 +50,7 @@ class GroupOptima:
     values
         (groups,): v(X), the most welfare the group can have by itself.
     contributions
-        (groups, n): the contributions that give it, 0 for those outside the group.
+        (groups, lots): the contributions that give it, a lot per agent or several, 0 for those outside the group.
     """
 
     members: BoolArray
@@ -100,18 +100,17 @@ def group_optima(
         raise InvalidInput(
             f"groups must have one column for each of the {federation.n_agents} agents, got shape {groups.shape}"
         )
-    values, contributions = np.zeros(len(groups)), np.zeros(groups.shape)
+    values, contributions = np.zeros(len(groups)), np.zeros((len(groups), federation.n_lots))
     sizes = groups.sum(axis=1)
     done = int((sizes == 0).sum())
-    solver, one_more = _GroupSolver(federation), _one_member_more(groups)
+    solver, one_more = (_LotGroupSolver if federation.has_lots else _GroupSolver)(federation), _one_member_more(groups)
+    piece = GROUPS_WITH_LOTS_AT_A_TIME if federation.has_lots else GROUPS_AT_A_TIME
     for size in range(federation.n_agents, 0, -1):
         places = np.flatnonzero(sizes == size)
-        for first in range(0, places.size, GROUPS_AT_A_TIME):
-            some = places[first : first + GROUPS_AT_A_TIME]
-            agents = np.nonzero(groups[some])[1].reshape(-1, size)
+        for first in range(0, places.size, piece):
+            some = places[first : first + piece]
             start = None if one_more is None or size == federation.n_agents else contributions[one_more[some]]
-            profiles, values[some] = solver.solve(agents, start)
-            contributions[some[:, None], agents] = profiles
+            contributions[some], values[some] = solver.solve(groups[some], start)
             done += some.size
             if progress is not None:
                 progress(done, len(groups))
@@ -148,15 +147,15 @@ class _GroupSolver:
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
-        require_single_lots(federation, "what groups reach by themselves")
         self._is_known = federation.payoff.hyperbola() is not None
         self._alone = standalone_optimum(federation)[0]  # the right size to begin with
 
-    def solve(self, agents: NDArray[np.intp], start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Contributions (groups, size) and values (groups,) of groups given by their members' numbers.
+    def solve(self, groups: BoolArray, start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Contributions (groups, n) and values (groups,) of groups of one size.
 
         `start` (groups, n) is where to begin, if something better than the standalone optima is known.
         """
+        agents = np.nonzero(groups)[1].reshape(len(groups), -1)
         if self._is_known and agents.shape[1] <= MAX_COMPILED_MEMBERS:
             begin = self._alone[agents] if start is None else np.take_along_axis(start, agents, axis=1)
             profiles, gains = self._climb(agents, begin)
@@ -165,7 +164,9 @@ class _GroupSolver:
             profiles, unsolved = np.empty(agents.shape), np.arange(len(agents))
         for place in unsolved:
             profiles[place] = maximise(WelfareProgram(self._federation.take(agents[place]))).contributions
-        return profiles, self._welfare(agents, profiles)
+        contributions = np.zeros(groups.shape)
+        contributions[np.arange(len(groups))[:, None], agents] = profiles
+        return contributions, self._welfare(agents, profiles)
 
     def _climb(self, agents: NDArray[np.intp], start: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Contributions by compiled code, and the linearised gain each group is left with."""
@@ -209,3 +210,84 @@ class _GroupSolver:
         payoffs = federation.values[members] * federation.payoff.take(members).value(data)
         spent = federation.costs.take(members).value(profiles.ravel())
         return np.asarray((payoffs - spent).reshape(agents.shape).sum(axis=1))
+
+
+class _LotGroupSolver:
+    """Solves groups of agents with several lots and tasks.
+
+    To compiled code a program has as many rows as columns: what a group lacks of either is filled up with lots of which
+    there is nothing and tasks that are worth nothing.
+    """
+
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self._is_known = federation.payoff.hyperbola() is not None
+        self._alone = standalone_optimum(federation)[0]
+
+    def solve(self, groups: BoolArray, start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Contributions (groups, lots) and values (groups,); `start` (groups, lots) is where to begin, if known."""
+        federation, begin = self._federation, np.broadcast_to(self._alone, (len(groups), self._alone.size))
+        lots, tasks = groups[:, federation.lot_owners], groups[:, federation.task_owners]
+        begin = np.where(lots, begin if start is None else start, 0.0)
+        contributions, values = np.zeros(lots.shape), np.zeros(len(groups))
+        counts = np.maximum(lots.sum(axis=1), tasks.sum(axis=1))
+        able = lots.any(axis=1) & tasks.any(axis=1)  # with data, and something it is good for
+        for count in np.unique(counts[able]):
+            some = np.flatnonzero(able & (counts == count))
+            unsolved = some
+            if self._is_known and count <= MAX_COMPILED_MEMBERS:
+                contributions[some], gains = self._climb(lots[some], tasks[some], begin[some], int(count))
+                unsolved = some[~(gains <= GAIN_TOLERANCE)]
+            for place in unsolved:
+                part = federation.take(groups[place])
+                contributions[place, self._taken_lots(groups[place])] = maximise(WelfareProgram(part)).contributions
+        spent = federation.costs.value(contributions).sum(axis=1)
+        data = np.where(tasks, np.asarray((federation.weights @ contributions.T).T), 0.0)
+        values = (federation.values * federation.payoff.value(data)).sum(axis=1) - spent
+        return contributions, values
+
+    def _taken_lots(self, group: BoolArray) -> NDArray[np.intp]:
+        """The places of a group's lots in the order of `Federation.take`."""
+        return np.concatenate([self._federation.lots_of(agent) for agent in np.flatnonzero(group)])
+
+    def _climb(self, lots: BoolArray, tasks: BoolArray, start: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        """Contributions (groups, lots) by compiled code, and the linearised gain each group is left with."""
+        federation, shape = self._federation, (len(lots), count)
+        columns, has_column = _listed(lots, count)
+        rows, has_row = _listed(tasks, count)
+        weights = federation.dense_weights()[rows[:, :, None], columns[:, None, :]]
+        weights = np.where(has_row[:, :, None] & has_column[:, None, :], weights, 0.0)
+        costs, payoff = federation.costs.take(columns.ravel()), federation.payoff.take(rows.ravel())
+        values = np.where(has_row, federation.values[rows], 0.0)
+        positive = np.maximum(weights, 0.0)
+
+        def worth(spending: FloatArray) -> FloatArray:
+            bought = np.where(has_column, costs.affordable(np.repeat(spending, count)).reshape(shape), 0.0)
+            data = np.matmul(positive, bought[..., None]).ravel()
+            return np.asarray((values * payoff.value(data).reshape(shape)).sum(axis=1))
+
+        scale = largest_spending(worth, len(lots))
+        affordable = costs.affordable(np.repeat(2.0 * scale, count)).reshape(shape)
+        found, gains = maximise_stack(
+            weights,
+            payoff=payoff,
+            costs=costs,
+            values=values.ravel(),
+            upper=np.where(has_column, np.minimum(federation.caps[columns], affordable), 0.0).ravel(),
+            scale=scale,
+            members=np.ones((1, count)),
+            shares=np.ones(1),
+            start=np.take_along_axis(start, columns, axis=1),
+        )
+        contributions = np.zeros(lots.shape)
+        places, slots = np.nonzero(has_column)
+        contributions[places, columns[places, slots]] = found[places, slots]
+        return contributions, gains
+
+
+def _listed(chosen: BoolArray, count: int) -> tuple[NDArray[np.intp], BoolArray]:
+    """The places of what is true in every row, filled up to `count` with the first of all, and which are not filled."""
+    order = np.argsort(~chosen, axis=1, kind="stable")[:, :count]
+    order = np.pad(order, ((0, 0), (0, count - order.shape[1])))
+    there = np.arange(count) < chosen.sum(axis=1)[:, None]
+    return np.where(there, order, 0), there

@@ -86,6 +86,12 @@ def shapley_optimum(federation: Federation) -> Solution:
         found = maximise(program, rough=rough)
     except NotConverged as error:
         raise NotConverged(f"{error}{_reason(federation, error.result.contributions)}", result=error.result) from error
+    return _least_norm(program, found)
+
+
+def _least_norm(program: ShapleyProgram, found: Solution) -> Solution:
+    """The same equilibrium with the split of smallest norm between each agent's collinear lots."""
+    federation = program.federation
     faces = own_splits(program, found.contributions) if federation.has_lots else {}
     if not any(not face.is_point for face in faces.values()):
         return found
@@ -103,7 +109,7 @@ def semivalue_optimum(federation: Federation, probability: float | None) -> Solu
     by_size = semivalue_weights(federation.n_agents, probability)
     counts = [comb(federation.n_agents, size) for size in range(federation.n_agents + 1)]
     program = ShapleyProgram(federation, EnumeratedPotential(federation, by_size), multiple=float(by_size @ counts))
-    return maximise(program)
+    return _least_norm(program, maximise(program))
 
 
 def _reason(federation: Federation, contributions: FloatArray) -> str:

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.group_relaxation import GroupRelaxation, RelaxedGroup, relaxation_obstacle
 from fedpact.programs.groups import (
@@ -66,7 +65,7 @@ class WorstGroup:
     exact
         Whether the bound is met: no group gains more than this one, but for rounding.
     value, contributions
-        v(X), and the contributions (n,) that give it, 0 for those outside.
+        v(X), and the contributions (lots,) that give it, 0 for those outside.
     method
         How it was found, in words.
     """
@@ -112,7 +111,6 @@ def worst_group(
     >>> found.members.tolist(), round(found.gain, 4), found.exact
     ([True, True, False], 0.0233, True)
     """
-    require_single_lots(federation, "the search for a group that gains by leaving")
     given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
     stay = np.array(np.broadcast_to(given, federation.n_agents))
     if proper and federation.n_agents == 1:
@@ -137,13 +135,14 @@ def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
 def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
     """d_i at the prices of a profile: no group gains more than its members' d_i together."""
     slopes = federation.marginal_payoffs(contributions)
-    surplus = federation.payoffs(contributions) - slopes * federation.data(contributions)
+    surplus = federation.task_payoffs(contributions) - slopes * federation.data(contributions)
     earned = np.asarray(federation.positive_weights().T @ slopes)
     spare, bend = earned - federation.costs.linear, 2.0 * federation.costs.quadratic
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.where(bend > 0, spare / bend, np.where(spare > 0, np.inf, 0.0))
     best = np.clip(best, 0.0, contribution_bounds(federation)[0])
-    return np.asarray(surplus + earned * best - federation.costs.value(best) - utilities)
+    sold, spent = (federation.per_agent_from_lots(part) for part in (earned * best, federation.costs.value(best)))
+    return np.asarray(federation.per_agent_from_tasks(surplus) + sold - spent - utilities)
 
 
 def _among_all(optima: GroupOptima, utilities: FloatArray, *, proper: bool = False) -> WorstGroup:
@@ -266,13 +265,17 @@ class _Search:
         inside = data > federation.payoff.floor  # others harm those outside as much as they like
         data = np.where(inside, data, 0.0)
         slopes = federation.values * federation.payoff.slope(data)
-        contributed = np.where(members, profile, np.minimum(self._everybody, federation.caps))
-        own = federation.own_weights
-        earned = np.asarray(federation.weights.T @ (slopes * members)) - own * slopes * members
-        reached = np.where(members, data, data + own * contributed)
-        worth = federation.values * federation.payoff.value(reached) - federation.costs.value(contributed)
-        joining = worth + earned * contributed - self._utilities
-        return np.where(inside, np.where(members, -joining, joining), -np.inf)
+        tasks, lots = members[federation.task_owners], members[federation.lot_owners]
+        contributed = np.where(lots, profile, np.minimum(self._everybody, federation.caps))
+        slopes = slopes * tasks
+        earned = np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes)
+        reached = np.where(tasks, data, data + federation.own_data(contributed))
+        reached = np.where(reached > federation.payoff.floor, reached, 0.0)  # own lots may harm
+        worth = federation.per_agent_from_tasks(federation.values * federation.payoff.value(reached))
+        worth = worth - federation.spending(contributed)
+        joining = worth + federation.per_agent_from_lots(earned * contributed) - self._utilities
+        harmed = federation.per_agent_from_tasks(~inside * 1.0) > 0
+        return np.where(harmed, -np.inf, np.where(members, -joining, joining))
 
     def _branch(self, max_relaxations: int | None) -> int:
         """Branch and bound until the bracket is closed or the limit reached; how many relaxations it took."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedpact.certificates.core import largest_gain_bound
+from fedpact.certificates.core import group_contributions, group_utilities, largest_gain_bound
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
@@ -45,7 +45,7 @@ class BlockingGroup:
     utilities, group_utilities
         By name, what each member has under the deal, and its payoff less its cost in the group, before payments there.
     group_contributions
-        By name, what each member would contribute.
+        By name, what each member would contribute; by lot where members have several.
     method
         How it was found, in words.
     """
@@ -151,10 +151,9 @@ def _describe(
     method: str,
 ) -> BlockingGroup:
     """A group with what its members have and would have."""
-    federation, profile = outcome.federation, contributions[members]
+    federation = outcome.federation
     names = tuple(name for name, inside in zip(federation.names, members, strict=True) if inside)
-    alone = federation.take(members)
-    would_have = alone.payoffs(profile) - alone.costs.value(profile)
+    would_have = group_utilities(federation, members, contributions)
     return BlockingGroup(
         group=names,
         gain=gain,
@@ -163,6 +162,6 @@ def _describe(
         blocks=bool(gain > outcome_tolerances(outcome)[members].sum()),
         utilities=dict(zip(names, np.asarray(outcome.utilities)[members].tolist(), strict=True)),
         group_utilities=dict(zip(names, would_have.tolist(), strict=True)),
-        group_contributions=dict(zip(names, profile.tolist(), strict=True)),
+        group_contributions=group_contributions(federation, members, contributions),
         method=method,
     )

@@ -12,7 +12,7 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Verdict
 from fedpact.comparison.recommendation import CLOSE_SHARE
-from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
+from fedpact.mechanisms import MECHANISMS
 from fedpact.report import write_report
 from fedpact.scenario.examples import example
 
@@ -61,6 +61,15 @@ def test_all_mechanisms_against_all_properties() -> None:
 
 
 def test_of_all_mechanisms_those_that_do_not_take_a_federation_are_named() -> None:
+    many = fp.Federation(np.ones((13, 13)), costs=0.1, caps=9.0, payoff=fp.Log())
+    compared = fp.compare(many, "all")
+    assert set(compared.unsolved) == {"banzhaf", "nucleolus"}
+    assert "banzhaf" in compared.unsolved["banzhaf"]
+    with pytest.raises(fp.InvalidInput, match="banzhaf"):
+        fp.compare(many, ["banzhaf"])
+
+
+def test_all_mechanisms_take_several_lots() -> None:
     lots = fp.Federation(
         [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0]],
         costs=0.1,
@@ -70,11 +79,9 @@ def test_of_all_mechanisms_those_that_do_not_take_a_federation_are_named() -> No
         task_owners=[0, 1],
     )
     compared = fp.compare(lots, "all")
-    assert {outcome.mechanism for outcome in compared} == set(DEFAULT_MECHANISMS)
-    assert set(compared.unsolved) == set(MECHANISMS) - set(DEFAULT_MECHANISMS)
-    assert "banzhaf" in compared.unsolved["banzhaf"]
-    with pytest.raises(fp.InvalidInput, match="banzhaf"):
-        fp.compare(lots, ["banzhaf"])
+    assert {outcome.mechanism for outcome in compared} == set(MECHANISMS) and not compared.unsolved
+    for name, verdicts in compared.verdicts.items():
+        assert {verdicts[claim] for claim in MECHANISMS[name].promises(lots)} == {Verdict.HOLDS}
 
 
 def test_unknown_outcome_is_named(hospitals: fp.Comparison) -> None:

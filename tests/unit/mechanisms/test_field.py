@@ -26,6 +26,14 @@ BENT = fp.Federation(
     caps=[5.0, 30.0, 50.0],
     payoff=fp.Log(),
 )
+LOTS = fp.Federation(
+    [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0], [0.4, -0.05, 0.6]],
+    costs=[0.1, 0.05, 0.12],
+    caps=9.0,
+    payoff=fp.Log(),
+    lot_owners=[0, 0, 1],
+    task_owners=[0, 1, 1],
+)
 CASES = {"harm": HARM, "bent": BENT}
 
 
@@ -94,11 +102,18 @@ def test_renaming_members_permutes_the_outcome(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIELD_MECHANISMS)
-def test_several_lots_are_refused(name: str) -> None:
-    weights = [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0]]
-    lots = fp.Federation(weights, costs=0.01, caps=9.0, payoff=fp.Log(), lot_owners=[0, 0, 1], task_owners=[0, 1])
-    with pytest.raises(fp.InvalidInput, match=name):
-        MECHANISMS[name].solve(lots)
+def test_no_other_amounts_of_ones_lots_do_better(name: str) -> None:
+    mechanism, rng = MECHANISMS[name], np.random.default_rng(3)
+    outcome = mechanism.solve(LOTS)
+    assert all(outcome.certificates[claim].holds for claim in mechanism.promises(LOTS))
+    for agent in range(2 if name in OWN_GAME else 0):
+        own = LOTS.lots_of(agent)
+        for _ in range(20):
+            tried = outcome.contributions.copy()
+            tried[own] = rng.uniform(0.0, 1.0, own.size) * LOTS.caps[own]
+            paid = mechanism.payment_rule(LOTS, tried)[agent]
+            utility = LOTS.payoffs(tried)[agent] - LOTS.spending(tried)[agent] + paid
+            assert utility <= outcome.utilities[agent] + 1e-9
 
 
 def test_they_stand_beside_the_default_ones() -> None:
