@@ -351,6 +351,36 @@ def test_payments_of_a_profile_nearby_are_within_their_bounds() -> None:
     assert bounded > 0
 
 
+def test_batches_and_sweeps_are_federations_one_by_one() -> None:
+    rng = np.random.default_rng(26)
+    for _ in range(cases(6, few=2)):
+        fed = random_lots(rng, harm=False)
+        dearer = fed.replace(costs=fp.Quadratic(2.0 * fed.costs.linear, 0.0 * fed.caps))
+        plain = fed.replace(costs=fp.Quadratic(fed.costs.linear, 0.0 * fed.caps))
+        swept = fp.sweep(
+            plain,
+            f"costs[{fed.lot_labels[0]}]=0.01,0.5",
+            metrics=["contributions", "payments", "nash"],
+            mechanisms=["externality", "shapley"],
+        )
+        for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Standalone()):
+            together = fp.solve_batch([plain, dearer], mechanism)
+            for place, each in enumerate((plain, dearer)):
+                alone = mechanism.solve(each)
+                for name in ("contributions", "payments", "ir_gaps", "shapley_values", "net_externality"):
+                    close(getattr(together, name)[place], getattr(alone, name), 1e-12)
+            assert together.certificates["nash"].holds.all()
+            assert together.batch.take([1])[0] == together.batch[1]
+        for place, cost in enumerate((0.01, 0.5)):
+            rates = plain.costs.linear.copy()
+            rates[0] = cost
+            alone = fp.ShapleyMechanism().solve(plain.replace(costs=fp.Quadratic(rates, 0.0 * fed.caps)))
+            close(swept.metrics["shapley"]["contributions"][place], alone.contributions, 1e-9)
+            close(swept.metrics["shapley"]["payments"][place], alone.payments, 1e-9)
+            assert swept.holds["shapley"]["nash"][place]
+        assert f"contributions[{fed.lot_labels[0]}]" in swept.columns()
+
+
 def test_who_is_harmed_beyond_its_domain_is_named_by_its_task() -> None:
     weights = [
         [1.16577395, -0.05813789, -0.05323961, 0.74682453],

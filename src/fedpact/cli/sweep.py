@@ -134,7 +134,7 @@ def _show_metric(found: Sweep, metric: str) -> None:
     last, lacking = ("below zero", "undefined") if claim is None else ("holds", "not known")
     columns = ["mechanism", "member", "lowest", "mean", "highest", last, *([lacking] if lacks else [])]
     made = table(f"{metric} ({unit_of(metric)}) over all points", *columns)
-    agents = list(found.agents) if found.is_per_agent(metric) else ["all"]
+    agents = list(found.labels(metric)) if found.is_per_agent(metric) else ["all"]
     for mechanism, known in numbers.items():
         flat = known.reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):

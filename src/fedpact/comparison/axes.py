@@ -11,6 +11,10 @@
 | `caps[i]`, `values[i]`  | what an agent can contribute at most; money per unit of payoff      |
 | `beta[i]`, `beta`       | a parameter of the payoff family, also `payoff.beta`                |
 
+Where agents have several lots of data or tasks, rows are tasks and columns lots; costs and caps are per lot, values and
+the payoff's parameters per task. They are given as reports write them ("City: X-rays"), by number, or all of an agent's
+by its name.
+
 Agents are given by name or by number; where a name is a number too, the name counts. A name may hold commas, brackets
 and equals signs. Values are `start:stop:count`, evenly spaced; `start:stop:count:log`, evenly in their logarithms; or a
 list, `0.1,0.2,0.5`. They may fall, and must differ from one another. Two axes may not set the same number.
@@ -71,7 +75,7 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     """
     label, index, values = _split_axis(written)
     field = _field(label.partition("[")[0].strip(), federation)
-    places = _pairs(label, index, federation) if field == "weights" else _agents(label, index, federation)
+    places = _pairs(label, index, federation) if field == "weights" else _single(label, index, federation, field)
     if not places[0].size:
         why = f"{label} varies nothing: it is about the weights between agents, and there is only one"
         raise InvalidInput(why, field=label, rule="must vary something", value=written)
@@ -101,12 +105,12 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
 
 def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> Batch:
     """The federations at given values of the axes: `points[a][k]` is the value of axis a in federation k."""
-    size, n_agents = points[0].size, federation.n_agents
+    size, sizes = points[0].size, _sizes(federation)
     arrays: dict[str, FloatArray] = {}
     starts = _starts(federation)
     for axis, values in zip(axes, points, strict=True):
         if axis.field not in arrays:
-            shape = (size, n_agents, n_agents) if axis.field == "weights" else (size, n_agents)
+            shape = (size, *sizes.get(axis.field, (federation.n_tasks,)))
             arrays[axis.field] = np.array(np.broadcast_to(starts[axis.field], shape))
         everywhere: Any = (slice(None), *axis.places)
         arrays[axis.field][everywhere] = values[:, None]
@@ -121,6 +125,12 @@ def _starts(federation: Federation) -> Mapping[str, FloatArray]:
     costs = federation.costs
     own = {"costs": costs.linear, "quadratic": costs.quadratic, "caps": federation.caps, "values": federation.values}
     return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
+
+
+def _sizes(federation: Federation) -> Mapping[str, tuple[int, ...]]:
+    """How many numbers a field has; the payoff's parameters are per task."""
+    lots, tasks = federation.n_lots, federation.n_tasks
+    return {"weights": (tasks, lots), "costs": (lots,), "quadratic": (lots,), "caps": (lots,), "values": (tasks,)}
 
 
 def _split_axis(written: str) -> tuple[str, str | None, str]:
@@ -146,75 +156,96 @@ def _field(name: str, federation: Federation) -> str:
     return known[name]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """The rows or columns of the weights: what each is called, and whose it is."""
+
+    kind: str
+    names: Sequence[str]
+    owners: np.ndarray
+    agents: Sequence[str]
+
+    def find(self, given: str) -> np.ndarray | None:
+        """The places meant: those of a name, a number or all of an agent's; None if there are none."""
+        short = given.strip()
+        for name in (given, short):
+            if name in self.names:
+                return np.array([list(self.names).index(name)])
+            if name in self.agents and (owned := np.flatnonzero(self.owners == list(self.agents).index(name))).size:
+                return owned
+        size = len(self.names)
+        is_number = short.isdecimal() and len(short) <= len(str(size)) and int(short) < size
+        return np.array([int(short)]) if is_number else None
+
+
+def _side(federation: Federation, *, of_lots: bool) -> _Side:
+    kind = ("lot" if of_lots else "task") if federation.has_lots else "agent"
+    names = federation.lot_labels if of_lots else federation.task_labels
+    owners = federation.lot_owners if of_lots else federation.task_owners
+    return _Side(kind=kind, names=names, owners=owners, agents=federation.names)
+
+
 def _pairs(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
     """The rows and columns of the weights meant; with everybody on either side, those of different agents."""
-    chosen = ~np.eye(federation.n_agents, dtype=bool)
+    chosen = federation.task_owners[:, None] != federation.lot_owners
     if index is None:
         return np.nonzero(chosen)
-    row, column = _two_agents(label, index, federation)
-    if row is not None and column is not None:
-        return np.array([row]), np.array([column])
-    if row is not None:
-        chosen[np.arange(federation.n_agents) != row] = False
-    if column is not None:
-        chosen[:, np.arange(federation.n_agents) != column] = False
+    rows, columns = _two_sides(label, index, federation)
+    if rows is not None and columns is not None:
+        return np.repeat(rows, columns.size), np.tile(columns, rows.size)
+    if rows is not None:
+        chosen &= np.isin(np.arange(federation.n_tasks), rows)[:, None]
+    if columns is not None:
+        chosen &= np.isin(np.arange(federation.n_lots), columns)
     return np.nonzero(chosen)
 
 
-def _two_agents(label: str, index: str, federation: Federation) -> tuple[int | None, int | None]:
-    """The agents of a pair; names may hold commas, so every comma is tried as the one between them."""
+def _two_sides(label: str, index: str, federation: Federation) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The two sides of a pair; names may hold commas, so every comma is tried as the one between them."""
+    sides = _side(federation, of_lots=False), _side(federation, of_lots=True)
     parts = index.split(",")
     splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:
         why = f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
         raise InvalidInput(why, field=label, rule="must name two agents", value=index)
-    known = [split for split in splits if all(_is_agent(part, federation) for part in split)]
+    known = [split for split in splits if all(_is_known(part, side) for part, side in zip(split, sides, strict=True))]
     if len(known) > 1:
         why = f"{label} can be read as more than one pair of agents; give them by number"
         raise InvalidInput(why, field=label, rule="must name one pair of agents", value=index)
     row, column = (known or splits)[0]
-    return _agent(label, row, federation), _agent(label, column, federation)
+    return _places(label, row, sides[0]), _places(label, column, sides[1])
 
 
-def _agents(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
-    agent = None if index is None else _agent(label, index, federation)
-    return (np.arange(federation.n_agents) if agent is None else np.array([agent]),)
+def _single(label: str, index: str | None, federation: Federation, field: str) -> tuple[np.ndarray, ...]:
+    side = _side(federation, of_lots=field in {"costs", "quadratic", "caps"})
+    places = None if index is None else _places(label, index, side)
+    return (np.arange(len(side.names)) if places is None else places,)
 
 
-def _is_agent(given: str, federation: Federation) -> bool:
-    return given.strip() == EVERYBODY or _number_of(given, federation) is not None
+def _is_known(given: str, side: _Side) -> bool:
+    return given.strip() == EVERYBODY or side.find(given) is not None
 
 
-def _agent(label: str, given: str, federation: Federation) -> int | None:
-    """The number of an agent; None for everybody."""
+def _places(label: str, given: str, side: _Side) -> np.ndarray | None:
+    """The places of an agent, lot or task; None for all."""
     if given.strip() == EVERYBODY:
         return None
-    agent = _number_of(given, federation)
-    if agent is None:
-        names = ", ".join(federation.names[:MAX_NAMES_IN_ERROR]) + (
-            ", ..." * (federation.n_agents > MAX_NAMES_IN_ERROR)
-        )
+    places = side.find(given)
+    if places is None:
+        size = len(side.names)
+        names = ", ".join(side.names[:MAX_NAMES_IN_ERROR]) + ", ..." * (size > MAX_NAMES_IN_ERROR)
         why = (
-            f"{label}: there is no agent {given.strip()!r}; agents are numbered 0 to {federation.n_agents - 1}, "
+            f"{label}: there is no {side.kind} {given.strip()!r}; {side.kind}s are numbered 0 to {size - 1}, "
             f"or called by name: {names}"
         )
-        raise InvalidInput(why, field=label, rule="must name agents of the federation", value=given.strip())
-    return agent
-
-
-def _number_of(given: str, federation: Federation) -> int | None:
-    names, short = federation.names, given.strip()
-    for name in (given, short):
-        if name in names:
-            return names.index(name)
-    is_number = short.isdecimal() and len(short) <= len(str(federation.n_agents)) and int(short) < federation.n_agents
-    return int(short) if is_number else None
+        raise InvalidInput(why, field=label, rule=f"must name {side.kind}s of the federation", value=given.strip())
+    return places
 
 
 def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
     if first.field != second.field:
         return
-    shape = (federation.n_agents,) * len(first.places)
+    shape = _sizes(federation).get(first.field, (federation.n_tasks,))
     both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
     if both.size:
         index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))

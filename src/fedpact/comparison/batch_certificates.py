@@ -66,7 +66,8 @@ class BatchCertificates(Mapping[str, Judgements]):
 
     def __getitem__(self, claim: str) -> Judgements:
         if claim not in self._known:
-            self._known[claim] = JUDGES.get(Claim(claim), _judge_alone)(self._outcome, Claim(claim))
+            judge = _judge_alone if self._outcome.batch.has_lots else JUDGES.get(Claim(claim), _judge_alone)
+            self._known[claim] = judge(self._outcome, Claim(claim))
         return self._known[claim]
 
     def __iter__(self) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.reciprocity import reciprocity_ratios
-from fedpact.certificates.tolerances import utility_tolerances, would_leave
+from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison.batch_certificates import BatchCertificates, Judgements
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
@@ -31,6 +31,8 @@ SOLVED = "solved"
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchOutcome:
     """What a mechanism makes of every federation of a batch; arrays are (federations, n) unless said otherwise.
+
+    Where agents have several lots, contributions and what is said of them are (federations, lots).
 
     Attributes
     ----------
@@ -105,12 +107,12 @@ class BatchOutcome:
     @cached_property
     def costs(self) -> FloatArray:
         """c_i(s_i)."""
-        return self._per_agent(lambda played, profile: played.costs.value(profile))
+        return self._per_agent(lambda played, profile: played.spending(profile))
 
     @cached_property
     def side_payments(self) -> FloatArray:
         """The part of the payments that does not depend on anybody's contribution."""
-        parts = np.where(self.solved[:, None], np.zeros(self.contributions.shape), np.nan)
+        parts = np.where(self.solved[:, None], np.zeros(self.payments.shape), np.nan)
         for place, outcome in self.outcomes.items():
             parts[place] = outcome.side_payments
         return read_only_copy(parts)
@@ -143,7 +145,7 @@ class BatchOutcome:
     @cached_property
     def tolerances(self) -> FloatArray:
         """What counts as rounding in each agent's utility."""
-        values = self.batch.split(self.batch.joined.values)
+        values = self.batch.split(agent_values(self.batch.joined))
         return read_only_copy(utility_tolerances(self.payoffs, self.costs, self.payments, values))
 
     @cached_property
@@ -190,7 +192,7 @@ class BatchOutcome:
     @cached_property
     def in_domain(self) -> NDArray[np.bool_]:
         """(federations,): whether every coalition's reach lies in the domain, so that Shapley values are defined."""
-        lowest = np.asarray(self.played.negative_weights() @ self.profile)
+        lowest = self.played.lowest_data(self.profile)
         return np.asarray(self.batch.split(lowest > self.played.payoff.floor).all(axis=1) & self.solved)
 
     @cached_property
@@ -200,16 +202,17 @@ class BatchOutcome:
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, FloatArray]:
-        if self.batch.n_agents <= MAX_COALITION_AGENTS:
+        if self.batch.n_agents <= MAX_COALITION_AGENTS and not self.batch.has_lots:
             return enumerate_blocks(self.played, self.profile, len(self))
-        values = np.full((2, *self.contributions.shape), np.nan)
+        values, slopes = np.full(self.payments.shape, np.nan), np.full(self.contributions.shape, np.nan)
         for place, federation in enumerate(self.batch):
+            played = federation if self.mechanism.federated else federation.without_sharing()
             try:
-                found = shapley_values(federation, np.nan_to_num(self.contributions[place]))
+                found = shapley_values(played, np.nan_to_num(self.contributions[place]))
             except OutsideDomain:
                 continue
-            values[:, place] = found.values, found.gradient
-        return values[0], values[1]
+            values[place], slopes[place] = found.values, found.gradient
+        return values, slopes
 
     def __repr__(self) -> str:
         from fedpact.report.display import batch_outcome_line  # noqa: PLC0415 - imports go one way
@@ -227,12 +230,14 @@ class BatchOutcome:
         try:
             numbers = self.batch.split(compute(self.played, self.profile))
         except SOLVER_ERRORS:
-            numbers = np.full(self.contributions.shape, np.nan)
+            alone: dict[int, FloatArray] = {}
             for place in np.flatnonzero(self.solved).tolist():
                 federation = self.batch[place]
                 played = federation if self.mechanism.federated else federation.without_sharing()
                 with suppress(*SOLVER_ERRORS):
-                    numbers[place] = compute(played, self.contributions[place])
+                    alone[place] = compute(played, self.contributions[place])
+            width = next((each.size for each in alone.values()), self.batch.n_agents)
+            numbers = np.array([alone.get(place, np.full(width, np.nan)) for place in range(len(self))])
         return read_only_copy(np.where(self.solved[:, None], numbers, np.nan))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis
-from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.mechanisms import Mechanism
 from fedpact.utils.arrays import FloatArray
 
@@ -55,8 +55,8 @@ class Sweep:
     ----------
     axes
         What was varied.
-    agents
-        The agents' names.
+    agents, lots
+        The agents' names, and those of their lots: the same where everybody has one.
     mechanisms
         By name.
     metrics
@@ -80,6 +80,7 @@ class Sweep:
     solved: Mapping[str, np.ndarray]
     on_boundary: Mapping[str, np.ndarray]
     in_domain: Mapping[str, np.ndarray]
+    lots: Sequence[str] = ()
     holds: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     no_deal: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -95,6 +96,10 @@ class Sweep:
     def is_per_agent(self, metric: str) -> bool:
         """Whether a metric has a number for each agent."""
         return next(iter(self.metrics.values()))[metric].ndim > len(self.shape)
+
+    def labels(self, metric: str) -> Sequence[str]:
+        """Whose the numbers of a metric on its last axis are: the agents', or of contributions the lots'."""
+        return self.lots if metric in PER_LOT and self.lots else self.agents
 
     def columns(self) -> dict[str, list[Any]]:
         """One row for each point and mechanism: the parameters, the mechanism, the metrics, and the flags.
@@ -118,7 +123,7 @@ class Sweep:
         columns: dict[str, np.ndarray] = {}
         for metric, numbers in self.metrics[mechanism].items():
             if self.is_per_agent(metric):
-                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.agents)}
+                columns |= {f"{metric}[{name}]": numbers[..., agent] for agent, name in enumerate(self.labels(metric))}
             else:
                 columns[metric] = numbers
         solved = self.solved[mechanism]

@@ -20,9 +20,8 @@ import numpy as np
 from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep, claims_among
-from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
@@ -127,9 +126,11 @@ class Piece:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of what `solve` finds, by name."""
-        each = {"on_boundary", *PER_AGENT}
         names = [*self.metrics, *claims_among(self.metrics), "solved", "on_boundary", "in_domain", "no_deal"]
-        return {name: (self.size, self.federation.n_agents) if name in each else (self.size,) for name in names}
+        widths = dict.fromkeys(PER_AGENT, self.federation.n_agents) | dict.fromkeys(
+            (*PER_LOT, "on_boundary"), self.federation.n_lots
+        )
+        return {name: (self.size, widths[name]) if name in widths else (self.size,) for name in names}
 
     def solve(self) -> Arrays:
         """The metrics and flags of its points, by name."""
@@ -180,11 +181,12 @@ def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechan
 
 def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
     """Whether a mechanism solves the points of a grid together."""
-    return mechanism.is_vectorised(batch_at(federation, axes, [axis.points[:1] for axis in axes]))
+    return not federation.has_lots and mechanism.is_vectorised(
+        batch_at(federation, axes, [axis.points[:1] for axis in axes])
+    )
 
 
 def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
-    require_single_lots(federation, "a sweep")
     if not 1 <= len(written) <= MAX_AXES:
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
@@ -261,6 +263,7 @@ def _assemble(
     return Sweep(
         axes=tuple(axes),
         agents=federation.names,
+        lots=federation.lot_labels,
         mechanisms={each.name: each for each in mechanisms},
         metrics={each.name: {metric: join(each, metric) for metric in metrics} for each in mechanisms},
         solved={each.name: join(each, "solved") for each in mechanisms},

@@ -55,6 +55,7 @@ PER_AGENT = (
     "reciprocity_gaps",
     "net_externality",
 )
+PER_LOT = ("contributions", "net_externality")  # of these, what agents with several lots have for each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

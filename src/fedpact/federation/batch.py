@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.payoffs import Payoff
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -34,16 +33,19 @@ class Batch:
     Attributes
     ----------
     weights
-        (federations, n, n).
+        (federations, n, n), or (federations, tasks, lots).
     joined
-        All of them side by side: agent i of federation k is agent k n + i.
+        All of them side by side: agent i of federation k is agent k n + i, and lots and tasks likewise.
     names
         The agents' names, the same in every federation.
+    like
+        A federation with the same owners and names, where agents have several lots or tasks.
     """
 
     weights: FloatArray
     joined: Federation
     names: tuple[str, ...]
+    like: Federation | None = None
 
     @classmethod
     def of(cls, federations: Sequence[Federation]) -> Batch:
@@ -60,23 +62,24 @@ class Batch:
             raise InvalidInput("a batch needs at least one federation, got none")
         first = federations[0]
         for place, other in enumerate(federations):
-            require_single_lots(other, "a batch")
+            if other.has_lots or first.has_lots:
+                _check_owners(first, other, place)
             if other.n_agents != first.n_agents or type(other.payoff) is not type(first.payoff):
                 raise InvalidInput(
                     f"the federations of a batch must have the same size and payoff family: the first has "
                     f"{first.n_agents} agents and {first.payoff.family}, number {place} has "
                     f"{other.n_agents} and {other.payoff.family}"
                 )
-        shape = (len(federations), first.n_agents)
+        lots, tasks = first.n_lots, first.n_tasks
         return cls._stacked(
             first,
             weights=np.stack([each.dense_weights() for each in federations]),
-            linear=np.stack([np.broadcast_to(each.costs.linear, shape[1]) for each in federations]),
-            quadratic=np.stack([np.broadcast_to(each.costs.quadratic, shape[1]) for each in federations]),
+            linear=np.stack([np.broadcast_to(each.costs.linear, lots) for each in federations]),
+            quadratic=np.stack([np.broadcast_to(each.costs.quadratic, lots) for each in federations]),
             caps=np.stack([each.caps for each in federations]),
             values=np.stack([each.values for each in federations]),
             parameters={
-                name: np.stack([np.broadcast_to(each.payoff.parameters[name], shape[1]) for each in federations])
+                name: np.stack([np.broadcast_to(each.payoff.parameters[name], tasks) for each in federations])
                 for name in first.payoff.parameters
             },
         )
@@ -100,7 +103,8 @@ class Batch:
         weights
             (federations, n, n).
         costs, quadratic
-            Linear and quadratic coefficients of the costs, (federations, n) or (federations, 1) for all agents alike.
+            Linear and quadratic coefficients of the costs, (federations, n) or (federations, 1) for all agents alike;
+            costs and caps are per lot, values and parameters per task.
         caps, values
             As the costs.
         parameters
@@ -115,7 +119,6 @@ class Batch:
         >>> batch[1].costs.linear.tolist()
         [0.002, 0.002, 0.002]
         """
-        require_single_lots(base, "a batch")
         given: dict[str, Any] = {"weights": weights, "costs": costs, "quadratic": quadratic}
         given |= {"caps": caps, "values": values} | dict(parameters or {})
         unknown = set(parameters or {}) - set(base.payoff.parameters)
@@ -129,30 +132,30 @@ class Batch:
             raise InvalidInput(
                 f"what varies must have one entry per federation on its first axis, got lengths {sorted(lengths)}"
             )
-        size, n_agents = lengths.pop(), base.n_agents
+        size, tasks, lots = lengths.pop(), base.n_tasks, base.n_lots
 
-        def per_agent(name: str, otherwise: FloatArray) -> FloatArray:
+        def spread(name: str, otherwise: FloatArray, count: int) -> FloatArray:
             numbers = given.get(name)
             try:
                 return np.broadcast_to(
-                    np.asarray(otherwise if numbers is None else numbers, dtype=np.float64), (size, n_agents)
+                    np.asarray(otherwise if numbers is None else numbers, dtype=np.float64), (size, count)
                 )
             except ValueError as error:
                 raise InvalidInput(
-                    f"{name} must have shape ({size}, {n_agents}) or ({size}, 1), got {np.asarray(numbers).shape}"
+                    f"{name} must have shape ({size}, {count}) or ({size}, 1), got {np.asarray(numbers).shape}"
                 ) from error
 
         stack = base.dense_weights() if weights is None else np.asarray(weights, dtype=np.float64)
-        if stack.shape[-2:] != (n_agents, n_agents):
-            raise InvalidInput(f"weights must have shape ({size}, {n_agents}, {n_agents}), got {stack.shape}")
+        if stack.shape[-2:] != (tasks, lots):
+            raise InvalidInput(f"weights must have shape ({size}, {tasks}, {lots}), got {stack.shape}")
         return cls._stacked(
             base,
-            weights=np.broadcast_to(stack, (size, n_agents, n_agents)),
-            linear=per_agent("costs", base.costs.linear),
-            quadratic=per_agent("quadratic", base.costs.quadratic),
-            caps=per_agent("caps", base.caps),
-            values=per_agent("values", base.values),
-            parameters={name: per_agent(name, numbers) for name, numbers in base.payoff.parameters.items()},
+            weights=np.broadcast_to(stack, (size, tasks, lots)),
+            linear=spread("costs", base.costs.linear, lots),
+            quadratic=spread("quadratic", base.costs.quadratic, lots),
+            caps=spread("caps", base.caps, lots),
+            values=spread("values", base.values, tasks),
+            parameters={name: spread(name, numbers, tasks) for name, numbers in base.payoff.parameters.items()},
         )
 
     @classmethod
@@ -167,25 +170,38 @@ class Batch:
         values: FloatArray,
         parameters: Mapping[str, FloatArray],
     ) -> Batch:
-        size, n_agents = weights.shape[:2]
+        size, tasks, lots = weights.shape
         cost = Quadratic(linear.ravel(), quadratic.ravel()) if quadratic.any() else Linear(linear.ravel())
-        columns = np.arange(size * n_agents).reshape(size, 1, n_agents).repeat(n_agents, axis=1)
-        rows = np.arange(size * n_agents + 1) * n_agents
+        columns = np.arange(size * lots).reshape(size, 1, lots).repeat(tasks, axis=1)
+        rows = np.arange(size * tasks + 1) * lots
+        blocks = like.n_agents * np.arange(size)[:, None]
         joined = Federation(
-            sp.csr_array((weights.ravel(), columns.ravel(), rows), shape=(size * n_agents, size * n_agents)),
+            sp.csr_array((weights.ravel(), columns.ravel(), rows), shape=(size * tasks, size * lots)),
             costs=cost,
             caps=caps.ravel(),
             values=values.ravel(),
             payoff=type(like.payoff)(**{name: numbers.ravel() for name, numbers in parameters.items()}),
+            lot_owners=(blocks + like.lot_owners).ravel() if like.has_lots else None,
+            task_owners=(blocks + like.task_owners).ravel() if like.has_lots else None,
         )
         stack = np.array(weights)
         stack.setflags(write=False)
-        return cls(weights=stack, joined=joined, names=like.names)
+        return cls(weights=stack, joined=joined, names=like.names, like=like if like.has_lots else None)
 
     @property
     def n_agents(self) -> int:
         """How many agents each federation has."""
-        return int(self.weights.shape[1])
+        return len(self.names)
+
+    @property
+    def n_lots(self) -> int:
+        """How many lots of data each federation has."""
+        return int(self.weights.shape[2])
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether agents own several lots or tasks."""
+        return self.like is not None
 
     @cached_property
     def has_harm(self) -> bool:
@@ -208,12 +224,14 @@ class Batch:
         return {}
 
     def split(self, numbers: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Numbers per agent of the joined federation, as (federations, n)."""
-        return numbers.reshape(len(self), self.n_agents)
+        """Numbers per agent (lot, task) of the joined federation, as (federations, n)."""
+        return numbers.reshape(len(self), -1)
 
     def take(self, places: ArrayLike) -> Batch:
         """The batch of some of the federations."""
         chosen = np.arange(len(self))[np.atleast_1d(np.asarray(places))]
+        if self.has_lots:
+            return Batch.of([self[int(place)] for place in chosen])
         agents = (chosen[:, None] * self.n_agents + np.arange(self.n_agents)).ravel()
         weights = self.weights[chosen]
         weights.setflags(write=False)
@@ -222,6 +240,8 @@ class Batch:
     def restrict(self, agents: ArrayLike) -> Batch:
         """The same federations with some of the agents only, given by their numbers."""
         chosen = np.atleast_1d(np.asarray(agents, dtype=np.intp))
+        if self.has_lots:
+            return Batch.of([federation.take(chosen) for federation in self])
         weights = self.weights[:, chosen[:, None], chosen]
         weights.setflags(write=False)
         places = (np.arange(len(self))[:, None] * self.n_agents + chosen).ravel()
@@ -230,6 +250,8 @@ class Batch:
 
     def without_sharing(self) -> Batch:
         """The same agents, each with its own data only."""
+        if self.has_lots:
+            return Batch.of([federation.without_sharing() for federation in self])
         weights = self.weights * np.eye(self.n_agents)
         weights.setflags(write=False)
         return Batch(weights=weights, joined=self.joined.without_sharing(), names=self.names)
@@ -243,6 +265,15 @@ class Batch:
     def __getitem__(self, place: int) -> Federation:
         if not -len(self) <= place < len(self):
             raise IndexError(f"the batch has {len(self)} federations, there is no number {place}")
+        if self.like is not None:
+            tasks, lots = (np.arange(count) + (place % len(self)) * count for count in self.weights.shape[1:])
+            return self.like.replace(
+                weights=self.weights[place],
+                costs=self.joined.costs.take(lots),
+                caps=self.joined.caps[lots],
+                values=self.joined.values[tasks],
+                payoff=_shared(self.joined.payoff.take(tasks)),
+            )
         own = np.arange(self.n_agents) + (place % len(self)) * self.n_agents
         return Federation(
             self.weights[place],
@@ -251,6 +282,16 @@ class Batch:
             values=self.joined.values[own],
             payoff=_shared(self.joined.payoff.take(own)),
             names=self.names,
+        )
+
+
+def _check_owners(first: Federation, other: Federation, place: int) -> None:
+    """Refuse federations whose lots or tasks belong to others than those of the first."""
+    owners = [(each.lot_owners.tolist(), each.task_owners.tolist()) for each in (first, other)]
+    if owners[0] != owners[1] or first.has_lots != other.has_lots:
+        raise InvalidInput(
+            "the federations of a batch must have the same lots and tasks of the same owners: those of number "
+            f"{place} are not those of the first"
         )
 
 

@@ -43,7 +43,7 @@ class BatchSolution:
     Attributes
     ----------
     contributions, payments
-        (federations, n); NaN where a federation has no solution.
+        (federations, n), contributions per lot where there are several; NaN where a federation has no solution.
     several
         Places of the federations whose equilibrium is one of several.
     imprecise
@@ -203,12 +203,12 @@ class Mechanism(ABC):
         `progress` is called with the number of federations that are done, now and then. A federation that cannot be
         solved is listed in `errors` and does not touch the others.
         """
-        contributions, payments = np.full((2, len(batch), batch.n_agents), np.nan)
+        contributions, payments = (np.full((len(batch), count), np.nan) for count in (batch.n_lots, batch.n_agents))
         several: set[int] = set()
         imprecise: set[int] = set()
         outcomes: dict[int, Outcome] = {}
         errors: dict[int, Exception] = {}
-        if self.is_vectorised(batch):
+        if not batch.has_lots and self.is_vectorised(batch):
             with suppress(*SOLVER_ERRORS):  # one federation may spoil what is computed together; none of them is lost
                 found = self.solve_together(batch)
                 contributions, payments = found.contributions, found.payments

@@ -248,7 +248,7 @@ class _LotGroupSolver:
 
     def _taken_lots(self, group: BoolArray) -> NDArray[np.intp]:
         """The places of a group's lots in the order of `Federation.take`."""
-        return np.concatenate([self._federation.lots_of(agent) for agent in np.flatnonzero(group)])
+        return np.concatenate([self._federation.lots_of(agent) for agent in np.flatnonzero(group).tolist()])
 
     def _climb(self, lots: BoolArray, tasks: BoolArray, start: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
         """Contributions (groups, lots) by compiled code, and the linearised gain each group is left with."""

@@ -274,7 +274,7 @@ class _Search:
         worth = federation.per_agent_from_tasks(federation.values * federation.payoff.value(reached))
         worth = worth - federation.spending(contributed)
         joining = worth + federation.per_agent_from_lots(earned * contributed) - self._utilities
-        harmed = federation.per_agent_from_tasks(~inside * 1.0) > 0
+        harmed = federation.per_agent_from_tasks((~inside).astype(np.float64)) > 0
         return np.where(harmed, -np.inf, np.where(members, -joining, joining))
 
     def _branch(self, max_relaxations: int | None) -> int:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
-from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation.ownership import require_single_lots
 from fedpact.report.numbers import given_text, number_texts, probability_text
 from fedpact.utils.arrays import FloatArray
@@ -36,7 +36,6 @@ MIN_CHANCE = 0.05  # probabilities of leaving below this are not shown
 
 SIGNED_COLUMNS = ("payments", "ir_gaps")
 OUTCOME_COLUMNS = ("contributions", "payments", "utilities", "standalone", "ir_gaps")
-PER_LOT = ("contributions", "net_externality")
 SHARE_COLUMNS = ("shapley_values", "reciprocity_ratios")
 
 
@@ -189,10 +188,14 @@ def comparison_frame(comparison: Comparison) -> Any:
 
 
 def batch_outcome_frame(outcome: BatchOutcome) -> Any:
-    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent."""
+    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent.
+
+    What agents with several lots have per lot is left out.
+    """
     pandas = _pandas()
     index = pandas.MultiIndex.from_product([range(len(outcome)), outcome.batch.names], names=["federation", "agent"])
-    columns = {label: np.ravel(getattr(outcome, label)) for label in PER_AGENT}
+    per_agent = [label for label in PER_AGENT if not (outcome.batch.has_lots and label in PER_LOT)]
+    columns = {label: np.ravel(getattr(outcome, label)) for label in per_agent}
     return pandas.DataFrame(columns | {"status": np.repeat(outcome.statuses, outcome.batch.n_agents)}, index=index)
 
 

@@ -25,6 +25,7 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
         {
             "axes": [{"name": axis.label, "values": axis.points} for axis in sweep.axes],
             "agents": sweep.agents,
+            **({"lots": sweep.lots} if tuple(sweep.lots) not in {(), tuple(sweep.agents)} else {}),
             "mechanisms": {
                 mechanism: {
                     **metrics,

@@ -95,11 +95,9 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
     [
         (partial(fp.negotiate, FEDERATION), "a negotiation"),
         (partial(MessageGame, FEDERATION), "the message game"),
-        (lambda: fp.sweep(FEDERATION, "costs=0.001,0.002"), "a sweep"),
         (lambda: draft_of(example("hospitals-lots")), "the explorer"),
         (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
         (lambda: render_report(fp.compare(FEDERATION, ["standalone"])), "the report"),
-        (partial(fp.Batch.of, [FEDERATION]), "a batch"),
         (lambda: fp.Population(FEDERATION, counts=2), "a population"),
         (FEDERATION.plot, "the picture of a federation"),
     ],

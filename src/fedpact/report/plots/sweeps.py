@@ -279,8 +279,9 @@ def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatA
     values = sweep.metrics[mechanism][metric]
     if not sweep.is_per_agent(metric):
         return [("", values)]
-    if len(sweep.agents) <= MAX_NAMED_LINES:
-        return [(legend_name(name), values[..., agent]) for agent, name in enumerate(sweep.agents)]
+    names = sweep.labels(metric)
+    if len(names) <= MAX_NAMED_LINES:
+        return [(legend_name(name), values[..., agent]) for agent, name in enumerate(names)]
     with np.errstate(invalid="ignore"):
         mean = values.mean(axis=-1)
     low, high = values.min(axis=-1), values.max(axis=-1)
