@@ -13,6 +13,7 @@ import fedpact as fp
 from fedpact.certificates.core import largest_gain_bound
 from fedpact.certificates.payment_bounds import price_payment_bounds
 from fedpact.federation.identities import split_agent
+from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.programs.groups import group_optima
 from fedpact.shapley.adapters import coalition_game
@@ -355,8 +356,8 @@ def test_batches_and_sweeps_are_federations_one_by_one() -> None:
     rng = np.random.default_rng(26)
     for _ in range(cases(6, few=2)):
         fed = random_lots(rng, harm=False)
-        dearer = fed.replace(costs=fp.Quadratic(2.0 * fed.costs.linear, 0.0 * fed.caps))
-        plain = fed.replace(costs=fp.Quadratic(fed.costs.linear, 0.0 * fed.caps))
+        dearer = fed.replace(costs=fp.Linear(2.0 * fed.costs.linear))
+        plain = fed.replace(costs=fp.Linear(fed.costs.linear))
         swept = fp.sweep(
             plain,
             f"costs[{fed.lot_labels[0]}]=0.01,0.5",
@@ -374,11 +375,34 @@ def test_batches_and_sweeps_are_federations_one_by_one() -> None:
         for place, cost in enumerate((0.01, 0.5)):
             rates = plain.costs.linear.copy()
             rates[0] = cost
-            alone = fp.ShapleyMechanism().solve(plain.replace(costs=fp.Quadratic(rates, 0.0 * fed.caps)))
+            alone = fp.ShapleyMechanism().solve(plain.replace(costs=fp.Linear(rates)))
             close(swept.metrics["shapley"]["contributions"][place], alone.contributions, 1e-9)
             close(swept.metrics["shapley"]["payments"][place], alone.payments, 1e-9)
             assert swept.holds["shapley"]["nash"][place]
         assert f"contributions[{fed.lot_labels[0]}]" in swept.columns()
+
+
+def test_the_message_game_pays_for_every_lot() -> None:
+    """Each lot is a good of its own; everybody who owns it or has a use for it says what it wants of it."""
+    rng = np.random.default_rng(27)
+    played = 0
+    while played < cases(8, few=3):
+        fed = random_lots(rng, n_agents=4, harm=False)
+        try:
+            game = MessageGame(fed)
+        except fp.InvalidInput:  # some lot matters to fewer than three
+            continue
+        played += 1
+        outcome, messages = fp.ExternalityMechanism().solve(fed), game.equilibrium_messages()
+        settled = game.outcome(messages)
+        assert messages.proposals.shape == (fed.n_agents, fed.n_lots)
+        close(settled.contributions, outcome.contributions, 1e-12)
+        close(settled.payments, outcome.payments, 1e-9)
+        assert game.certificate(messages).holds
+        wrong = game.form.messages_for(0.5 * outcome.contributions, settled.prices)
+        assert game.outcome(wrong).payments.sum() == pytest.approx(0.0, abs=1e-9)
+        if outcome.contributions.max() > 1e-2 and np.abs(outcome.payments).max() > 1e-3:
+            assert not game.certificate(wrong).holds
 
 
 def test_who_is_harmed_beyond_its_domain_is_named_by_its_task() -> None:

@@ -87,7 +87,9 @@ def welfare_of_others(federation: Federation, contributions: FloatArray) -> Floa
     found = np.zeros(federation.n_agents)
     for agent in range(federation.n_agents if federation.n_agents > 1 else 0):
         others = np.delete(np.arange(federation.n_agents), agent)
-        lots = np.concatenate([federation.lots_of(other) for other in others]) if federation.has_lots else others
+        lots = (
+            np.concatenate([federation.lots_of(other) for other in others.tolist()]) if federation.has_lots else others
+        )
         if lots.size and np.isin(others, federation.task_owners).any():
             without = federation.take(others)
             found[agent] = without.welfare(better_profile(without, contributions[lots]))

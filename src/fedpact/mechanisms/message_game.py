@@ -10,7 +10,9 @@ C_j the outcome is
 
 Nobody's own price enters what it pays per sample, and all terms cancel round the cycles: taxes sum to zero at every
 profile of messages. In equilibrium everybody proposes the same welfare optimum and the l_ij are the personal prices of
-`ExternalityMechanism`. With fewer than three agents in some C_j an agent would set its own price; the game is refused.
+`ExternalityMechanism`. Where agents have several lots of data, each lot is a good of its own: l is an agent's lot, and
+C_l its owner and those whose tasks it matters to. With fewer than three agents in some C_j an agent would set its own
+price; the game is refused.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.certificates import Certificate
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.tolerances import utility_tolerances
+from fedpact.certificates.own_lots import Charges, OwnGame
+from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_USERS = 3  # of everybody's data
 
@@ -45,7 +47,7 @@ class Allocation:
     contributions
         s_j, the mean proposal.
     prices
-        l_ij: what agent i pays per sample of j's, (n, n).
+        l_ij: what agent i pays per sample of j's, (n, n); a column per lot where agents have several.
     payments
         What each agent receives; they sum to zero.
     """
@@ -84,26 +86,32 @@ class GameForm:
     Parameters
     ----------
     matters
-        (n, n): whether the column's data matters to the row.
+        (n, n), or (n, lots): whether the column's data matters to the row.
     caps, names
-        Of the agents.
+        Of the agents; where they have several lots, caps are of these.
+    lots
+        What lots are called, if agents have several.
     """
 
-    def __init__(self, matters: np.ndarray, caps: FloatArray, names: Sequence[str]) -> None:
+    def __init__(
+        self, matters: np.ndarray, caps: FloatArray, names: Sequence[str], lots: Sequence[str] | None = None
+    ) -> None:
         self.matters, self.caps, self.names = matters, caps, names
+        self.goods = names if lots is None else lots
         self.users = matters.sum(axis=0)
         if (self.users < MIN_USERS).any():
             agent = int(np.argmax(self.users < MIN_USERS))
             raise InvalidInput(
-                f"the message game needs three agents who draw on everybody's data, but the data of agent "
-                f'"{names[agent]}" matters to {self.users[agent]} only; personal prices make the same deal without it',
+                f"the message game needs three agents who draw on everybody's data, but the data of "
+                f'{"agent" if lots is None else "lot"} "{self.goods[agent]}" matters to {self.users[agent]} only; '
+                "personal prices make the same deal without it",
                 field="weights",
                 rule=f"must make the data of each agent matter to {MIN_USERS}",
                 value=int(self.users[agent]),
-                agent=names[agent],
+                agent=self.goods[agent],
             )
         self._next = np.zeros(matters.shape, dtype=np.intp)  # [i, j]: who comes after i in C_j
-        for giver in range(matters.shape[0]):
+        for giver in range(matters.shape[1]):
             cycle = self.cycle(giver)
             self._next[cycle, giver] = np.roll(cycle, -1)
 
@@ -144,7 +152,9 @@ class GameForm:
         for label, given, most, rule in rules:
             if given.shape != self.matters.shape:
                 shape = f", got shape {given.shape}"
-                raise InvalidInput(field=label, rule="must have a row and a column per agent", value=given, given=shape)
+                raise InvalidInput(
+                    field=label, rule=f"must have the shape {self.matters.shape}", value=given, given=shape
+                )
             numbers = np.where(self.matters, given, 0.0)
             wrong = ~((numbers >= 0) & (numbers <= most) & np.isfinite(numbers))
             if wrong.any():
@@ -155,7 +165,7 @@ class GameForm:
                     rule=f"must be {rule}",
                     value=float(numbers[sender, about]),
                     agent=self.names[sender],
-                    whose=f'said by "{self.names[sender]}" about the data of "{self.names[about]}"',
+                    whose=f'said by "{self.names[sender]}" about the data of "{self.goods[about]}"',
                 )
             said.append(numbers)
         return said[0], said[1]
@@ -180,9 +190,11 @@ class MessageGame:
     """
 
     def __init__(self, federation: Federation) -> None:
-        require_single_lots(federation, "the message game")
         self.federation = federation
-        self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
+        if federation.has_lots:
+            self.form = GameForm(_has_stake(federation), federation.caps, federation.names, federation.lot_labels)
+        else:
+            self.form = GameForm(federation.dense_weights() != 0, federation.caps, federation.names)
 
     def outcome(self, messages: Messages) -> GameOutcome:
         """The contributions, prices, payments and utilities of any messages."""
@@ -192,9 +204,7 @@ class MessageGame:
             contributions=contributions,
             prices=settled.prices,
             payments=payments,
-            utilities=read_only_copy(
-                self._payoffs(contributions) - self.federation.costs.value(contributions) + payments
-            ),
+            utilities=read_only_copy(self._payoffs(contributions) - self.federation.spending(contributions) + payments),
         )
 
     def equilibrium_messages(self, contributions: ArrayLike | None = None) -> Messages:
@@ -224,9 +234,12 @@ class MessageGame:
         others, ceiling = (proposals.sum(axis=0) - proposals[agent]) / users, self._ceiling(here)
         low = np.where(matters, others, here.contributions)
         high = np.where(matters, others + ceiling / users, here.contributions)
-        profile = self._price_takers[agent].best(here.prices[agent], low, high)
+        if federation.has_lots:
+            profile = self._wanted_lots(agent, here, low, high)
+        else:
+            profile = self._price_takers[agent].best(here.prices[agent], low, high)
         wanted = np.where(matters, np.clip((profile - others) * users, 0.0, ceiling), 0.0)
-        silent = np.zeros(federation.n_agents)
+        silent = np.zeros(federation.n_lots)
         there = float(self.outcome(messages.replace(agent, wanted, silent)).utilities[agent])
         if there > here.utilities[agent]:
             gain = there - float(here.utilities[agent])
@@ -238,8 +251,8 @@ class MessageGame:
         here = self.outcome(messages)
         payoffs = self._payoffs(here.contributions)
         felt = np.where(np.isfinite(payoffs), np.abs(payoffs), 0.0)
-        spent = self.federation.costs.value(here.contributions)
-        tols = utility_tolerances(felt, spent, here.payments, self.federation.values)
+        spent = self.federation.spending(here.contributions)
+        tols = utility_tolerances(felt, spent, here.payments, agent_values(self.federation))
         best = [self.best_deviation(agent, messages) for agent in range(self.federation.n_agents)]
         gains = np.array([deviation.gain for deviation in best])
         agent = int(np.argmax(gains / tols))
@@ -260,7 +273,30 @@ class MessageGame:
         data = federation.data(contributions)
         inside = data > federation.payoff.floor
         with np.errstate(all="ignore"):
-            return np.where(inside, federation.values * federation.payoff.value(data), -np.inf)
+            worth = np.where(inside, federation.values * federation.payoff.value(data), -np.inf)
+        return federation.per_agent_from_tasks(worth)
+
+    def _wanted_lots(self, agent: int, here: GameOutcome, low: FloatArray, high: FloatArray) -> FloatArray:
+        """The profile within a range that an agent with several lots or tasks wants at its prices."""
+        federation, tasks = self.federation, self.federation.tasks_of(agent)
+        own = federation.lot_owners == agent
+        quadratic = np.where(own, federation.costs.quadratic, 0.0)
+        linear = here.prices[agent] + np.where(own, federation.costs.linear, 0.0) + 2.0 * quadratic * low
+        weights = federation.dense_weights()[tasks]
+        game = OwnGame(
+            weights=weights,
+            values=federation.values[tasks],
+            payoff=federation.payoff.take(tasks),
+            costs=Charges(linear, quadratic),
+            background=weights @ low,
+        )
+        if not game.admits(np.zeros_like(low)):
+            raise NotConverged(
+                f'what "{federation.names[agent]}" could say is not searched: without its proposals the data of others '
+                "harms it beyond the domain of its payoff",
+                result=here,
+            )
+        return low + game.best(np.clip(here.contributions - low, 0.0, high - low), high - low)[0]
 
     def _ceiling(self, here: GameOutcome) -> FloatArray:
         """The most that can be proposed: the caps; where there is none, far beyond what is on the table."""
@@ -282,13 +318,20 @@ class MessageGame:
         ]
 
 
+def _has_stake(federation: Federation) -> np.ndarray:
+    """(n, lots): whether an agent owns a lot, or it matters to one of the agent's tasks."""
+    stakes = federation.lot_owners == np.arange(federation.n_agents)[:, None]
+    np.logical_or.at(stakes, federation.task_owners, federation.dense_weights() != 0)
+    return stakes
+
+
 def cycle_prices(personal: FloatArray, matters: np.ndarray) -> FloatArray:
-    """The prices pi that give the personal prices l, (n, n): pi of the second next is pi of the next less l.
+    """The prices pi that give the personal prices l, a row per agent: pi of the second next is pi of the next less l.
 
     Round a cycle the l sum to zero; each cycle is shifted so that its smallest price is zero.
     """
     prices = np.zeros_like(personal)
-    for giver in range(personal.shape[0]):
+    for giver in range(personal.shape[1]):
         cycle = np.flatnonzero(matters[:, giver])
         steps = np.concatenate([[0.0], -np.cumsum(personal[cycle, giver])[:-1]])
         steps = np.roll(steps, 1)  # the first of these belongs to the one after the first

@@ -11,7 +11,6 @@ import pytest
 import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record
 from fedpact.explorer.draft import draft_of
-from fedpact.mechanisms import MessageGame
 from fedpact.negotiation.misreport_study import misreport
 from fedpact.report.page import render_report
 from fedpact.scenario.examples import example
@@ -94,7 +93,6 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
     ("refuses", "what"),
     [
         (partial(fp.negotiate, FEDERATION), "a negotiation"),
-        (partial(MessageGame, FEDERATION), "the message game"),
         (lambda: draft_of(example("hospitals-lots")), "the explorer"),
         (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
         (lambda: render_report(fp.compare(FEDERATION, ["standalone"])), "the report"),
