@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import BIN, QUIET
 from fedpact.deals import Ledger
+from fedpact.deals.signatures import read_known_keys, read_signing_key
 from fedpact.flower.mnist import MnistLearner, first_model
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
@@ -31,6 +33,7 @@ from fedpact.training import Experiment, Training, mnist
 from unit.flower.in_process import Stage
 
 Run = Callable[..., Result]
+NAMES = example("hospitals").federation.names
 
 
 def test_new_writes_an_app_and_private_files(run: Run, tmp_path: Path) -> None:
@@ -142,6 +145,16 @@ def test_keys(run: Run, tmp_path: Path) -> None:
 # Ledgers
 
 
+def test_a_members_key(run: Run, tmp_path: Path) -> None:
+    result = run("flower", "key", "mine.key", "--name", "St. Mary")
+    assert result.code == 0 and "mine.key.pub" in result.words
+    assert stat.S_IMODE((tmp_path / "mine.key").stat().st_mode) == 0o600
+    assert (tmp_path / "mine.key.pub").read_text().split()[2:] == ["St.", "Mary"]
+    assert read_signing_key(tmp_path / "mine.key").public == read_known_keys(tmp_path).by_name["St. Mary"]
+    again = run("flower", "key", "mine.key", "--name", "St. Mary")
+    assert again.code == 2 and "mine.key exists already; keys are not replaced" in again.err
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     stage = Stage(example("hospitals").federation, tmp_path / "stage", run_config={"title": "Five hospitals"})
@@ -155,6 +168,62 @@ def test_check_shows_a_ledger(run: Run, ledger: Path) -> None:
     for words in ("The ledger of Five hospitals", "chain holds", "settlement holds", "Every claim that can be checked"):
         assert words in result.words
     assert "171624.74" in result.words  # what University is paid
+
+
+def test_check_says_what_is_signed_by_whom(run: Run, ledger: Path) -> None:
+    words = run("check", ledger).words
+    for said in ("What is signed, and by whom", "the deal, the same for all", "what was delivered and is paid"):
+        assert said in words
+    record = run("check", ledger, "--json").record
+    assert record["is_signed"] and all(part["holds"] for part in record["signatures"])
+    assert {part["agent"] for part in record["signatures"] if part["about"] == "settlement"} == set(NAMES)
+
+
+def test_check_with_keys_and_receipts_from_elsewhere(run: Run, ledger: Path, tmp_path: Path) -> None:
+    agents = ledger.parent.parent / "agents"
+    receipt = agents / "1-record" / "receipt.json"
+    sound = run("check", ledger, "--keys", agents, "--receipt", receipt, "--signed")
+    assert sound.code == 0 and "they are the keys known" in sound.words and "receipt of City holds" in sound.words
+    ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(True)[:-1]))
+    assert run("check", ledger).code == 0
+    cut = run("check", ledger, "--receipt", receipt)
+    assert cut.code == 1 and "its end is missing" in cut.words
+    assert run("flower", "key", "other.key", "--name", "City").code == 0
+    other = run("check", ledger, "--keys", "other.key.pub")
+    assert other.code == 1 and 'the key stated for "City" is not the one known' in other.words
+
+
+def test_check_asks_for_signatures_of_ledgers_alone(run: Run, tmp_path: Path, ledger: Path) -> None:
+    with Ledger(tmp_path / "plain.jsonl") as plain:
+        plain.append("begun", {})
+    assert run("check", "plain.jsonl").code == 0
+    unsigned = run("check", "plain.jsonl", "--signed")
+    assert unsigned.code == 1 and "nothing in this ledger is signed with a key" in unsigned.words
+    assert run("check", "hospitals", ledger, "--signed").code == 2
+    assert run("check", ledger, "--keys", "nowhere").code == 2
+    assert run("check", ledger, "--receipt", ledger).code == 2
+
+
+def test_settle_pays_for_what_was_delivered(run: Run, ledger: Path) -> None:
+    whole = run("settle", "hospitals", ledger, "--json").record
+    assert whole["delivered"] == whole["agreed"] and whole["balances"] == whole["agreed_balances"]
+    half = run("settle", "hospitals", ledger, "--delivered", "University=0", "--json").record
+    assert half["delivered"][0] == 0.0 and half["agreed"] == whole["agreed"]
+    paid, agreed = (float(half[key][0]["amount"]) for key in ("balances", "agreed_balances"))
+    assert paid < agreed and sum(Decimal(entry["amount"]) for entry in half["balances"]) == 0
+    shown = run("settle", "hospitals", ledger, "--delivered", "University=0").words
+    assert "Agreed, delivered, paid (EUR)" in shown
+    for wrong in ("University", "Nobody=1", "University=much", "University=1e9"):
+        assert run("settle", "hospitals", ledger, "--delivered", wrong).code == 2
+
+
+def test_settle_by_a_payment_rule_where_there_are_no_prices(run: Run) -> None:
+    record = run("settle", "hospitals", "-m", "shapley", "--delivered", "University=0", "--json").record
+    federation = example("hospitals").federation
+    profile = fp.ShapleyMechanism().solve(federation).contributions * [0, 1, 1, 1, 1]
+    due = fp.shapley_values(federation, profile).values - federation.payoffs(profile)
+    paid = [float(entry["amount"]) for entry in record["balances"]]
+    np.testing.assert_allclose(paid, 1e6 * due, atol=0.02)
 
 
 def test_check_as_json(run: Run, ledger: Path) -> None:

@@ -23,6 +23,7 @@ from fedpact.cli.deals import DEFAULT_MECHANISM, DealArgument
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.violation_words import violation_detail
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
@@ -52,17 +53,36 @@ def check(
         list[str] | None,
         typer.Option("--claim", "-c", help="Hold it to this claim, or 'all'; several allowed.", metavar="CLAIM"),
     ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            help="Members' public keys that you know, a folder or a file: are they those of the ledger?",
+            metavar="PATH",
+        ),
+    ] = None,
+    receipts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--receipt", help="A member's receipt.json: is all it has signed there? Several allowed.", metavar="FILE"
+        ),
+    ] = None,
+    signed: Annotated[bool, typer.Option("--signed", help="A ledger without signatures fails.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a deal against its certificates: by default what its mechanism promises by design.
 
     A transcript in place of the scenario: is the deal it states the one its exchanges come to? A ledger: does its
-    chain hold, and everything in it agree?
+    chain hold, is it signed, by whom, and does everything in it agree?
     """
+    asked = keys is not None or bool(receipts) or signed
     if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX:
         if name or claims:
             raise InvalidInput(f"claims need the scenario: fedpact check SCENARIO {scenario}")
-        failed = check_record(Path(scenario), as_json=as_json)
+        known = None if keys is None else read_known_keys(keys)
+        failed = check_record(Path(scenario), keys=known, receipts=receipts or [], signed=signed, as_json=as_json)
+    elif asked:
+        raise InvalidInput("--keys, --receipt and --signed are for a ledger alone: fedpact check LEDGER")
     else:
         failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), as_json=as_json)
     if failed:

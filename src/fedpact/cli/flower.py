@@ -55,3 +55,22 @@ def keys(
         print_json({"path": str(folder), "files": [str(path) for path in written]})
     else:
         typer.echo(f"{len(written)} files written to {folder}; those that end in .key are secret")
+
+
+@flower.command()
+def key(
+    path: Annotated[Path, typer.Argument(help="The file to write the private key to.", metavar="FILE")],
+    name: Annotated[str, typer.Option("--name", help="The member's name, as in its private file.", metavar="NAME")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the key a member signs with, and proves itself to the SuperLink with: FILE, and FILE.pub for the others."""
+    from fedpact.deals.signatures import write_signing_key  # noqa: PLC0415 - optional dependency
+
+    if not name.strip():
+        raise InvalidInput("--name must be the member's name, got nothing")
+    made = write_signing_key(path, name=name)
+    public = path.with_name(path.name + ".pub")
+    if as_json:
+        print_json({"key": str(path), "public": str(public), "text": f"{made.public} {' '.join(name.split())}"})
+    else:
+        typer.echo(f"{path} written, which is secret, and {public}, which everybody in the deal should have")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from fedpact.cli.common import (
@@ -13,19 +14,27 @@ from fedpact.cli.common import (
     Force,
     ScenarioArgument,
     check_output,
+    choose_mechanism,
     console,
     escape,
+    print_agents,
     print_json,
     read_scenario,
     table,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
-from fedpact.deals import Settlement
+from fedpact.deals import Deal, Outcome, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
+from fedpact.deals.delivered import delivered_contributions
+from fedpact.deals.ledger import TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS
-from fedpact.report.numbers import cents_text
+from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
+from fedpact.negotiation.audit import audit_ledger
+from fedpact.report.numbers import cents_text, number_texts
 from fedpact.scenario import Money
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
 
 
@@ -53,6 +62,14 @@ def settle(
         str | None,
         typer.Option("--sponsor", help="Who covers payments that do not balance: nobody in the deal.", metavar="NAME"),
     ] = None,
+    delivered: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--delivered",
+            help="What was delivered, where it is less than agreed; a ledger says it itself. Several allowed.",
+            metavar="NAME=AMOUNT",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the transfers, as .csv or .json.", metavar="FILE")
     ] = None,
@@ -63,7 +80,8 @@ def settle(
 ) -> None:
     """Turn the payments of a deal into transfers of money between the agents.
 
-    A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
+    What was delivered is paid for, at the prices agreed: a member that delivers less is paid less, and the others pay
+    less. A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
     the scenario says nothing of money, amounts are units of payoff.
     """
     path = output or ledger
@@ -72,7 +90,11 @@ def settle(
     chosen = read_scenario(scenario)
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
-    settlement = settle_deal(agreed, money=money, decimals=decimals, sponsor=sponsor)
+    given = _delivered(agreed, delivered or [], deal)
+    whole: Deal | Outcome = agreed
+    if given is not None and agreed.prices is None:
+        whole = _outcome(chosen.federation, agreed, given)
+    settlement = settle_deal(whole, money=money, decimals=decimals, sponsor=sponsor, delivered=given)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:
@@ -89,7 +111,54 @@ def _money(currency: str | None, per_payoff: float | None) -> Money | None:
     return None if currency is None or per_payoff is None else Money(currency=currency, per_payoff=per_payoff)
 
 
+def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArray | None:
+    """What was delivered: as the options say, or else the ledger; None where nothing is said."""
+    if options:
+        require_single_lots(agreed, "--delivered")
+        given = dict(zip(agreed.agents, agreed.contributions.tolist(), strict=True))
+        for text in options:
+            name, _, amount = text.rpartition("=")
+            try:
+                given[name.strip()], known = float(amount), name.strip() in given
+            except ValueError:
+                known = False
+            if not known:
+                raise InvalidInput(f"--delivered must be NAME=AMOUNT of a member of the deal, got {short_repr(text)}")
+        return np.array(list(given.values()))
+    if path is None or not is_ledger(path):
+        return None
+    trained = audit_ledger(path).last(TRAINED)
+    return None if trained is None else delivered_contributions(agreed, trained.content)
+
+
+def _outcome(federation: Federation, agreed: Deal, delivered: FloatArray) -> Deal | Outcome:
+    """The deal with its federation, where payments follow from the mechanism's rule at what was delivered."""
+    if (delivered == agreed.contributions).all():
+        return agreed
+    outcome = choose_mechanism(agreed.mechanism).outcome_of(agreed, federation)
+    if outcome.agents != agreed.agents:
+        raise InvalidInput("what was delivered can be settled without prices only where nobody is out of the deal")
+    return outcome
+
+
+def _show_delivered(settlement: Settlement) -> None:
+    if settlement.agreed is None or settlement.delivered is None or settlement.agreed_cents is None:
+        return
+    if len(settlement.agreed) > len(settlement.names):
+        return  # by lots; --json prints them
+    members = settlement.names[: len(settlement.agreed)]
+    columns = [
+        ("agreed", number_texts(np.array(settlement.agreed))),
+        ("delivered", number_texts(np.array(settlement.delivered))),
+        ("agreed pay", [cents_text(settlement, cents) for cents in settlement.agreed_cents]),
+        ("is paid", [cents_text(settlement, cents) for cents in settlement.cents]),
+    ]
+    title = f"Agreed, delivered, paid ({settlement.currency})"
+    print_agents(title, members, columns, sizes=np.array(settlement.agreed))
+
+
 def _show(settlement: Settlement) -> None:
+    _show_delivered(settlement)
     if not settlement.transfers:
         console.print("Nobody pays anybody.")
         return

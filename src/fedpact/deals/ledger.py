@@ -4,8 +4,11 @@
 
 A line is the one way to write its entry: keys sorted, no spaces. Its hash is the SHA-256 of that line without the hash,
 and the hash before it is part of it, so no entry can be changed, removed, added or moved without changing all that
-follow. That the last entries are missing only somebody who knows a later hash can tell: whoever signs something is
-given the hash the ledger then ends in.
+follow. Whoever writes the ledger can change all that follow: what keeps it from that are the members' signatures, which
+name the hash the ledger ended in when they signed (`fedpact.deals.documents`). That the last entries are missing only
+somebody who knows a later hash can tell: every member keeps a receipt.
+
+Version 2 is that of ledgers whose members sign; version 1 of those without signatures.
 
 An entry counts once its line is on the disk. A last line that was cut off is no entry, and is dropped when the ledger
 is opened to write.
@@ -36,8 +39,10 @@ except ImportError:  # Windows: nobody is kept from opening a ledger twice
 BEGINNING = "0" * 64  # the hash before the first entry
 FIRST = "begun"  # the kind of the first entry
 VERSION = 1
+SIGNED_VERSION = 2  # of ledgers whose members sign
 
 # The phases of a run, each the kind of an entry.
+KEYS = "keys"  # members' public keys
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 VERIFIED = "verified"  # what members measured of models made of subsets of the updates
 MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
@@ -92,6 +97,11 @@ class Chain:
     def head(self) -> str:
         """The hash it ends in."""
         return self.entries[-1].hash if self.entries else BEGINNING
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it says that its members sign."""
+        return bool(self.entries) and self.entries[0].content.get("ledger") == SIGNED_VERSION
 
 
 def read_ledger(path: Path) -> Chain:
@@ -171,7 +181,7 @@ class Ledger:
             "previous": self.head,
         }
         with error_context(str(self.path)):
-            plain = json.loads(_canonical(fields))
+            plain = json.loads(canonical_json(fields))
             entry = Entry(**plain, hash=_digest(plain))
             self._write(_line(entry))
         self._entries.append(entry)
@@ -258,8 +268,8 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
     for key, kind in (("content", dict), ("kind", str), ("time", str), ("hash", str)):
         if not isinstance(found[key], kind):
             raise InvalidInput(f"must have a {key}, got {short_repr(found[key])}")
-    if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") != VERSION):
-        raise InvalidInput(f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}}')
+    if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") not in (VERSION, SIGNED_VERSION)):
+        raise InvalidInput(f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}} or {SIGNED_VERSION}')
     entry = Entry(**found)
     fields = asdict(entry)
     del fields["hash"]
@@ -269,14 +279,14 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
 
 
 def _line(entry: Entry) -> bytes:
-    return _canonical(asdict(entry)) + b"\n"
+    return canonical_json(asdict(entry)) + b"\n"
 
 
 def _digest(fields: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(fields)).hexdigest()
+    return hashlib.sha256(canonical_json(fields)).hexdigest()
 
 
-def _canonical(fields: Mapping[str, Any]) -> bytes:
+def canonical_json(fields: Mapping[str, Any]) -> bytes:
     """The one way to write plain data."""
     try:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode()

@@ -2,7 +2,8 @@
 
 Balances are whole cents that sum to zero exactly, carried out by few transfers. "Cent" stands for the smallest unit of
 the currency, 10**-decimals. Money is counted in integers; floats are read exactly, as fractions. A deal whose scenario
-says nothing of money is settled in units of payoff.
+says nothing of money is settled in units of payoff. What was delivered is paid for, where that is known to be less than
+what was agreed (`fedpact.deals.delivered`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.deals.deal import Deal
+from fedpact.deals.delivered import checked_delivery, payments_for_delivered
 from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
 from fedpact.scenario import Money
-from fedpact.utils.arrays import checked_numbers, positive
+from fedpact.utils.arrays import FloatArray, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.files import replace_text
 from fedpact.utils.tables import csv_rows
@@ -65,6 +67,9 @@ class Settlement:
         The unit of money, how much of it one unit of payoff is worth, and its number of decimals.
     minimal
         Whether it is proven that no fewer transfers would do.
+    agreed, delivered, agreed_cents
+        Where it is known what was delivered: that and what was agreed, in units of contribution (one number per lot
+        where members own several), and the cents that would be due had everybody delivered all of it.
     """
 
     names: tuple[str, ...]
@@ -74,25 +79,37 @@ class Settlement:
     per_payoff: float
     decimals: int
     minimal: bool
+    agreed: tuple[float, ...] | None = None
+    delivered: tuple[float, ...] | None = None
+    agreed_cents: tuple[int, ...] | None = None
 
     @property
     def amounts(self) -> tuple[Decimal, ...]:
         """What each agent receives (negative: pays), in units of the currency."""
         return tuple(self._amount(cents) for cents in self.cents)
 
+    @property
+    def agreed_amounts(self) -> tuple[Decimal, ...] | None:
+        """What each agent would receive had everybody delivered what was agreed; None where that is not known."""
+        return None if self.agreed_cents is None else tuple(map(self._amount, self.agreed_cents))
+
     def record(self) -> dict[str, Any]:
         """Balances and transfers as plain data; amounts are texts such as "12.34": no reader makes floats of them."""
+        known = {
+            "agreed": self.agreed and list(self.agreed),
+            "delivered": self.delivered and list(self.delivered),
+            "agreed_balances": self.agreed_cents and self._balances(self.agreed_cents),
+        }
         return {
             "currency": self.currency,
             "per_payoff": self.per_payoff,
-            "balances": [
-                {"agent": name, "amount": f"{amount:f}"} for name, amount in zip(self.names, self.amounts, strict=True)
-            ],
+            "balances": self._balances(self.cents),
             "transfers": [
                 {"payer": transfer.payer, "payee": transfer.payee, "amount": f"{self._amount(transfer.cents):f}"}
                 for transfer in self.transfers
             ],
             "minimal": self.minimal,
+            **({} if self.delivered is None else known),
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -105,12 +122,22 @@ class Settlement:
         rows = [(*(row[column] for column in columns), self.currency) for row in self.record()["transfers"]]
         return _write_text(csv_rows([(*columns, "currency"), *rows], line_end="\r\n"), path)
 
+    def _balances(self, cents: Iterable[int]) -> list[dict[str, str]]:
+        return [
+            {"agent": name, "amount": f"{self._amount(each):f}"} for name, each in zip(self.names, cents, strict=True)
+        ]
+
     def _amount(self, cents: int) -> Decimal:
         return Decimal(f"{cents}e-{self.decimals}")  # exact, where arithmetic would round to the context's precision
 
 
 def settle(
-    deal: Deal | Outcome, *, money: Money | None = None, decimals: int | None = None, sponsor: str | None = None
+    deal: Deal | Outcome,
+    *,
+    money: Money | None = None,
+    decimals: int | None = None,
+    sponsor: str | None = None,
+    delivered: ArrayLike | None = None,
 ) -> Settlement:
     """The transfers that carry out a deal's payments.
 
@@ -125,6 +152,9 @@ def settle(
     sponsor
         Who pays what payments that do not balance lack, and receives what they leave over. The name of nobody in the
         deal; it comes last in the balances. Without one, payments that do not balance are refused.
+    delivered
+        What each has delivered, in units of contribution, which is what is paid for; all that was agreed by default.
+        It needs a deal with prices, or an outcome.
 
     Examples
     --------
@@ -143,19 +173,29 @@ def settle(
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
-    payments, names = agreed.payments, tuple(agreed.agents)
+    unit = {
+        "per_payoff": 1.0 if money is None else money.per_payoff,
+        "currency": PAYOFF_UNIT if money is None else money.currency,
+        "decimals": usual if decimals is None else decimals,
+    }
+    due = _settle_with_sponsor(agreed.payments, agreed.agents, sponsor, unit)
+    if delivered is None:
+        return due
+    given = checked_delivery(agreed, delivered)
+    paid = _settle_with_sponsor(payments_for_delivered(deal, given), agreed.agents, sponsor, unit)
+    contributions = {"agreed": tuple(agreed.contributions.tolist()), "delivered": tuple(given.tolist())}
+    return replace(paid, agreed_cents=due.cents, **contributions)
+
+
+def _settle_with_sponsor(
+    payments: FloatArray, names: Sequence[str], sponsor: str | None, unit: dict[str, Any]
+) -> Settlement:
     if sponsor is not None:
         if sponsor in names:
             rule = "must be somebody who is not in the deal"
             raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
         payments, names = np.append(payments, -math.fsum(payments)), (*names, sponsor)
-    return settle_payments(
-        payments,
-        names=names,
-        per_payoff=1.0 if money is None else money.per_payoff,
-        currency=PAYOFF_UNIT if money is None else money.currency,
-        decimals=usual if decimals is None else decimals,
-    )
+    return settle_payments(payments, names=names, **unit)
 
 
 def settle_payments(

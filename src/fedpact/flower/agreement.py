@@ -13,11 +13,12 @@ from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry
 from fedpact.deals.deal_file import deal_record
+from fedpact.deals.documents import statement_document
+from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower.channel import FlowerChannel, Present
 from fedpact.flower.messages import exchange, question, read_message
 from fedpact.flower.settings import AppSettings
-from fedpact.flower.statement import CLAIMS, statement_digest
 from fedpact.negotiation import coordinate
 from fedpact.negotiation.coordinator import transcript_header
 from fedpact.negotiation.recording import find_transcript
@@ -38,6 +39,7 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         protocol=settings.protocol,
         game=settings.game,
         title=settings.title,
+        scenario=settings.scenario or None,
         transcript=path,
         resume=_is_resumable(path, present, settings),
     )
@@ -58,36 +60,28 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
     }
 
 
-def statements(agreed: Entry, settings: AppSettings) -> dict[str, dict[str, Any]]:
-    """What each member is to sign: everybody's contributions, and its own payment and, if known, prices."""
+def own_parts(agreed: Entry, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each member is asked to sign: the deal's document, its place in it, and its own prices and utility."""
     deal, utilities = agreed.content["deal"], agreed.content["utilities"]
     return {
         name: {
-            "agents": deal["agents"],
+            "document": document,
             "place": place,
-            "excluded": list(deal["excluded"]),
-            "contributions": deal["contributions"],
-            "mechanism": deal["mechanism"],
             "prices": deal["prices"][place] if deal.get("prices") else None,
-            "payment": deal["payments"][place],
-            "side_payment": deal["side_payments"][place] if deal.get("side_payments") else 0.0,
             "utility": utilities.get(name),
-            "samples_per_unit": settings.samples_per_unit,
-            "money": settings.unit,
-            "deal": agreed.hash,
         }
         for place, name in enumerate(deal["agents"])
         if name not in deal["excluded"]
     }
 
 
-def signatures(
-    grid: Grid, present: Present, put: Mapping[str, Mapping[str, Any]], *, timeout: float
+def ask_members(
+    grid: Grid, present: Present, action: str, put: Mapping[str, Mapping[str, Any]], *, timeout: float
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """What members say to their statements, and why others say nothing that can be used."""
+    """What members that are there say to what is put to them, and why others say nothing that can be read."""
     messages = {
-        name: question(node, "sign", statement, timeout=timeout)
-        for name, statement in put.items()
+        name: question(node, action, content, timeout=timeout)
+        for name, content in put.items()
         if (node := present.node(name)) is not None
     }
     replies = exchange(grid, messages, timeout=timeout)
@@ -97,20 +91,48 @@ def signatures(
         try:
             if name not in replies:
                 raise InvalidInput("no answer in time")
-            answers[name] = _signature(read_message(replies[name]), put[name])
+            answers[name] = read_message(replies[name])
         except InvalidInput as reason:
             silent[name] = str(reason)
     return answers, silent
 
 
-def _signature(said: Mapping[str, Any], statement: Mapping[str, Any]) -> dict[str, Any]:
+def signatures(
+    grid: Grid, present: Present, put: Mapping[str, Mapping[str, Any]], *, timeout: float
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """What members say to the deal, and why others say nothing that can be used."""
+    answers, silent = ask_members(grid, present, "sign", put, timeout=timeout)
+    checked: dict[str, dict[str, Any]] = {}
+    for name, said in answers.items():
+        try:
+            checked[name] = _signature(name, said, put[name])
+        except InvalidInput as reason:
+            silent[name] = str(reason)
+    return checked, silent
+
+
+def refusals(answers: Mapping[str, Mapping[str, Any]], answer: str) -> dict[str, str]:
+    """Why members say no, by name."""
+    return {name: f"{said.get('reason')!s:.200}" for name, said in answers.items() if said.get(answer) is not True}
+
+
+def _signature(name: str, said: Mapping[str, Any], put: Mapping[str, Any]) -> dict[str, Any]:
     """A signature or a refusal, checked."""
     if said.get("signed") is False:
         return {"signed": False, "reason": f"{said.get('reason')!s:.200}"}
-    if said.get("signed") is not True or said.get("statement") != statement_digest(statement):
+    document = put["document"]
+    digest, key = document_digest(document), document["keys"][name]
+    claims = said.get("claims")
+    listed = isinstance(claims, list) and all(isinstance(claim, str) for claim in claims)
+    if said.get("signed") is not True or not listed or not is_signed_by(key, document, said.get("signature")):
         raise InvalidInput("signs something else than the deal")
-    claims = [claim for claim in CLAIMS if claim in (said.get("claims") or ())]
-    return {"signed": True, "statement": said["statement"], "claims": claims}
+    own = statement_document(
+        document["run"], digest, name, prices=put["prices"], utility=put["utility"], claims=claims or []
+    )
+    if not is_signed_by(key, own, said.get("own_signature")):
+        raise InvalidInput("signs something else than its own part of the deal")
+    parts = ("signature", "own_signature", "claims")
+    return {"signed": True, "statement": digest, **{part: said[part] for part in parts}}
 
 
 def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
@@ -121,6 +143,7 @@ def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
         protocol=settings.protocol,
         game=settings.game,
         title=settings.title,
+        scenario=settings.scenario or None,
     )
     try:
         return find_transcript(path, header) is not None

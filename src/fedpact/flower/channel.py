@@ -1,19 +1,21 @@
 """Agents on Flower nodes: who is there, and a channel to negotiate with them.
 
-Every node says in a roll call who it is: the name and the place in its private file. Whoever cannot say, or says what
-cannot be, has no seat; the reason is kept. Two nodes for one seat are an error, since nobody could tell which of them
-to believe.
+Every node says in a roll call who it is: the name and the place in its private file, and the public key it signs
+with, proven by a signature for this run. Whoever cannot say, or says what cannot be, has no seat; the reason is kept.
+Two nodes for one seat are an error, since nobody could tell which of them to believe.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flwr.serverapp import Grid
 
+from fedpact.deals.documents import key_document
+from fedpact.deals.signatures import is_signed_by, plain_key
 from fedpact.flower.messages import exchange, question, read_message
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -33,11 +35,14 @@ class Present:
         Flower's numbers of nodes, by place.
     unseated
         Why nodes have no seat, by their numbers.
+    keys
+        The key of each that is there and its signature for this run, as the ledger holds them, by name.
     """
 
     names: tuple[str, ...]
     nodes: Mapping[int, int]
     unseated: Mapping[int, str]
+    keys: Mapping[str, Mapping[str, Any]]
 
     @property
     def description(self) -> str:
@@ -53,22 +58,35 @@ class Present:
     def without(self, names: Sequence[str]) -> Present:
         """The same, some agents' nodes left out."""
         left = {place: node for place, node in self.nodes.items() if self.names[place] not in names}
-        return Present(names=self.names, nodes=left, unseated=self.unseated)
+        return replace(self, nodes=left)
 
 
-def roll_call(grid: Grid, size: int, *, timeout: float, patience: float, seats: Sequence[str] | None = None) -> Present:
+def roll_call(
+    grid: Grid,
+    size: int,
+    *,
+    run: str,
+    timeout: float,
+    patience: float,
+    seats: Sequence[str] | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> Present:
     """Ask every node who it is.
 
     Parameters
     ----------
     size
         How many agents the federation has.
+    run
+        The hash of the ledger's first entry.
     timeout
         Seconds to wait for answers.
     patience
         Seconds to wait for so many nodes to be connected.
     seats
         What agents are called, by place, where that is known.
+    keys
+        Public keys by name that are fixed already: those of this run's ledger.
 
     Raises
     ------
@@ -76,21 +94,27 @@ def roll_call(grid: Grid, size: int, *, timeout: float, patience: float, seats: 
         If two nodes take the same seat or name, or nobody takes any.
     """
     found = _waited_for(grid, size, patience)
-    replies = exchange(grid, {node: question(node, "greet", {}, timeout=timeout) for node in found}, timeout=timeout)
+    replies = exchange(
+        grid, {node: question(node, "greet", {"run": run}, timeout=timeout) for node in found}, timeout=timeout
+    )
     taken: dict[int, tuple[str, int]] = {}
+    proven: dict[str, dict[str, Any]] = {}
     unseated: dict[int, str] = {}
     for node in found:
         try:
             if node not in replies:
                 raise InvalidInput("no answer in time")
-            name, place = _greeting(read_message(replies[node]), size)
+            said = read_message(replies[node])
+            name, place = _greeting(said, size)
             if seats is not None and seats[place] != name:
                 raise InvalidInput(f'"{name}" says that its place is {place}, which is that of "{seats[place]}"')
+            key = _proven_key(said, run, (keys or {}).get(name))
         except InvalidInput as reason:
             unseated[node] = str(reason)
             continue
         _check_free(taken, name, place, node)
         taken[place] = name, node
+        proven[name] = {"place": place, **key}
     if not taken:
         reasons = "; ".join(f"node {node}: {reason}" for node, reason in unseated.items())
         raise InvalidInput(f"no node is there to negotiate with: {reasons or 'none is connected'}")
@@ -98,6 +122,7 @@ def roll_call(grid: Grid, size: int, *, timeout: float, patience: float, seats: 
         names=_names(taken, seats or [f"agent {place}" for place in range(size)]),
         nodes={place: node for place, (_, node) in taken.items()},
         unseated=unseated,
+        keys=proven,
     )
 
 
@@ -150,6 +175,16 @@ def _greeting(said: dict[str, Any], size: int) -> tuple[str, int]:
     if type(place) is not int or not 0 <= place < size:
         raise InvalidInput(f'"{name}" says that its place is {short_repr(place)}, not one from 0 to {size - 1}')
     return name, place
+
+
+def _proven_key(said: Mapping[str, Any], run: str, fixed: str | None) -> dict[str, str]:
+    """The key a node signs with and its signature for this run, checked."""
+    key, signature = plain_key(said.get("key")), said.get("signature")
+    if not is_signed_by(key, key_document(run, said["name"], said["index"], key), signature):
+        raise InvalidInput(f'"{said["name"]}" does not prove that its key is its own')
+    if fixed not in (None, key):
+        raise InvalidInput(f'"{said["name"]}" signs with another key than at the start of the run')
+    return {"key": key, "signature": str(signature)}
 
 
 def _check_free(seats: Mapping[int, tuple[str, int]], name: str, place: int, node: int) -> None:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import read_bytes, replace_files
+from fedpact.utils.files import replace_files
 
 PRIVATE = 0o600
 CLOCKS = timedelta(hours=1)  # by how much clocks may be apart
@@ -61,34 +58,6 @@ def write_keys(folder: Path, *, host: str, nodes: int = 0, days: int = 365) -> l
     with error_context(str(folder)):
         _write(folder, contents)
     return [folder / name for name in contents]
-
-
-def signing_identity(key: Path, others: Path | None) -> Identity:
-    """A node's key to sign with, and those of the others: the files node-PLACE.key.pub of a folder."""
-    with error_context(str(key)):
-        private = serialization.load_ssh_private_key(read_bytes(key), password=None)
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise InvalidInput("a node's key must be an ECDSA key in OpenSSH format")
-    known = {}
-    for path in sorted(others.glob("node-*.key.pub")) if others is not None else []:
-        with error_context(str(path)):
-            known[int(path.name.split("-")[1].split(".")[0])] = _verifier(read_bytes(path))
-    return Identity(sign=lambda text: private.sign(text, ec.ECDSA(hashes.SHA384())).hex(), verify=known)
-
-
-def _verifier(content: bytes) -> Callable[[str, bytes], bool]:
-    public = serialization.load_ssh_public_key(content)
-    if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise InvalidInput("a node's public key must be an ECDSA key in OpenSSH format")
-
-    def verify(signature: str, text: bytes) -> bool:
-        try:
-            public.verify(bytes.fromhex(signature), text, ec.ECDSA(hashes.SHA384()))
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-    return verify
 
 
 def _write(folder: Path, contents: dict[str, bytes]) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 
+from fedpact.flower.identity import own_agent
 from fedpact.flower.learner import Model, Score
-from fedpact.flower.node import own_agent
 from fedpact.training import Experiment, Training, mnist
 from fedpact.training.holdings import Holdings
 from fedpact.training.seeds import Stream, generator

@@ -18,8 +18,8 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
+from fedpact.flower.identity import own_agent
 from fedpact.flower.messages import RECORD
-from fedpact.flower.node import own_agent
 from fedpact.utils.errors import InvalidInput
 
 REFUSED = 6  # Flower's code for a mod that refuses

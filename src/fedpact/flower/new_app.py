@@ -61,6 +61,7 @@ def _values(folder: Path, scenario: Scenario, rounds: int, samples_per_unit: flo
     return {
         "heading": scenario.title or "A deal",
         "title": json.dumps(scenario.title),
+        "scenario": json.dumps(federation.fingerprint),
         "record": json.dumps(str(folder / "record")),
         "agents": json.dumps(str(folder / "agents")),
         "num_agents": str(federation.n_agents),

@@ -1,14 +1,11 @@
 """The ClientApp of an agent: it negotiates from its private file, signs what it has checked, and keeps to it.
 
-The private file (`fedpact.negotiation.processes.save_agent`) is named in the node's own configuration:
-
-    flower-supernode ... --node-config 'agent="/secure/university.json"'
-
-In a simulation nodes have no configuration of their own; there `agents` in the run's configuration names a folder, and
-node k takes the k-th file of it (`0.json`, `1.json`, ...).
+The private file (`fedpact.negotiation.processes.save_agent`) is named in the node's own configuration
+(`fedpact.flower.identity`).
 
 Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before
-it has signed one.
+it has seen that everybody has signed the same deal. It signs what it delivers in every round, what it measures of the
+model, and what all are paid (`fedpact.deals.documents`), and keeps a receipt of what it has signed last.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,19 +22,28 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from fedpact.deals import whole_samples
-from fedpact.flower.keys import signing_identity
+from fedpact.deals.documents import (
+    accuracy_document,
+    delivery_document,
+    key_document,
+    settlement_document,
+    statement_document,
+)
+from fedpact.deals.signatures import document_digest, is_signature
+from fedpact.flower.countersigning import check_document, check_everybody_signed, check_settlement
+from fedpact.flower.identity import keep_receipt, keys_of_others, own_agent, own_key
 from fedpact.flower.learner import Learner, LearnerFactory
-from fedpact.flower.messages import RECORD, read_message, reply_with
-from fedpact.flower.statement import Refused, check_statement, statement_digest
+from fedpact.flower.messages import RECORD, model_digest, read_message, reply_with
+from fedpact.flower.statement import Refused
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.processes import load_agent
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MASKS = "masks"  # the record of a node's state that holds what its masks are made from
-SIGNED = "signed"  # the record of a node's state that holds the statement it has signed
+RUN = "run"  # the record of a node's state that says which run it was called to
+SIGNED = "signed"  # the one that holds the deal it has signed
+SEALED = "sealed"  # the one that says which deal it knows everybody to have signed
 ARRAYS, METRICS = "arrays", "metrics"
-CENT = 1  # how far rounding may move a payment, in cents
 
 
 def client_app(learner: LearnerFactory) -> ClientApp:
@@ -58,24 +64,9 @@ def client_app(learner: LearnerFactory) -> ClientApp:
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        found = learner(context).evaluate(_arrays(message).to_numpy_ndarrays())
-        metrics = MetricRecord({"accuracy": float(found.accuracy), "num-examples": int(found.samples)})
-        return Message(RecordDict({METRICS: metrics}), reply_to=message)
+        return _evaluate(message, context, learner(context))
 
     return app
-
-
-def own_agent(context: Context) -> Agent:
-    """The agent of a node's private file."""
-    path = context.node_config.get("agent")
-    if path is None and "agents" in context.run_config and "partition-id" in context.node_config:
-        path = str(Path(str(context.run_config["agents"])) / f"{context.node_config['partition-id']}.json")
-    if not isinstance(path, str):
-        raise InvalidInput("the node's configuration must name its private file: --node-config 'agent=\"FILE\"'")
-    agent = load_agent(Path(path).expanduser())
-    if not 0 <= agent.index < agent.weights.size:
-        raise InvalidInput(f"{path}: index must be a place from 0 to {agent.weights.size - 1}, got {agent.index}")
-    return agent
 
 
 Answer = Callable[[dict[str, Any], Context, LearnerFactory], dict[str, Any]]
@@ -89,8 +80,14 @@ def _handler(answer: Answer, learner: LearnerFactory) -> Callable[[Message, Cont
 
 
 def _greet(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
-    agent = own_agent(context)
-    return {"name": agent.name, "index": agent.index, "agents": int(agent.weights.size)}
+    """Who it is, and which key it signs with in this run."""
+    agent, run = own_agent(context), asked.get("run")
+    said = {"name": agent.name, "index": agent.index, "agents": int(agent.weights.size)}
+    if not isinstance(run, str):
+        raise InvalidInput(f"a roll call must name the run, got {short_repr(run)}")
+    key = own_key(context)
+    context.state[RUN] = ConfigRecord({"run": run})
+    return said | {"key": key.public, "signature": key.sign(key_document(run, agent.name, agent.index, key.public))}
 
 
 def _negotiate(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
@@ -109,67 +106,143 @@ def _mask_secret(context: Context) -> bytes:
 
 
 def _identity(context: Context) -> Identity | None:
-    """The key the node signs with, where its configuration names one, and the folder of the others' public ones."""
-    key, others = context.node_config.get("key"), context.node_config.get("keys")
-    return signing_identity(Path(str(key)), Path(str(others)) if others else None) if key else None
+    """The key the node signs with, where its configuration names one, and the others' public ones."""
+    if not context.node_config.get("key"):
+        return None
+    known, size = keys_of_others(context), int(own_agent(context).weights.size)
+    others = {place: key for place in range(size) if (key := known.by_place.get(place)) is not None}
+    return Identity(
+        sign=own_key(context).sign_bytes,
+        verify={place: partial(_is_key_of, key) for place, key in others.items()},
+    )
+
+
+def _is_key_of(key: str, signature: str, text: bytes) -> bool:
+    return is_signature(key, text, signature)
 
 
 def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
-    """Sign a statement if it holds; the last one signed is the one kept to."""
-    unit = _samples_per_unit(context)
+    """Sign the deal and its own part of it if they hold; the last one signed is the one kept to."""
+    unit, key = _samples_per_unit(context), own_key(context)
     agent = _within_its_data(own_agent(context), learner(context), unit)
+    run = context.state.get(RUN)
     try:
-        if asked.get("samples_per_unit") != unit:
-            raise Refused(f"samples_per_unit must be {unit:g}, got {short_repr(asked.get('samples_per_unit'))}")
-        claims = check_statement(agent, asked, least_gain=_least_gain(context))
+        claims = check_document(
+            agent,
+            asked,
+            run=str(run["run"]) if isinstance(run, ConfigRecord) else "",
+            key=key.public,
+            known=keys_of_others(context),
+            samples_per_unit=unit,
+            least_gain=_least_gain(context),
+        )
     except Refused as reason:
         return {"signed": False, "reason": str(reason)}
-    context.state[SIGNED] = ConfigRecord({"json": json.dumps(asked)})
-    return {"signed": True, "statement": statement_digest(asked), "claims": claims}
+    document = asked["document"]
+    digest = document_digest(document)
+    own = statement_document(
+        document["run"], digest, agent.name, prices=asked["prices"], utility=asked["utility"], claims=claims
+    )
+    kept = {part: asked[part] for part in ("document", "place", "prices")}
+    context.state.pop(SEALED, None)
+    context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
+    keep_receipt(context, document)
+    return {
+        "signed": True,
+        "statement": digest,
+        "claims": claims,
+        "signature": key.sign(document),
+        "own_signature": key.sign(own),
+    }
+
+
+def _seal(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
+    """See that everybody has signed the same deal; without that it does not train."""
+    signed = _signed_deal(context)
+    if signed is None:
+        return {"sealed": False, "reason": "it has not signed any deal"}
+    try:
+        check_everybody_signed(signed["document"], asked.get("signatures"))
+    except Refused as reason:
+        return {"sealed": False, "reason": str(reason)}
+    context.state[SEALED] = ConfigRecord({"digest": document_digest(signed["document"])})
+    return {"sealed": True}
 
 
 def _settle(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
-    """Confirm cents that are those of the statement signed."""
-    statement = _statement(context)
-    if statement is None:
+    """Sign everybody's cents if its own are those due for what was delivered."""
+    signed = _signed_deal(context)
+    if signed is None:
         return {"confirmed": False, "reason": "it has not signed any deal"}
-    money, cents = statement["money"], asked.get("cents")
-    due = statement["payment"] * money["per_payoff"] * 10 ** money["decimals"]
-    if asked.get("statement") != statement_digest(statement):
+    document = signed["document"]
+    digest = document_digest(document)
+    if asked.get("deal") != digest:
         return {"confirmed": False, "reason": "it has signed another deal"}
-    if type(cents) is not int or abs(cents - due) > CENT + abs(due) * 1e-9:
-        return {"confirmed": False, "reason": f"{short_repr(cents)} cents are not the {due:.2f} it has agreed to"}
-    return {"confirmed": True}
+    try:
+        delivered = check_settlement(signed["place"], document, signed["prices"], asked)
+    except Refused as reason:
+        return {"confirmed": False, "reason": str(reason)}
+    settlement = settlement_document(document["run"], str(asked.get("head")), digest, delivered, asked["cents"])
+    keep_receipt(context, settlement)
+    return {"confirmed": True, "signature": own_key(context).sign(settlement)}
 
 
-QUERIES: Mapping[str, Answer] = {"greet": _greet, "negotiate": _negotiate, "sign": _sign, "settle": _settle}
+QUERIES: Mapping[str, Answer] = {
+    "greet": _greet,
+    "negotiate": _negotiate,
+    "sign": _sign,
+    "seal": _seal,
+    "settle": _settle,
+}
 
 
 def _train(message: Message, context: Context, learner: Learner) -> Message:
-    statement = _statement(context)
-    if statement is None:
+    signed = _signed_deal(context)
+    if signed is None:
         raise InvalidInput("this node has not signed any deal; it does not train")
-    agreed = int(whole_samples(statement["contributions"], statement["samples_per_unit"])[statement["place"]])
-    name = statement["agents"][statement["place"]]
-    samples = min(agreed, learner.samples, _samples_wanted(message, name, agreed))
+    document, digest = signed["document"], document_digest(signed["document"])
+    sealed = context.state.get(SEALED)
+    if not isinstance(sealed, ConfigRecord) or sealed["digest"] != digest:
+        raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
+    agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[signed["place"]])
+    name = document["agents"][signed["place"]]
+    samples = min(agreed, learner.samples)  # whatever the coordinator asks for: it is paid for what it delivers
     if samples < 1:
         raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
     model = learner.train(_arrays(message).to_numpy_ndarrays(), samples, _server_round(message))
+    arrays = _with_names(_arrays(message), ArrayRecord([np.asarray(array) for array in model]))
+    delivery = {"round": _server_round(message), "samples": samples, "update": model_digest(arrays)}
+    delivered = delivery_document(document["run"], digest, name, delivery)
+    keep_receipt(context, delivered, head=document["head"])
     content = RecordDict(
         {
-            ARRAYS: _with_names(_arrays(message), ArrayRecord([np.asarray(array) for array in model])),
+            ARRAYS: arrays,
             METRICS: MetricRecord({"num-examples": samples}),
-            RECORD: ConfigRecord({"name": name, "samples": samples}),
+            RECORD: ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)}),
         }
     )
     return Message(content, reply_to=message)
 
 
-def _samples_wanted(message: Message, name: str, agreed: int) -> int:
-    """How many samples the coordinator asks for."""
-    record: Mapping[str, Any] = message.content.get(RECORD, {})  # type: ignore[assignment]
-    samples = dict(zip(record.get("agents", []), record.get("agreed", []), strict=False))
-    return int(samples.get(name, agreed))
+def _evaluate(message: Message, context: Context, learner: Learner) -> Message:
+    """What it measures of a model; signed where the coordinator names the entry of the ledger it goes by."""
+    arrays = _arrays(message)
+    found = learner.evaluate(arrays.to_numpy_ndarrays())
+    measured = {"accuracy": float(found.accuracy), "samples": int(found.samples)}
+    content = RecordDict({METRICS: MetricRecord({"accuracy": measured["accuracy"], "num-examples": found.samples})})
+    record, signed = message.content.get(RECORD), _signed_deal(context)
+    if isinstance(record, ConfigRecord) and "head" in record and signed is not None:
+        document, name = signed["document"], signed["document"]["agents"][signed["place"]]
+        accuracy = accuracy_document(
+            document["run"],
+            str(record["head"]),
+            document_digest(document),
+            name,
+            measured | {"model": model_digest(arrays)},
+        )
+        keep_receipt(context, accuracy)
+        content[RECORD] = ConfigRecord({"name": name, "signature": own_key(context).sign(accuracy)})
+    return Message(content, reply_to=message)
 
 
 def _server_round(message: Message) -> int:
@@ -195,7 +268,8 @@ def _with_names(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
     return ArrayRecord(dict(zip(before.keys(), after.values(), strict=True)))
 
 
-def _statement(context: Context) -> dict[str, Any] | None:
+def _signed_deal(context: Context) -> dict[str, Any] | None:
+    """The document it has signed, its place in it, and its own prices."""
     record = context.state.get(SIGNED)
     return json.loads(str(record["json"])) if isinstance(record, ConfigRecord) else None
 

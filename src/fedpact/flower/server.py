@@ -4,34 +4,43 @@ Each phase that is completed is one entry of the ledger, and the ledger alone sa
 started again on the same folder goes on after the last completed phase. A negotiation goes on in the middle, from its
 transcript. Nodes forget between runs, so what they have signed is put to them again; they check it anew.
 
+Members' public keys are fixed when they first answer. Everybody signs one document of the deal, and is then shown
+everybody's signature; what is delivered, measured and paid is signed too (`fedpact.deals.documents`). What is delivered
+is paid for, at the prices agreed; where a deal names no prices, a member that delivers less than it agreed to is lost.
+
 A member that is lost before training is over takes its data with it: the deal is void, and those who are left negotiate
-another. A member that refuses to sign ends the run: the same deal would be refused again.
+another. A member that refuses to sign, or finds that others have signed another deal, ends the run: the same deal would
+be refused again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
 from fedpact.deals import Deal, Entry, Ledger, settle
 from fedpact.deals.deal_file import deal_from_record
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, SIGNED, TRAINED
-from fedpact.flower.agreement import agreed_deal, signatures, statements
+from fedpact.deals.documents import accuracy_document, deal_document_of, settlement_document, stated_keys
+from fedpact.deals.ledger import AGREED, FAILED, KEYS, MEASURED, SETTLED, SIGNED, SIGNED_VERSION, TRAINED
+from fedpact.deals.signatures import document_digest, is_signed_by
+from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.flower.agreement import agreed_deal, ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import roll_call
 from fedpact.flower.learner import Model
-from fedpact.flower.messages import exchange, model_digest, question, read_message, stated_accuracy
+from fedpact.flower.messages import RECORD, exchange, model_digest, stated_accuracy
 from fedpact.flower.settings import AppSettings
-from fedpact.flower.statement import statement_digest
-from fedpact.flower.strategy import Lost, UnderDeal, settlement_entry, trained_entry
+from fedpact.flower.signed_training import SignedTraining
+from fedpact.flower.strategy import Lost, settlement_entry, trained_entry
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.jsonl import jsonable
@@ -103,14 +112,20 @@ class _Run:
     ) -> None:
         self.grid, self.settings, self.ledger = grid, settings, ledger
         self.initial, self.strategy = initial, strategy
+        self.run = ledger.entries[0].hash
         self.present = roll_call(
             grid,
             settings.num_agents,
+            run=self.run,
             timeout=settings.timeout,
             patience=settings.patience,
             seats=settings.seats,
+            keys=stated_keys(ledger.entries),
         )
         logger.info("%s", self.present.description)
+        new = {name: key for name, key in self.present.keys.items() if name not in stated_keys(ledger.entries)}
+        if new:
+            self._note(KEYS, {"run": self.run, "keys": new})
 
     def to_the_end(self) -> None:
         """Every phase that is still to be done; without those who are lost, if need be more than once."""
@@ -121,7 +136,7 @@ class _Run:
                 self._train()
                 break
             except Lost as lost:
-                self._fail("lost", str(lost), lost.reasons)
+                self._fail("lost", str(lost), lost.reasons, **lost.signed)
                 self.present = self.present.without(list(lost.reasons))
                 if len(self.present.nodes) < MIN_AGENTS:
                     raise
@@ -142,55 +157,68 @@ class _Run:
             self._note(AGREED, content)
 
     def _sign(self) -> None:
-        """Everybody signs, again if it has done so in an earlier run of the server."""
-        agreed = self._deal_entry()
-        put = statements(agreed, self.settings)
+        """Everybody signs, again if it has done so in an earlier run of the server, and sees that everybody has."""
+        agreed, document = self._deal_entry(), self._document()
+        put = own_parts(agreed, document)
         absent = {name: "it is not there" for name in put if self.present.node(name) is None}
         if absent and self._entry(TRAINED) is None:
             raise Lost(absent)
         answers, silent = signatures(self.grid, self.present, put, timeout=self.settings.timeout)
-        if self._entry(TRAINED) is not None:
-            return  # what was signed and done is not undone; who disputes it can say so at the settlement
-        refused = {name: answer["reason"] for name, answer in answers.items() if not answer["signed"]}
+        if self._entry(TRAINED) is None:  # what was signed and done is not undone; who disputes it can say so later
+            refused = refusals(answers, "signed")
+            self._check_signed("the deal is not signed", "does not sign the deal", refused, silent, answers)
+            if self._entry(SIGNED) is None:
+                content = {"deal": agreed.hash, "document": document_digest(document), "signatures": answers}
+                self._note(SIGNED, content)
+        everybody = self._required_entry(SIGNED).content["signatures"]
+        shown = {"signatures": {name: each["signature"] for name, each in everybody.items()}}
+        seals, silent = ask_members(
+            self.grid, self.present, "seal", dict.fromkeys(put, shown), timeout=self.settings.timeout
+        )
+        if self._entry(TRAINED) is None:
+            refused = refusals(seals, "sealed")
+            self._check_signed("the deal is not the same for all", "does not train", refused, silent, {})
+
+    def _check_signed(
+        self, what: str, told: str, refused: Mapping[str, str], silent: Mapping[str, str], answers: Mapping[str, Any]
+    ) -> None:
+        """End the run if somebody refuses, and the deal if somebody is silent; what was signed is kept."""
+        signed = {name: answer for name, answer in answers.items() if name not in refused}
+        kept = {"signatures": signed} if signed else {}
         if refused:
-            self._fail("sign", "the deal is not signed", refused)
-            raise InvalidInput("; ".join(f'"{name}" does not sign the deal: {why}' for name, why in refused.items()))
+            self._fail("sign", what, refused, **kept)
+            raise InvalidInput("; ".join(f'"{name}" {told}: {why}' for name, why in refused.items()))
         if silent:
-            raise Lost(silent)
-        if self._entry(SIGNED) is None:
-            self._note(SIGNED, {"deal": agreed.hash, "signatures": answers})
+            raise Lost(silent, signed=kept)
 
     def _train(self) -> None:
         if self._entry(TRAINED) is not None:
             return
         if not any(self._samples().values()):
-            self._keep_model(self._first_model(), {name: [] for name in self._samples()})
+            self._keep_model(self._first_model(), {name: [] for name in self._samples()}, {})
             return
         nodes = {node: self.present.names[place] for place, node in self.present.nodes.items()}
-        under = UnderDeal(
-            self.strategy(),
-            self._deal(),
-            samples_per_unit=self.settings.samples_per_unit,
-            nodes=nodes,
-            strict=True,
-        )
+        under = SignedTraining(self.strategy(), self._deal(), self._document(), nodes=nodes)
         result = under.start(
             self.grid, self._first_model(), num_rounds=self.settings.rounds, timeout=self.settings.timeout
         )
         under.check_all_asked()
         short = under.short()
-        if short:
-            raise Lost(short)
-        self._keep_model(result.arrays, under.samples)
+        if short and self._deal().prices is None:
+            raise Lost(short, signed={"deliveries": under.deliveries})
+        self._keep_model(result.arrays, under.samples, under.deliveries)
 
     def _first_model(self) -> ArrayRecord:
         return ArrayRecord([np.asarray(array) for array in self.initial()])
 
-    def _keep_model(self, arrays: ArrayRecord, samples: Mapping[str, list[int]]) -> None:
+    def _keep_model(
+        self, arrays: ArrayRecord, samples: Mapping[str, list[int]], deliveries: Mapping[str, list[dict[str, Any]]]
+    ) -> None:
         """The model on disk, then the entry that names it."""
         kept = write_model(self.settings.folder / f"model-{self._attempt}.npz", arrays)
         model = {**kept, "arrays": model_digest(arrays)}
-        self._note(TRAINED, trained_entry(self._samples(), samples, self.settings.samples_per_unit, model=model))
+        more = {"model": model, "deliveries": deliveries}
+        self._note(TRAINED, trained_entry(self._samples(), samples, self.settings.samples_per_unit, **more))
 
     def _measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -198,37 +226,61 @@ class _Run:
             return
         stated = self._required_entry(TRAINED).content["model"]
         arrays = read_model(self.settings.folder / stated["file"], stated["sha256"])
-        content = RecordDict({"arrays": arrays})
+        head = self.ledger.head
+        content = RecordDict({"arrays": arrays, RECORD: ConfigRecord({"head": head})})
         messages = {
             name: Message(content, node, "evaluate", ttl=max(self.settings.timeout, 1.0))
             for name in self._samples()
             if (node := self.present.node(name)) is not None
         }
         replies = exchange(self.grid, messages, timeout=self.settings.timeout)
-        found = {name: stated_accuracy(replies.get(name)) for name in self._samples()}
+        found = {name: self._signed_accuracy(name, replies.get(name), head, stated) for name in self._samples()}
         self._note(MEASURED, {"accuracies": found})
 
+    def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:
+        """What a member says of the model, with its signature; without one it says nothing."""
+        said = stated_accuracy(reply)
+        if said["accuracy"] is None or reply is None:
+            return said
+        record, document = reply.content.get(RECORD), self._document()
+        signature = record.get("signature") if isinstance(record, ConfigRecord) else None
+        said["model"] = model["arrays"]
+        signed = accuracy_document(self.run, head, document_digest(document), name, said)
+        if not is_signed_by(document["keys"][name], signed, signature):
+            return {"accuracy": None, "reason": "the accuracy is not signed"}
+        return {**said, "signature": signature}
+
     def _settle(self) -> None:
-        agreed = self._deal_entry()
-        settlement = settle(self._deal(), money=self.settings.money, decimals=self.settings.decimals)
-        put = statements(agreed, self.settings)
+        agreed, document, trained = self._deal_entry(), self._document(), self._required_entry(TRAINED).content
+        deal, deliveries, head = self._deal(), trained["deliveries"], self.ledger.head
+        delivered = signed_delivery(document, deliveries)
+        settlement = settle(
+            deal,
+            money=self.settings.money,
+            decimals=self.settings.decimals,
+            delivered=[delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)],
+        )
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
-        messages = {
-            name: question(
-                node,
-                "settle",
-                {"statement": statement_digest(statement), "cents": cents[name]},
-                timeout=self.settings.timeout,
-            )
-            for name, statement in put.items()
-            if (node := self.present.node(name)) is not None
+        put = {"deal": document_digest(document), "head": head, "delivered": delivered, "deliveries": deliveries}
+        answers, _ = ask_members(
+            self.grid,
+            self.present,
+            "settle",
+            dict.fromkeys(document["keys"], put | {"cents": cents}),
+            timeout=self.settings.timeout,
+        )
+        disputed = {name: f"{said.get('reason')!s:.200}" for name, said in answers.items() if not said.get("confirmed")}
+        signed = settlement_document(self.run, head, put["deal"], delivered, cents)
+        confirmed = {
+            name: said["signature"]
+            for name, said in answers.items()
+            if said.get("confirmed") is True and is_signed_by(document["keys"][name], signed, said.get("signature"))
         }
-        replies = exchange(self.grid, messages, timeout=self.settings.timeout)
-        confirmed, disputed = _confirmations(replies)
         if disputed:
-            self._fail(SETTLE, "the settlement is disputed", disputed)
+            self._fail(SETTLE, "the settlement is disputed", disputed, cents=cents, signatures=confirmed)
             raise InvalidInput("; ".join(f'"{name}" disputes it: {why}' for name, why in disputed.items()))
-        self._note(SETTLED, settlement_entry(settlement, agreed.hash, confirmed=confirmed))
+        more = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
+        self._note(SETTLED, settlement_entry(settlement, agreed.hash, **more))
 
     # The ledger
 
@@ -257,6 +309,10 @@ class _Run:
     def _deal(self) -> Deal:
         return deal_from_record(self._deal_entry().content["deal"])
 
+    def _document(self) -> dict[str, Any]:
+        """What everybody signs of the deal."""
+        return deal_document_of(self.ledger.entries, self._deal_entry())
+
     def _samples(self) -> dict[str, int]:
         """What members agreed to, in whole samples."""
         return self._deal().samples(self.settings.samples_per_unit)
@@ -265,8 +321,9 @@ class _Run:
         self.ledger.append(kind, content)
         logger.info("%s: entry %d of %s", kind, len(self.ledger.entries) - 1, self.ledger.path)
 
-    def _fail(self, phase: str, reason: str, agents: Mapping[str, str]) -> None:
-        self._note(FAILED, {"phase": phase, "reason": reason, "agents": dict(agents)})
+    def _fail(self, phase: str, reason: str, agents: Mapping[str, str], **signed: Any) -> None:
+        """The reason in the ledger, beside what members have signed until then."""
+        self._note(FAILED, {"phase": phase, "reason": reason, "agents": dict(agents), **signed})
 
 
 def _check_company(deal: Mapping[str, Any]) -> None:
@@ -309,7 +366,7 @@ def read_model(path: Path, digest: str) -> ArrayRecord:
 def _begin(ledger: Ledger, settings: AppSettings) -> None:
     """Write the first entry, or check that it is of this run."""
     if not ledger.entries:
-        ledger.append("begun", settings.header())
+        ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **settings.header()})
         return
     before = ledger.entries[0].content
     for name, wanted in jsonable(settings.header()).items():
@@ -318,18 +375,3 @@ def _begin(ledger: Ledger, settings: AppSettings) -> None:
                 f"{ledger.path} is the record of another run: there {name} is {before.get(name)!r}, here {wanted!r}; "
                 f"name another folder"
             )
-
-
-def _confirmations(replies: Mapping[str, Message]) -> tuple[list[str], dict[str, str]]:
-    """Who confirms its cents, and who says that they are wrong."""
-    confirmed, disputed = [], {}
-    for name in sorted(replies):
-        try:
-            said = read_message(replies[name])
-        except InvalidInput:
-            continue  # it has not confirmed
-        if said.get("confirmed") is True:
-            confirmed.append(name)
-        elif said.get("confirmed") is False:
-            disputed[name] = f"{said.get('reason')!s:.200}"
-    return confirmed, disputed

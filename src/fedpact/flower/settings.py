@@ -30,6 +30,8 @@ class AppSettings:
         What the agents are called, by place, as a JSON list; empty if nodes alone say so.
     title
         For people.
+    scenario
+        The fingerprint of the scenario, where the coordinator knows it; members sign it with the deal.
     mechanism, protocol, game
         Which deal is negotiated and how, and whether it is settled by the message game.
     rounds
@@ -50,6 +52,7 @@ class AppSettings:
     num_agents: int
     names: str = ""
     title: str = ""
+    scenario: str = ""
     mechanism: str = "externality"
     protocol: str = "price-discovery"
     game: bool = True
@@ -107,7 +110,7 @@ class AppSettings:
 
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""
-        kept = ("title", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
+        kept = ("title", "scenario", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
         return {name: getattr(self, name) for name in kept} | self.unit
 
 
@@ -141,6 +144,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "num_agents": _at_least(2),
     "names": (lambda given: isinstance(given, str) and _names_or_nothing(given), "a JSON list of names"),
     "title": (lambda given: isinstance(given, str), "a text"),
+    "scenario": (lambda given: isinstance(given, str), "a fingerprint"),
     "mechanism": (lambda given: isinstance(given, str) and given in NEGOTIABLE, f"one of {', '.join(NEGOTIABLE)}"),
     "protocol": (lambda given: isinstance(given, str) and given in PROTOCOLS, f"one of {', '.join(PROTOCOLS)}"),
     "game": (lambda given: isinstance(given, bool), "true or false"),

@@ -1,7 +1,8 @@
 """What a node is asked to sign, and how it checks it before it does.
 
-A statement holds everybody's contributions, and of prices and payments the node's own alone. From its private file the
-node knows its row of weights, its payoff, its cost and its cap, so it can tell whether
+A statement is a node's own part of the deal that all sign (`fedpact.flower.countersigning`): everybody's
+contributions, and of prices and payments its own. From its private file the node knows its row of weights, its
+payoff, its cost and its cap, so it can tell whether
 
 * its payment is what its prices come to, and in a fair deal its own side payment: p_i = -sum_j l_ij s_j + T_i,
 * each price of another's data is what that data is worth to it at the margin: l_ij = a_i' w_ij,
@@ -17,8 +18,6 @@ everybody's rows, and what a node can check of them is its utility.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,11 +95,6 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     unchecked |= set() if is_priced else {"payment", "prices", "own contribution"}
     unchecked |= {"prices"} if given.prices is None else set()
     return [claim for claim in CLAIMS if claim not in unchecked]
-
-
-def statement_digest(statement: Mapping[str, Any]) -> str:
-    """A number for a statement: what is signed."""
-    return hashlib.sha256(json.dumps(statement, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is_priced: bool) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
+from fedpact.deals.delivered import delivered_contributions
 from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED
 from fedpact.deals.transcript import is_transcript
 from fedpact.flower.messages import RECORD, error_reason, stated_accuracy
@@ -39,12 +41,12 @@ WEIGHT = "num-examples"  # what strategies weigh replies by, unless they say oth
 
 
 class Lost(FedpactError, RuntimeError):
-    """Members of a deal that no longer keep it; `reasons` says why, by name."""
+    """Members of a deal that no longer keep it; `reasons` says why, by name, `signed` what was signed until then."""
 
-    def __init__(self, reasons: Mapping[str, str]) -> None:
+    def __init__(self, reasons: Mapping[str, str], *, signed: Mapping[str, Any] | None = None) -> None:
         told = "; ".join(f'"{name}": {reason}' for name, reason in reasons.items())
         super().__init__(f"members of the deal are lost: {told}")
-        self.reasons = dict(reasons)
+        self.reasons, self.signed = dict(reasons), dict(signed or {})
 
 
 class UnderDeal(Strategy):
@@ -101,8 +103,9 @@ class UnderDeal(Strategy):
         self._ledger = Path(ledger) if ledger is not None else None
         self._money, self._strict = money, strict
         self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
+        self._outcome = deal if isinstance(deal, Outcome) else None
         self._asked: list[int] = []
-        self._ever_asked: set[str] = set()
+        self._times_asked: Counter[str] = Counter()
         self._before: ArrayRecord | None = None
         self._check_enough()
 
@@ -125,7 +128,7 @@ class UnderDeal(Strategy):
             if self._may_train(message.metadata.dst_node_id)
         ]
         self._asked, self._before = [message.metadata.dst_node_id for message in messages], arrays
-        self._ever_asked |= {self._agent_or_node(node) for node in self._asked}
+        self._times_asked.update(self._agent_or_node(node) for node in self._asked)
         return messages
 
     def aggregate_train(
@@ -186,7 +189,7 @@ class UnderDeal(Strategy):
 
     def check_all_asked(self) -> None:
         """Raise `InvalidInput` if the strategy has left out somebody who agreed to contribute."""
-        left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._ever_asked]
+        left_out = [name for name, agreed in self.agreed.items() if agreed and name not in self._times_asked]
         if left_out:
             raise InvalidInput(
                 f"{type(self.strategy).__name__} never asked {', '.join(left_out)} to train; "
@@ -194,33 +197,54 @@ class UnderDeal(Strategy):
             )
 
     def short(self) -> dict[str, str]:
-        """Members that never delivered what they agreed to, with reasons."""
+        """Members that delivered less than they agreed to in some round they were asked in, with reasons."""
         return {
-            name: f"agreed to {agreed} samples and delivered {max(self.samples[name], default=0)} at most"
+            name: f"agreed to {agreed} samples and delivered {self._mean_samples(name):g} on average"
             for name, agreed in self.agreed.items()
-            if max(self.samples[name], default=0) < agreed
+            if self._mean_samples(name) < agreed
         }
 
+    def _mean_samples(self, name: str) -> float:
+        return sum(self.samples[name]) / max(self._rounds_asked()[name], 1)
+
+    def _rounds_asked(self) -> dict[str, int]:
+        """In how many rounds members were asked; of one whose node was not known, at least those it delivered in."""
+        delivered = {name: sum(count > 0 for count in counts) for name, counts in self.samples.items()}
+        return {name: max(self._times_asked[name], least) for name, least in delivered.items()}
+
     def settle(self) -> Settlement | None:
-        """Payments in cents, and the ledger; None, and no money, where somebody has not delivered."""
-        short = self.short()
-        if short:
-            logger.warning("%s; nothing is settled", "; ".join(f'"{name}" {reason}' for name, reason in short.items()))
-        else:
-            self.settlement = settle(self.deal, money=self._money)
+        """Payments in cents for what was delivered, and the ledger; None where these do not follow from what is known.
+
+        They follow from the deal's prices, or, of a deal given as an `Outcome`, from its mechanism's payment rule.
+        """
+        short, trained = self.short(), self._trained_entry()
+        for name, reason in short.items():
+            logger.warning('"%s" %s', name, reason)
+        try:
+            known = short or self.deal.prices is not None
+            given = delivered_contributions(self.deal, trained) if known else self.deal.contributions
+            self.settlement = settle(self._outcome or self.deal, money=self._money, delivered=given)
+        except InvalidInput as reason:
+            if not short:
+                raise
+            logger.warning("nothing is settled: %s", reason)
         if self._ledger is not None:
-            self._write_ledger(self._ledger, short)
+            self._write_ledger(self._ledger, trained, short)
         return self.settlement
 
-    def _write_ledger(self, path: Path, short: Mapping[str, str]) -> None:
+    def _trained_entry(self) -> dict[str, Any]:
+        valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
+        more = {"asked": self._rounds_asked(), **valued}
+        return trained_entry(self.agreed, self.samples, self._samples_per_unit, **more)
+
+    def _write_ledger(self, path: Path, trained: Mapping[str, Any], short: Mapping[str, str]) -> None:
         """The record of training under a deal that was made elsewhere; a file that has entries is left as it is."""
         with Ledger(path) as ledger:
             if ledger.entries:
                 raise InvalidInput(f"{path} holds the record of another run; name another file")
             ledger.append("begun", {"agents": list(self.deal.agents)})
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
-            valued = {"shapley_values": self.shapley_values} if self.shapley_values is not None else {}
-            ledger.append(TRAINED, trained_entry(self.agreed, self.samples, self._samples_per_unit, **valued))
+            ledger.append(TRAINED, trained)
             if self.accuracies:
                 ledger.append(MEASURED, {"accuracies": self.accuracies})
             if self.settlement is None:

@@ -1,24 +1,31 @@
 """What a record proves: that the deal it states is the one its exchanges come to, and that everything in it agrees.
 
-Of a ledger the last deal and what follows it are checked, with the files beside it. A claim that a record says nothing
-about, or whose file is not there, is left open; that is not a failure, and is said.
+Of a ledger the last deal and what follows it are checked, with the files beside it, and all signatures
+(`fedpact.negotiation.signature_audit`). A claim that a record says nothing about, or whose file is not there, is left
+open; that is not a failure, and is said. Ledgers without signatures, such as those of deals made elsewhere, are said to
+be unsigned; whoever needs signatures asks for them, and then that is a failure.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.deal_file import deal_from_record, stated_deal
+from fedpact.deals.delivered import delivered_contributions, payments_for_delivered
+from fedpact.deals.documents import deal_document_of
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
+    KEYS,
     MEASURED,
     SETTLED,
     SIGNED,
@@ -30,11 +37,23 @@ from fedpact.deals.ledger import (
     read_ledger,
 )
 from fedpact.deals.settlement import settle_payments
+from fedpact.deals.signatures import KnownKeys
+from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.coordinator import recompute
+from fedpact.negotiation.signature_audit import SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context
 from fedpact.utils.files import read_bytes
 from fedpact.utils.words import MAX_NAMES, join_names
+
+UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
+NOT_YET = {
+    "signed": "nobody has signed the deal",
+    "delivered": "nothing was trained yet",
+    "measured": "nothing was measured yet",
+    "confirmed": "nothing is settled yet",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +92,10 @@ class Audit:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LedgerAudit(Audit):
-    """What was found in a ledger, and its chain."""
+    """What was found in a ledger, its chain, and what is signed by whom."""
 
     chain: Chain
+    signed_parts: Sequence[SignedPart] = ()
 
     def last(self, kind: str) -> Entry | None:
         """The entry of a kind that belongs to the last deal."""
@@ -109,19 +129,90 @@ def audit(path: Path) -> LedgerAudit | TranscriptAudit:
     return audit_ledger(path) if is_ledger(path) else audit_transcript(path)
 
 
-def audit_ledger(path: Path) -> LedgerAudit:
-    """Check everything that a ledger says; raises `InvalidInput` if the file is no ledger at all."""
+def audit_ledger(
+    path: Path, *, keys: KnownKeys | None = None, receipts: Sequence[Path] = (), must_be_signed: bool = False
+) -> LedgerAudit:
+    """Check everything that a ledger says.
+
+    Parameters
+    ----------
+    keys
+        Members' public keys that are known from elsewhere, to compare with those the ledger states.
+    receipts
+        What members have written down of what they signed last (`receipt.json`).
+    must_be_signed
+        Whether a ledger without signatures is a failure; with keys or receipts it always is.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is no ledger at all, or a receipt none.
+    """
     chain = read_ledger(path)
     findings = {"chain": _chain_finding(chain), "entries": _entries_finding(chain)}
     entries = _since_deal(chain)
-    if AGREED not in entries:
-        return LedgerAudit(chain=chain, deal=None, findings=findings)
-    record = _Record(entries=entries, folder=path.parent)
-    findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
+    signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
+    if AGREED in entries:
+        record = _Record(entries=entries, folder=path.parent, chain=chain)
+        findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
+    if signed is not None:
+        findings |= _signature_findings(signed, entries)
+    elif must_be_signed or keys is not None or receipts:
+        findings["signed"] = AuditFinding(holds=False, reason=UNSIGNED)
+    for receipt in receipts if signed is not None else ():
+        findings[f"receipt of {read_receipt(receipt)['name']}"] = _receipt_finding(signed, receipt)
     deal = None
-    with suppress(FedpactError, KeyError, AttributeError):  # the findings say what is wrong with it
-        deal = record.deal
-    return LedgerAudit(chain=chain, deal=deal, findings=findings)
+    with suppress(FedpactError, KeyError, AttributeError, TypeError):  # the findings say what is wrong with it
+        deal = record.deal if AGREED in entries else None
+    return LedgerAudit(chain=chain, deal=deal, findings=findings, signed_parts=() if signed is None else signed.parts)
+
+
+def _receipt_finding(signed: SignatureAudit | None, receipt: Path) -> AuditFinding:
+    assert signed is not None
+    try:
+        return AuditFinding(holds=True, reason=signed.check_receipt(receipt))
+    except InvalidInput as reason:
+        return AuditFinding(holds=False, reason=str(reason))
+
+
+def _signature_findings(signed: SignatureAudit, entries: Mapping[str, Entry]) -> dict[str, AuditFinding]:
+    """What members have signed, claim by claim."""
+    found = {claim: AuditFinding(holds=False, reason="; ".join(why)) for claim, why in signed.wrong.items()}
+    for claim in SIGNED_CLAIMS:
+        if claim not in found:
+            found[claim] = _sound_signatures(claim, signed, entries)
+    return {claim: found[claim] for claim in SIGNED_CLAIMS}
+
+
+def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, Entry]) -> AuditFinding:
+    """What holds of a claim that nothing speaks against."""
+    if claim == "order":
+        return AuditFinding(holds=True, reason="entries come in the order of a run")
+    if claim == "keys":
+        parts = [part for part in signed.parts if part.kind == KEYS]
+        whose = f"of {join_names([part.name for part in parts])}, each signed for this run"
+        if signed.known.is_given:
+            return AuditFinding(holds=True, reason=f"{whose}; they are the keys known")
+        stated = "they are those the ledger states; --keys compares them with keys that you know"
+        return AuditFinding(
+            holds=True if parts else None, reason=f"{whose}; {stated}" if parts else "none is stated yet"
+        )
+    kind = {"signed": SIGNED, "delivered": TRAINED, "measured": MEASURED, "confirmed": SETTLED}[claim]
+    if kind not in entries:
+        return AuditFinding(holds=None, reason=NOT_YET[claim])
+    names = [part.name for part in signed.parts if part.entry == entries[kind].seq]
+    names = list(dict.fromkeys(names))
+    deal = signed.deals[entries[AGREED].hash]
+    missing = [name for name in deal["keys"] if name not in names]
+    if claim == "signed":
+        return AuditFinding(holds=True, reason=f"one deal, and its own part of it, signed by {join_names(names)}")
+    if claim == "delivered":
+        return AuditFinding(holds=True, reason=f"samples and updates of every round, signed by {join_names(names)}")
+    what = {"measured": "its accuracy", "confirmed": "the settlement"}[claim]
+    if missing and (claim == "confirmed" or not names):
+        follows = "; what it is paid follows from what all have signed" if claim == "confirmed" else ""
+        return AuditFinding(holds=None, reason=f"not by {join_names(missing)}{follows}")
+    return AuditFinding(holds=True, reason=f"{what} signed by {join_names(names)}")
 
 
 def audit_transcript(path: Path) -> TranscriptAudit:
@@ -161,6 +252,7 @@ class _Record:
 
     entries: Mapping[str, Entry]
     folder: Path
+    chain: Chain
 
     @cached_property
     def deal(self) -> Deal:
@@ -207,6 +299,7 @@ def _chain_finding(chain: Chain) -> AuditFinding:
 
 # What an entry must hold, by its kind; more may stand beside it.
 ENTRY_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    KEYS: {"run": str, "keys": dict},
     AGREED: {"deal": dict},
     SIGNED: {"deal": str, "signatures": dict},
     TRAINED: {"samples": dict, "samples_per_unit": (int, float)},
@@ -284,7 +377,10 @@ def _check_prices(record: _Record) -> str:
         raise _Open("the deal does not say its prices")
     if record.deal.price_contradiction:
         raise _Wrong(record.deal.price_contradiction)
-    return "everybody is paid what its prices say"
+    sums = record.deal.prices.sum(axis=0) * record.deal.contributions
+    if np.abs(sums).max(initial=0.0) > record.deal.balance_tolerance:
+        raise _Wrong("what members pay for somebody's data is not what it is paid for it")
+    return "everybody is paid what its prices say, and what one pays for data another receives"
 
 
 def _check_transcript(record: _Record) -> str:
@@ -303,13 +399,17 @@ def _check_transcript(record: _Record) -> str:
 
 
 def _check_signatures(record: _Record) -> str:
-    content = record.content(SIGNED, "nobody has signed the deal")
+    content = record.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}")
     _check_same_deal(record, content, "signed")
     members = [record.deal.agents[place] for place in record.deal.members]
-    missing = [name for name in members if name not in content["signatures"]]
+    said = content["signatures"]
+    missing = [name for name in members if name not in said]
     if missing:
         raise _Wrong(f"not signed by {', '.join(missing)}")
-    return f"recorded as signed by {', '.join(members)}; what they sent is a digest, which proves nothing by itself"
+    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
+    if refused:
+        raise _Wrong(f"{', '.join(refused)} refused to sign")
+    raise _Open(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
 
 
 def _check_contributions(record: _Record) -> str:
@@ -332,20 +432,48 @@ def _check_model(record: _Record) -> str:
 def _check_settlement(record: _Record) -> str:
     content, deal = record.content(SETTLED, "nothing is settled yet"), record.deal
     _check_same_deal(record, content, "settled")
+    payments = deal.payments
+    if TRAINED in record.entries:
+        payments = _due_payments(record)
+    elif record.chain.is_signed:
+        raise _Wrong("it is settled without having been trained")
     due = settle_payments(
-        deal.payments,
+        payments,
         names=deal.agents,
         per_payoff=content["per_payoff"],
         currency=content["currency"],
         decimals=content["decimals"],
     )
     if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise _Wrong("the cents settled are not those of the payments agreed")
+        raise _Wrong("the cents settled are not those due for what was delivered at the prices agreed")
     if due.record()["transfers"] != content["transfers"]:
         raise _Wrong("the transfers do not carry out what is settled")
     if due.record()["balances"] != content["balances"]:
-        raise _Wrong("the balances are not those of the payments agreed")
-    return f"{len(due.transfers)} transfers of {due.currency} carry out the payments agreed"
+        raise _Wrong("the balances are not those of the payments due")
+    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+def _due_payments(record: _Record) -> FloatArray:
+    """What is due for what was delivered; in a ledger that does not say so, all that was agreed must have been."""
+    deal, trained = record.deal, record.entries[TRAINED].content
+    if record.chain.is_signed:
+        document = deal_document_of(record.chain.entries, record.entries[AGREED])
+        signed = signed_delivery(document, trained["deliveries"])
+        delivered = np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
+    elif "delivered" in record.entries[SETTLED].content:
+        delivered = delivered_contributions(deal, trained)
+    else:
+        agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
+        for place in deal.members:
+            most = max(trained["samples"].get(deal.agents[place], ()), default=0)
+            if most < agreed[place]:
+                name = deal.agents[place]
+                raise _Wrong(f'agent "{name}" agreed to {agreed[place]} samples, delivered {most}, and is paid for all')
+        return deal.payments
+    try:
+        return payments_for_delivered(deal, delivered)
+    except InvalidInput as error:
+        raise _Open(f"less was delivered than agreed: {error}") from error
 
 
 def _check_same_deal(record: _Record, content: Mapping[str, Any], done: str) -> None:

@@ -15,7 +15,7 @@ from fedpact.scenario.examples import example
 from random_cases import some
 from unit.flower.in_process import InProcessGrid, Killed, Pulling, Stage
 
-WHOLE = ["begun", "agreed", "signed", "trained", "measured", "settled"]
+WHOLE = ["begun", "keys", "agreed", "signed", "trained", "measured", "settled"]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_a_record_that_was_changed_is_refused(stage: Stage) -> None:
         stage.conduct(stage.grid(killed_at=9))
     text = stage.ledger.read_text()
     stage.ledger.write_text(text.replace('"payments":[', '"payments":[9,', 1))
-    with pytest.raises(fp.InvalidInput, match="line 2 does not have the hash of what it says"):
+    with pytest.raises(fp.InvalidInput, match="line 3 does not have the hash of what it says"):
         stage.conduct()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_without_money_payments_are_units_of_payoff(stage: Stage) -> None:
 def test_a_run_leaves_a_record_that_holds(stage: Stage) -> None:
     Pulling.used.clear()
     stage.conduct()
-    assert kinds(stage) == ["begun", "agreed", "signed", "trained", "measured", "settled"]
+    assert kinds(stage) == ["begun", "keys", "agreed", "signed", "trained", "measured", "settled"]
     found = audit(stage.ledger)
     assert found.failed == [] and all(finding.holds for finding in found.findings.values())
     assert_solved(found.deal, stage.federation)
@@ -335,7 +336,7 @@ def test_nobody_agrees_with_itself(stage: Stage) -> None:
         fp.InvalidInput, match='fewer than 2 agents are left at the table: "agent 0": no answer in time'
     ):
         stage.conduct(stage.grid(places=[2]))
-    assert kinds(stage) == ["begun", "failed"]
+    assert kinds(stage) == ["begun", "keys", "failed"]
 
 
 def test_who_does_not_answer_after_training_is_paid_all_the_same(stage: Stage) -> None:
@@ -352,7 +353,7 @@ def test_a_refusal_ends_in_the_ledger_and_not_in_money(stage: Stage) -> None:
     stage.node_config[1] = {"least-gain": 0.5}
     with pytest.raises(fp.InvalidInput, match='"agent 1" does not sign the deal: least gain'):
         stage.conduct()
-    assert kinds(stage) == ["begun", "agreed", "failed"]
+    assert kinds(stage) == ["begun", "keys", "agreed", "failed"]
     assert last(stage, "failed")["agents"] == {"agent 1": "least gain: it asks for more"}
 
 
@@ -370,24 +371,38 @@ def test_a_node_signs_with_its_own_unit_only(stage: Stage) -> None:
 
 
 def test_whatever_is_asked_a_node_keeps_to_what_it_signed(stage: Stage) -> None:
-    stage.conduct()
+    """More than agreed it does not give, and less it does not deliver on somebody's wish."""
     grid = stage.grid()
-    node = next(iter(grid.nodes.values()))
-    signing = next(message for message in _messages(stage, "query.sign"))
-    train = next(iter(_messages(stage, "train")))
-    node.handle(signing)
+    stage.conduct(grid)
+    node = grid.nodes[FIRST_NODE]
+    train = next(message for message in grid.seen if _is_to_first(message, "train"))
     Pulling.used.clear()
     for asked in (10**6, 16, 3):
         train.content[RECORD] = ConfigRecord({"agents": ["agent 0"], "agreed": [asked]})
         reply = node.handle(train)
         assert reply is not None and reply.has_content()
-    assert Pulling.used == [(0, 16), (0, 16), (0, 3)]
+    assert Pulling.used == [(0, 16)] * 3
 
 
-def test_a_node_does_not_train_before_it_has_signed(stage: Stage) -> None:
-    train = next(iter(_messages(stage, "train")))
-    reply = next(iter(stage.grid().nodes.values())).handle(train)
-    assert reply is not None and "has not signed any deal" in (reply.error.reason or "")
+def test_a_node_does_not_train_before_it_has_seen_that_all_have_signed(stage: Stage) -> None:
+    grid = stage.grid()
+    stage.conduct(grid)
+    first = {action: next(m for m in grid.seen if _is_to_first(m, action)) for action in TO_TRAIN}
+    node = stage.grid().nodes[FIRST_NODE]
+    for action in TO_TRAIN[:-1]:
+        reply = node.handle(first["train"])
+        assert reply is not None
+        why = "not signed any deal" if action != "query.seal" else "not seen everybody's signature"
+        assert why in (reply.error.reason or "")
+        assert node.handle(first[action]).has_content()
+    assert node.handle(first["train"]).has_content()
+
+
+TO_TRAIN = ("query.greet", "query.sign", "query.seal", "train")
+
+
+def _is_to_first(message: Message, action: str) -> bool:
+    return message.metadata.message_type == action and message.metadata.dst_node_id == FIRST_NODE
 
 
 def _messages(stage: Stage, action: str) -> list[Message]:
@@ -406,7 +421,8 @@ def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     def off_by_two(message: Message, honest: Any) -> Message | None:
         if message.metadata.message_type == "query.settle":
             asked = read_message(message)
-            message.content[RECORD] = ConfigRecord({"json": f'{{"statement": "{asked["statement"]}", "cents": 3}}'})
+            cents = asked["cents"] | {"agent 2": 3, "agent 1": -3 - asked["cents"]["agent 0"]}
+            message.content[RECORD] = ConfigRecord({"json": json.dumps(asked | {"cents": cents})})
         return honest(message)
 
     stage.faults[2] = off_by_two
@@ -419,14 +435,14 @@ def test_wrong_cents_are_disputed(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_private_reaches_the_coordinator(stage: Stage) -> None:
-    """Rows appear up to a factor only, and nobody is told another's prices or payment."""
+    """Rows appear up to a factor only, and nobody is told another's prices."""
     stage.conduct()
     deal = audit(stage.ledger).deal
     assert deal is not None
     for message in _messages(stage, "query.sign"):
         said = read_message(message)
-        assert said["prices"] == deal.prices[0].tolist() and said["payment"] == deal.payments[0]
-        assert "payments" not in said and "weights" not in said
+        assert said["prices"] == deal.prices[0].tolist() and said["document"]["payments"] == deal.payments.tolist()
+        assert "weights" not in said and str(deal.prices[1, 0]) not in json.dumps(said)
     answers = (stage.ledger.parent / "negotiation-1.jsonl").read_text()
     assert "weights" not in answers and read_transcript(stage.ledger.parent / "negotiation-1.jsonl").deal is not None
 

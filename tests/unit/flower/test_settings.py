@@ -114,7 +114,7 @@ def test_replies_to_other_questions_do_not_count(tmp_path: Path) -> None:
 
     stage = Stage(example("paper-w1").federation, tmp_path)
     grid = Mixing(stage.grid().nodes)
-    replies = exchange(grid, {0: question(FIRST_NODE, "greet", {}, timeout=1.0)}, timeout=1.0)
+    replies = exchange(grid, {0: question(FIRST_NODE, "greet", {"run": "0"}, timeout=1.0)}, timeout=1.0)
     assert read_message(replies[0])["name"] == "agent 0"
 
 
@@ -132,7 +132,7 @@ def test_messages_that_could_not_be_pushed_have_no_reply(tmp_path: Path) -> None
 def test_seats_have_names(tmp_path: Path) -> None:
     stage = Stage(example("paper-w1").federation, tmp_path)
     names = ["agent 0", "another", "agent 2"]
-    present = roll_call(stage.grid(places=[0, 1]), 3, timeout=0.1, patience=0.0, seats=names)
+    present = roll_call(stage.grid(places=[0, 1]), 3, run="0", timeout=0.1, patience=0.0, seats=names)
     assert present.names == tuple(names) and set(present.nodes) == {0}
     assert 'place is 1, which is that of "another"' in present.unseated[FIRST_NODE + 1]
     assert present.node("agent 0") == FIRST_NODE and present.node("agent 2") is None and present.node("x") is None
@@ -141,7 +141,7 @@ def test_seats_have_names(tmp_path: Path) -> None:
 
 def test_a_free_seat_is_not_called_like_somebody_else(tmp_path: Path) -> None:
     federation = fp.Federation(np.ones((3, 3)), costs=0.1, payoff=fp.Log(), names=["agent 2", "B", "C"])
-    present = roll_call(Stage(federation, tmp_path).grid(places=[0]), 3, timeout=0.1, patience=0.0)
+    present = roll_call(Stage(federation, tmp_path).grid(places=[0]), 3, run="0", timeout=0.1, patience=0.0)
     assert present.names == ("agent 2", "agent 1", "agent 2'")
 
 

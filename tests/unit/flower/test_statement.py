@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.flower.statement import Refused, check_statement, statement_digest
+from fedpact.flower.statement import Refused, check_statement
 from fedpact.mechanisms import personal_prices, resolve_mechanism
 from fedpact.negotiation import Agent
 from fedpact.scenario.examples import example
@@ -151,8 +151,3 @@ def test_least_gain() -> None:
     assert "least gain" in check_statement(AGENT, SOUND, least_gain=gain - 1e-4)
     with pytest.raises(Refused, match=r"^least gain: it asks for more$"):
         check_statement(AGENT, SOUND, least_gain=gain + 1e-4)
-
-
-def test_digests_tell_statements_apart() -> None:
-    assert statement_digest(SOUND) == statement_digest(dict(reversed(SOUND.items())))
-    assert statement_digest(SOUND) != statement_digest(SOUND | {"payment": 0.0})

@@ -153,7 +153,7 @@ def test_an_app_that_takes_more_does_not_count(caplog: pytest.LogCaptureFixture)
     assert under.samples["B"] == [0]
     assert '"B" agreed to 4 samples, and its app used 50' in caplog.text
     assert under.settlement is None
-    assert under.short() == {"B": "agreed to 4 samples and delivered 0 at most"}
+    assert under.short() == {"B": "agreed to 4 samples and delivered 0 on average"}
 
 
 def test_a_node_without_the_mod_cannot_claim_more_either(caplog: pytest.LogCaptureFixture) -> None:
@@ -195,7 +195,7 @@ def test_names_come_from_the_nodes_configuration(tmp_path: Path) -> None:
     under = UnderDeal(FedAvg(), DEAL)
     start(under, grid, rounds=1)
     assert under.samples == {"A": [10], "B": [2], "C": [6]}
-    assert under.short() == {"B": "agreed to 4 samples and delivered 2 at most"}
+    assert under.short() == {"B": "agreed to 4 samples and delivered 2 on average"}
 
 
 def test_strangers_and_doubles_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
@@ -235,6 +235,31 @@ def test_a_silent_member_is_noted_or_an_error() -> None:
     with pytest.raises(Lost, match='"A": no reply in time') as lost:
         start(UnderDeal(FedAvg(), DEAL, nodes=nodes, strict=True), grid, rounds=1)
     assert lost.value.reasons == {"A": "no reply in time"}
+
+
+PRICES = np.array([[-0.09, 0.075, 0.0], [0.04, -0.1, 0.0], [0.05, 0.025, 0.0]])
+PRICED = replace(DEAL, prices=PRICES, payments=-(PRICES @ DEAL.contributions))
+
+
+def test_what_is_delivered_is_paid_for_at_the_prices_agreed(tmp_path: Path) -> None:
+    """B uses 2 of 4 samples in both rounds: it is paid half for them, and A and C pay half."""
+    under = UnderDeal(FedAvg(), PRICED, ledger=tmp_path / "ledger.jsonl")
+    start(under, grid_of({}, {"agent-name": "B", "max-samples": 2}, {}))
+    assert under.settlement is not None and under.settlement.delivered == (10.0, 2.0, 6.5)
+    due = -(PRICES @ [10.0, 2.0, 6.5])
+    np.testing.assert_allclose(np.array(under.settlement.cents, float) / 1e9, due, atol=2e-9)
+    found = audit(tmp_path / "ledger.jsonl")
+    assert found.failed == [] and found.findings["settlement"].holds
+    settled = found.chain.entries[-1].content
+    assert settled["agreed"] == [10.0, 4.0, 6.5] and settled["delivered"] == [10.0, 2.0, 6.5]
+
+
+def test_who_is_not_asked_in_a_round_has_not_failed_to_deliver() -> None:
+    nodes = {FIRST_NODE + place: name for place, name in enumerate("ABC")}
+    under = UnderDeal(FedAvg(fraction_train=0.4, min_train_nodes=1), PRICED, nodes=nodes)
+    start(under, three(), rounds=12)
+    assert all(0 in samples for samples in under.samples.values())
+    assert under.short() == {} and under.settlement is not None
 
 
 def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:

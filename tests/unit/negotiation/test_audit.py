@@ -44,7 +44,7 @@ def run_ledger(path: Path, **changed: Any) -> None:
         ledger.append("begun", {"title": "Two"})
         deal = ledger.append(AGREED, changed.get(AGREED, {"deal": DEAL}))
         signatures = {"A": {"signed": True}, "B": {"signed": True}}
-        ledger.append(SIGNED, changed.get(SIGNED, {"deal": deal.hash, "signatures": signatures}))
+        ledger.append(SIGNED, {"deal": deal.hash, "signatures": signatures} | changed.get(SIGNED, {}))
         ledger.append(TRAINED, changed.get(TRAINED, {"samples": {"A": [10], "B": [3, 4]}, "samples_per_unit": 1.0}))
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
         settled = {"deal": deal.hash, "cents": cents, "decimals": 2, **settlement.record()}
@@ -55,7 +55,11 @@ def test_a_sound_record(path: Path) -> None:
     run_ledger(path)
     found = audit(path)
     assert found.failed == [] and found.deal is not None and found.deal.payments.tolist() == DEAL["payments"]
-    assert {claim for claim, finding in found.findings.items() if finding.holds is None} == {"recomputed", "model"}
+    assert {claim for claim, finding in found.findings.items() if finding.holds is None} == {
+        "recomputed",
+        "model",
+        "signed",
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,9 @@ def test_a_sound_record(path: Path) -> None:
         (TRAINED, {"samples": {"A": [10, 11]}, "samples_per_unit": 1.0}, "contributions"),
         (TRAINED, {"samples": {"C": [1]}, "samples_per_unit": 1.0}, "contributions"),
         (TRAINED, {"samples": {"A": ["1"]}, "samples_per_unit": 1.0}, "contributions"),
+        (SIGNED, {"signatures": {"A": {"signed": True}, "B": {"signed": False}}}, "signed"),
+        (TRAINED, {"samples": {"A": [0], "B": [4]}, "samples_per_unit": 1.0}, "settlement"),
+        (AGREED, {"deal": DEAL | {"prices": [[-0.2, 0.1], [0.3, -0.35]]}}, "prices"),
         (SETTLED, {"cents": {"A": 161, "B": -160}}, "budget-balance"),
         (SETTLED, {"cents": {"A": 161, "B": -161}}, "settlement"),
         (SETTLED, {"cents": {"A": 160.0, "B": -160.0}}, "budget-balance"),
@@ -144,7 +151,11 @@ def test_a_model_or_a_transcript_that_was_changed(path: Path) -> None:
     run_ledger(
         path,
         agreed={"deal": DEAL, "transcript": {"file": "talk.jsonl", "sha256": "0", "exchanges": 1}},
-        trained={"samples": {}, "samples_per_unit": 1.0, "model": {"file": "model.npz", "sha256": "0"}},
+        trained={
+            "samples": {"A": [10], "B": [4]},
+            "samples_per_unit": 1.0,
+            "model": {"file": "model.npz", "sha256": "0"},
+        },
     )
     assert audit(path).failed == ["recomputed", "model"]
     path.with_name("model.npz").unlink()

@@ -1,0 +1,114 @@
+"""What members of a run sign, each a document of plain data that follows from the ledger alone.
+
+| about        | who signs | what it binds                                                            |
+|--------------|-----------|--------------------------------------------------------------------------|
+| `key`        | each      | its name, place and public key to this run                               |
+| `deal`       | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
+| `statement`  | each      | its own prices and utility, and what it has checked                      |
+| `delivery`   | each      | the samples of a round, and the update it sent                           |
+| `accuracy`   | each      | what it measured of the model                                            |
+| `settlement` | all alike | what was delivered, and everybody's cents                                |
+
+`run` is the hash of the ledger's first entry, which holds a number drawn for the run: nothing signed in one run is of
+use in another. `head` is the hash of the entry before the one that holds the signature, so that all entries up to there
+are signed too. `deal` is the digest of the deal's document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedpact.deals.ledger import KEYS, Entry, canonical_json
+
+MONEY = ("currency", "per_payoff", "decimals")
+TERMS = ("scenario", "samples_per_unit", "rounds")  # of a run, beside the money: its first entry says them
+
+
+def key_document(run: str, name: str, place: int, key: str) -> dict[str, Any]:
+    """That a key is a member's in this run."""
+    return {"about": "key", "run": run, "name": name, "place": place, "key": key}
+
+
+def deal_document(
+    run: str, head: str, header: Mapping[str, Any], deal: Mapping[str, Any], keys: Mapping[str, str]
+) -> dict[str, Any]:
+    """The deal that all members sign.
+
+    Parameters
+    ----------
+    head
+        The hash of the ledger's entry of the deal.
+    header
+        What the first entry says of the run.
+    deal
+        The deal as the ledger holds it (`deal_record`).
+    keys
+        Public keys by name.
+    """
+    prices = deal.get("prices")
+    members = [name for name in deal["agents"] if name not in deal["excluded"]]
+    return {
+        "about": "deal",
+        "run": run,
+        "head": head,
+        "mechanism": deal["mechanism"],
+        "agents": list(deal["agents"]),
+        "excluded": sorted(deal["excluded"]),
+        "contributions": list(deal["contributions"]),
+        "payments": list(deal["payments"]),
+        "side_payments": list(deal.get("side_payments") or [0.0] * len(deal["agents"])),
+        "prices": None if not prices else [prices_digest(row) for row in prices],
+        "keys": {name: keys[name] for name in members if name in keys},
+        "money": {part: header.get(part) for part in MONEY},
+        **{part: header.get(part) for part in TERMS},
+    }
+
+
+def deal_document_of(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:
+    """The document of a deal on a ledger, with the keys that were fixed before it."""
+    first, before = entries[0], entries[: agreed.seq]
+    return deal_document(first.hash, agreed.hash, first.content, agreed.content["deal"], stated_keys(before))
+
+
+def stated_keys(entries: Sequence[Entry]) -> dict[str, str]:
+    """Members' public keys by name, as a ledger states them; the first one of a member counts."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        for name, stated in entry.content["keys"].items() if entry.kind == KEYS else ():
+            found.setdefault(name, stated["key"])
+    return found
+
+
+def prices_digest(row: Sequence[float]) -> str:
+    """A number for a member's prices, which only it and the coordinator see."""
+    return hashlib.sha256(canonical_json({"prices": list(row)})).hexdigest()
+
+
+def statement_document(
+    run: str, deal: str, name: str, *, prices: Sequence[float] | None, utility: float | None, claims: Sequence[str]
+) -> dict[str, Any]:
+    """A member's own part: its prices, the utility it was told, and what it has checked."""
+    own = {"prices": None if prices is None else list(prices), "utility": utility, "claims": list(claims)}
+    return {"about": "statement", "run": run, "deal": deal, "name": name, **own}
+
+
+def delivery_document(run: str, deal: str, name: str, delivery: Mapping[str, Any]) -> dict[str, Any]:
+    """What a member has delivered in a round."""
+    given = {part: delivery.get(part) for part in ("round", "samples", "update")}
+    return {"about": "delivery", "run": run, "deal": deal, "name": name, **given}
+
+
+def accuracy_document(run: str, head: str, deal: str, name: str, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """What a member has measured of a model."""
+    found = {part: measured.get(part) for part in ("model", "accuracy", "samples")}
+    return {"about": "accuracy", "run": run, "head": head, "deal": deal, "name": name, **found}
+
+
+def settlement_document(
+    run: str, head: str, deal: str, delivered: Mapping[str, float], cents: Mapping[str, int]
+) -> dict[str, Any]:
+    """What was delivered, in units of contribution, and what everybody is paid."""
+    paid = {"delivered": dict(delivered), "cents": dict(cents)}
+    return {"about": "settlement", "run": run, "head": head, "deal": deal, **paid}

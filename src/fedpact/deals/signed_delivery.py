@@ -1,0 +1,61 @@
+"""What members have delivered, by what they have signed: a count of samples and an update, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedpact.deals.deal import whole_samples
+from fedpact.deals.documents import delivery_document
+from fedpact.deals.signatures import document_digest, is_signed_by
+from fedpact.utils.errors import InvalidInput, short_repr
+
+
+def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, float]:
+    """What each member has delivered, in units of contribution.
+
+    Of less than one agreed sample nothing is delivered, except where a deal names no prices to leave it out by.
+
+    Parameters
+    ----------
+    document
+        The deal's, which holds the keys.
+    deliveries
+        By name, a list of `round`, `samples`, `update` and `signature`.
+
+    Raises
+    ------
+    InvalidInput
+        If a round is missing or doubled, more is counted than agreed, or a signature is not its member's.
+    """
+    counts = whole_samples(document["contributions"], document["samples_per_unit"])
+    listed = deliveries if isinstance(deliveries, dict) else {}
+    strangers = [name for name in listed if name not in document["keys"]]
+    if strangers:
+        raise InvalidInput(f'"{strangers[0]}" is not in the deal and cannot deliver')
+    found = {}
+    for place, name in enumerate(document["agents"]):
+        if name in document["keys"]:
+            samples = _signed_samples(document, name, int(counts[place]), listed.get(name))
+            agreed, contribution = int(counts[place]), float(document["contributions"][place])
+            share = sum(samples) / (agreed * len(samples)) if samples else 0.0
+            is_whole = share == 1.0 or (not agreed and document["prices"] is None)
+            found[name] = contribution if is_whole else share * contribution
+    return found
+
+
+def _signed_samples(document: Mapping[str, Any], name: str, agreed: int, listed: Any) -> list[int]:
+    """A member's samples in each round, checked."""
+    digest, rounds, samples = document_digest(document), [], []
+    for delivery in listed if isinstance(listed, list) else []:
+        said = delivery if isinstance(delivery, dict) else {}
+        signed = delivery_document(document["run"], digest, name, said)
+        if not is_signed_by(document["keys"][name], signed, said.get("signature")):
+            raise InvalidInput(f'"{name}" has not signed what it is said to have delivered')
+        if type(said["samples"]) is not int or not 0 <= said["samples"] <= agreed:
+            raise InvalidInput(f'"{name}" agreed to {agreed} samples, and {short_repr(said["samples"])} are counted')
+        rounds.append(said["round"])
+        samples.append(said["samples"])
+    if rounds != (list(range(1, document["rounds"] + 1)) if agreed else []):
+        raise InvalidInput(f'"{name}" has not signed what it delivered in each of {document["rounds"]} rounds')
+    return samples

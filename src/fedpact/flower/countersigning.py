@@ -1,0 +1,194 @@
+"""One deal for all: how a node checks the document that everybody signs, and that everybody has signed the same.
+
+The document holds all contributions and payments, a digest of everybody's prices, and the members' keys. Before it
+signs a node checks that the document is of the run it was called to, that it can be settled in whole cents that sum
+to zero, that its own prices and key are in it, that the keys it knows from elsewhere are the ones stated, and that
+its own part follows from its private file (`fedpact.flower.statement`). Then it is shown everybody's signature.
+Whoever was shown another deal has signed another document, so a coordinator that tells members different things is
+found by every one of them before anybody trains. A coordinator could also make up keys and sign for others: only a
+node that knows their keys can tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedpact.deals.documents import prices_digest
+from fedpact.deals.settlement import settle_payments
+from fedpact.deals.signatures import KnownKeys, is_signed_by, plain_key
+from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.flower.statement import Refused, check_statement
+from fedpact.negotiation.agent import Agent
+from fedpact.utils.errors import InvalidInput, short_repr
+
+KEYS_CLAIM, BALANCE_CLAIM = "keys", "balance"
+CENT = 1  # how far rounding may move a payment, in cents
+MONEY_ROUNDING = 1e-9  # of the money that changes hands
+
+
+def check_document(
+    agent: Agent,
+    asked: Mapping[str, Any],
+    *,
+    run: str,
+    key: str,
+    known: KnownKeys,
+    samples_per_unit: float,
+    least_gain: float | None,
+) -> list[str]:
+    """Check the document of a deal, and what is said to this member alone; the claims that were checked.
+
+    Parameters
+    ----------
+    asked
+        The `document`, and of this member `place`, `prices` and `utility`.
+    run, key
+        The run it was called to, and its own public key.
+    known
+        Keys of others that it knows from elsewhere.
+
+    Raises
+    ------
+    Refused
+        With the first claim that does not hold.
+    """
+    document = asked.get("document")
+    if not isinstance(document, dict) or document.get("about") != "deal":
+        raise Refused("there is no deal to sign in what was asked")
+    if document.get("run") != run:
+        raise Refused("run: the deal is of another run than the one this node was called to")
+    if document.get("samples_per_unit") != samples_per_unit:
+        unit = short_repr(document.get("samples_per_unit"))
+        raise Refused(f"samples_per_unit must be {samples_per_unit:g}, got {unit}")
+    if type(document.get("rounds")) is not int or document["rounds"] < 1:
+        raise Refused(f"rounds must be a whole number of at least 1, got {short_repr(document.get('rounds'))}")
+    claims = check_statement(agent, statement_of(asked), least_gain=least_gain)
+    _check_prices_digest(agent, asked, document)
+    _check_balance(document)
+    complete = _check_keys(agent, document, key, known)
+    return [*claims, BALANCE_CLAIM, *([KEYS_CLAIM] if complete else [])]
+
+
+def statement_of(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A member's own part of the deal, as `check_statement` reads it."""
+    document, place = asked["document"], asked.get("place")
+    numbers = {}
+    for key, name in (("payments", "payment"), ("side_payments", "side_payment")):
+        listed = document.get(key)
+        is_there = isinstance(listed, list) and type(place) is int and 0 <= place < len(listed)
+        numbers[name] = listed[place] if is_there else None  # type: ignore[index]
+    return {
+        **{key: document.get(key) for key in ("agents", "excluded", "contributions", "mechanism", "money")},
+        **numbers,
+        **{key: asked.get(key) for key in ("place", "prices", "utility")},
+    }
+
+
+def check_everybody_signed(document: Mapping[str, Any], signatures: Any) -> None:
+    """That every member has signed this very document.
+
+    Raises
+    ------
+    Refused
+        With the first that has not.
+    """
+    for name, key in document["keys"].items():
+        given = signatures.get(name) if isinstance(signatures, dict) else None
+        if not isinstance(given, str) or not given:
+            raise Refused(f'there is no signature of "{name}" on the deal')
+        if not is_signed_by(key, document, given):
+            raise Refused(
+                f'"{name}" has not signed the deal that this node has signed: members were shown different ones'
+            )
+
+
+def check_settlement(
+    place: int, document: Mapping[str, Any], prices: Sequence[float] | None, asked: Mapping[str, Any]
+) -> dict[str, float]:
+    """Check a member's cents against what all have delivered; what was delivered, in units of contribution.
+
+    Raises
+    ------
+    Refused
+        If a delivery is not signed by whom it is of, or the cents are not those due.
+    """
+    try:
+        delivered = signed_delivery(document, asked.get("deliveries"))
+    except InvalidInput as reason:
+        raise Refused(str(reason)) from reason
+    stated = asked.get("delivered")
+    if stated != delivered:
+        raise Refused(f"what was delivered is {short_repr(delivered)} by what members signed, not {short_repr(stated)}")
+    cents, name, money = asked.get("cents"), document["agents"][place], document["money"]
+    whole = (
+        isinstance(cents, dict) and list(cents) == document["agents"] and all(type(c) is int for c in cents.values())
+    )
+    if not isinstance(cents, dict) or not whole or sum(cents.values()):
+        raise Refused("cents must be whole, one number per agent, and sum to zero")
+    agreed, payment = document["contributions"], float(document["payments"][place])
+    short = [delivered.get(each, amount) - amount for each, amount in zip(document["agents"], agreed, strict=True)]
+    if any(short):
+        if prices is None:
+            raise Refused("less was delivered than agreed, and the deal names no prices to pay the rest by")
+        payment -= math.fsum(price * less for price, less in zip(prices, short, strict=True))
+    turnover = abs(payment) + sum(abs(p * s) for p, s in zip(prices or [], agreed, strict=False))
+    rate = money["per_payoff"] * 10 ** money["decimals"]
+    if abs(cents[name] - payment * rate) > CENT + turnover * rate * MONEY_ROUNDING:
+        raise Refused(f"{cents[name]} cents are not the {payment * rate:.2f} it has agreed to for what was delivered")
+    return delivered
+
+
+def _check_prices_digest(agent: Agent, asked: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+    prices, digests = asked.get("prices"), document.get("prices")
+    if (prices is None) != (digests is None):
+        raise Refused("prices: this node's are not those of the deal")
+    if prices is None or digests is None:
+        return
+    listed = isinstance(digests, list) and len(digests) == agent.weights.size
+    if not listed or digests[agent.index] != prices_digest(prices):
+        raise Refused("prices: this node's are not those of the deal")
+
+
+def _check_balance(document: Mapping[str, Any]) -> None:
+    """That everybody's payments can be settled in whole cents that sum to zero, and are of those in the deal."""
+    payments, out = document.get("payments"), document.get("excluded") or []
+    for key in ("payments", "side_payments"):
+        given = document.get(key)
+        if not isinstance(given, list) or len(given) != len(document["agents"]):
+            raise Refused(f"{key} must be one number per agent, got {short_repr(given)}")
+    try:
+        settle_payments(payments, names=document["agents"], **document["money"])  # type: ignore[arg-type]
+    except InvalidInput as reason:
+        raise Refused(f"{BALANCE_CLAIM}: {reason}") from reason
+    side = np.asarray(document["side_payments"], dtype=np.float64)
+    if abs(float(side.sum())) > MONEY_ROUNDING * float(np.abs(side).sum() + np.abs(payments).sum()):  # type: ignore[arg-type]
+        raise Refused(f"{BALANCE_CLAIM}: side payments sum to {side.sum():+.3g}")
+    paid = [name for name, payment in zip(document["agents"], payments, strict=True) if payment and name in out]  # type: ignore[arg-type]
+    if paid:
+        raise Refused(f'{BALANCE_CLAIM}: "{paid[0]}" is out of the deal and would be paid')
+
+
+def _check_keys(agent: Agent, document: Mapping[str, Any], key: str, known: KnownKeys) -> bool:
+    """That every member has a key of its own, and those known are the ones stated; whether all are known."""
+    stated, members = document.get("keys"), [n for n in document["agents"] if n not in (document.get("excluded") or [])]
+    if not isinstance(stated, dict) or sorted(stated) != sorted(members):
+        raise Refused("keys: the deal must hold the key of every member")
+    if stated[agent.name] != key:
+        raise Refused("keys: the key stated for this node is not its own")
+    if len(set(stated.values())) != len(stated):
+        raise Refused("keys: two members have the same key")
+    others = [name for name in members if name != agent.name]
+    for name in others:
+        try:
+            plain_key(stated[name])
+        except InvalidInput as reason:
+            raise Refused(f'keys: of "{name}": {reason}') from reason
+        expected = known.key_of(name, document["agents"].index(name))
+        if known.is_given and expected != stated[name]:
+            why = "this node does not know its key" if expected is None else "this node knows another key of it"
+            raise Refused(f'keys: of "{name}": {why}')
+    return known.is_given
