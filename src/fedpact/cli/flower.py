@@ -74,3 +74,25 @@ def key(
         print_json({"key": str(path), "public": str(public), "text": f"{made.public} {' '.join(name.split())}"})
     else:
         typer.echo(f"{path} written, which is secret, and {public}, which everybody in the deal should have")
+
+
+@flower.command()
+def agent(
+    path: Annotated[Path, typer.Argument(help="The private file to write.", metavar="FILE")],
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, or a built-in federation.", metavar="[SCENARIO]")
+    ] = DEFAULT_EXAMPLE,
+    name: Annotated[str, typer.Option("--name", help="Which of its members.", metavar="NAME")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write one member's private file: its own row of a scenario, and nothing about the others but their number."""
+    from fedpact.flower.new_app import write_private_file  # noqa: PLC0415 - optional dependency
+
+    federation = read_scenario(scenario).federation
+    if name not in federation.names:
+        raise InvalidInput(f"--name must be one of {', '.join(federation.names)}, got {name!r}")
+    write_private_file(path, federation, federation.names.index(name))
+    if as_json:
+        print_json({"path": str(path), "name": name})
+    else:
+        typer.echo(f"{path} written; it is private to {name}")

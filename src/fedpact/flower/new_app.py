@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
+from fedpact.federation import Federation
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario import Money, Scenario
@@ -42,10 +43,21 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
     texts = {folder / path: _fill_template(name, values) for path, name in TEMPLATE.items()}
     replace_files({path: text.encode() for path, text in texts.items()})
     private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
-    for path, agent in zip(private, agents_of(scenario.federation), strict=True):
-        save_agent(agent, path)
-        os.chmod(path, PRIVATE)
+    for place, path in enumerate(private):
+        write_private_file(path, scenario.federation, place)
     return [*texts, *private]
+
+
+def write_private_file(path: Path, federation: Federation, place: int) -> None:
+    """Write a member's private file, which nobody else may read; one that is there stays."""
+    with error_context(str(path)):
+        if path.exists():
+            raise InvalidInput("there is such a file already; name another one")
+        if not path.parent.is_dir():
+            raise InvalidInput(f"there is no such folder: {path.parent}")
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
+    save_agent(agents_of(federation)[place], path)
+    os.chmod(path, PRIVATE)
 
 
 def _make(folder: Path) -> None:
