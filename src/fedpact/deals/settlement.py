@@ -183,8 +183,12 @@ def settle(
         return due
     given = checked_delivery(agreed, delivered)
     paid = _settle_with_sponsor(payments_for_delivered(deal, given), agreed.agents, sponsor, unit)
-    contributions = {"agreed": tuple(agreed.contributions.tolist()), "delivered": tuple(given.tolist())}
-    return replace(paid, agreed_cents=due.cents, **contributions)
+    return replace(
+        paid,
+        agreed=tuple(agreed.contributions.tolist()),
+        delivered=tuple(given.tolist()),
+        agreed_cents=due.cents,
+    )
 
 
 def _settle_with_sponsor(

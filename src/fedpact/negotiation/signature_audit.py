@@ -285,8 +285,10 @@ class SignatureAudit:
         """Take down a signature, and whether it is one."""
         holds = is_signed_by(key, document, signature)
         about = str(document["about"])
-        part = {"entry": entry.seq, "kind": entry.kind, "about": about, "name": name, "holds": holds}
-        self.parts.append(SignedPart(digest=document_digest(document), **part))
+        digest = document_digest(document)
+        self.parts.append(
+            SignedPart(entry=entry.seq, kind=entry.kind, about=about, name=name, digest=digest, holds=holds)
+        )
         if not holds:
             there = "is not signed by" if not signature else "does not bear the signature of"
             self._add(CLAIM_OF.get(entry.kind, "signed"), f'line {entry.seq + 1}: the {about} {there} "{name}"')
