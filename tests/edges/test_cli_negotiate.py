@@ -93,9 +93,18 @@ def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechani
     assert run("check", "hospitals", path).code == 0
 
 
-def test_the_fair_deal_is_not_negotiated(run) -> None:
-    result = run("negotiate", "hospitals", "--mechanism", "fair")
-    assert result.code == 2 and "cannot be negotiated" in result.err
+@pytest.mark.parametrize("mechanism", ["fair", "fair-members"])
+def test_the_fair_deal_is_negotiated(run, tmp_path: Path, mechanism: str) -> None:
+    path = str(tmp_path / "talks.jsonl")
+    shown = run("negotiate", "hospitals", "--mechanism", mechanism, "-o", path)
+    assert shown.code == 0 and "of it fixed" in shown.out
+    groups = 2**5 if mechanism == "fair" else 1 + 5
+    assert f"{groups - (mechanism == 'fair')} of {groups - (mechanism == 'fair')} groups" in shown.out
+    found = run("negotiate", "hospitals", "--mechanism", mechanism, "--json").record
+    solved = run("solve", "hospitals", "--mechanism", mechanism, "--json").record
+    np.testing.assert_allclose(found["side_payments"], solved["side_payments"], atol=1e-9)
+    assert run("check", path).code == 0
+    assert run("check", "hospitals", path).code == 0
 
 
 def test_many_rounds_are_thinned(run) -> None:

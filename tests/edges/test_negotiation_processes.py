@@ -21,6 +21,7 @@ from fedpact.negotiation import agents_of, coordinate, processes
 from fedpact.negotiation.processes import Processes, load_agent, save_agent
 
 SAME = 1e-6
+SAME_BY_CLIMBING = 1e-5  # in sums: the root of the gain that is left
 N_AGENTS = 4
 
 
@@ -80,12 +81,13 @@ def punctual(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Punctual]:
     return start
 
 
-def assert_is_the_deal_of(deal: Any, members: list[int]) -> None:
+def assert_is_the_deal_of(deal: Any, members: list[int], *, tol: float = SAME) -> None:
     """The deal is M^E's among those at the table, and balances."""
     expected = fp.ExternalityMechanism().solve(federation().take(members))
     size = float(np.abs(expected.payments).max() + np.abs(expected.payoffs).max())
-    np.testing.assert_allclose(deal.contributions[members], expected.contributions, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(deal.payments[members], expected.payments, atol=SAME * size)
+    if tol == SAME:
+        np.testing.assert_allclose(deal.contributions[members], expected.contributions, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(deal.payments[members], expected.payments, atol=tol * size)
     absent = np.setdiff1d(np.arange(N_AGENTS), members)
     np.testing.assert_array_equal(deal.contributions[absent], 0.0)
     np.testing.assert_array_equal(deal.payments[absent], 0.0)
@@ -142,8 +144,17 @@ def test_agents_agree_in_sums(files: list[Path]) -> None:
     assert float(deal.payments.sum()) == 0.0
 
 
-@pytest.mark.parametrize("after", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
-def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path], after: int) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "after"),
+    [
+        ("price-discovery", 1),
+        pytest.param("price-discovery", 2, marks=pytest.mark.slow),
+        pytest.param("price-discovery", 3, marks=pytest.mark.slow),
+        pytest.param("sums", 1, marks=pytest.mark.slow),
+        pytest.param("sums", 4, marks=pytest.mark.slow),
+    ],
+)
+def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path], protocol: str, after: int) -> None:
     with Processes.of_files(files, timeout=60.0) as channel:
         victim = channel.process_ids[2]
         asked = 0
@@ -157,14 +168,15 @@ def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path
             return plain_ask(questions)
 
         channel.ask = ask  # type: ignore[method-assign]
-        deal = coordinate(channel)
+        deal = coordinate(channel, protocol=protocol)
     assert deal.excluded == {"C": "fails to answer: its process has ended"}
     told = [event for event in deal.trace if event["event"] in {"asked again", "excluded"}]
     assert [(event["event"], event["agent"]) for event in told] == [("asked again", "C"), ("excluded", "C")]
-    assert_is_the_deal_of(deal, [0, 1, 3])
+    assert_is_the_deal_of(deal, [0, 1, 3], tol=SAME if protocol == "price-discovery" else SAME_BY_CLIMBING)
 
 
-def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[Path], punctual) -> None:
+@pytest.mark.parametrize("protocol", ["price-discovery", pytest.param("sums", marks=pytest.mark.slow)])
+def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[Path], punctual, protocol: str) -> None:
     """It answers every question a question too late: it is asked once more, then excluded."""
     slow = (
         "import sys\n"
@@ -180,9 +192,9 @@ def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[
     commands = [[*OURS, str(path)] for path in files]
     commands[1] = [sys.executable, "-c", slow, str(files[1])]
     with punctual(commands, late={1}) as channel:
-        deal = coordinate(channel)
+        deal = coordinate(channel, protocol=protocol)
     assert deal.excluded == {"B": "no answer in time"}
-    assert_is_the_deal_of(deal, [0, 2, 3])
+    assert_is_the_deal_of(deal, [0, 2, 3], tol=SAME if protocol == "price-discovery" else SAME_BY_CLIMBING)
 
 
 OURS = [sys.executable, "-m", "fedpact.negotiation.processes"]

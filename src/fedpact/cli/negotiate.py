@@ -134,6 +134,8 @@ def _show(deal: Deal, unit: Unit) -> None:
         prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
         columns.append(("price per sample", np.where(out, "-", prices).tolist()))
     columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
+    if deal.side_payments is not None and deal.side_payments.any():
+        columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
     names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
     print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=deal.contributions)
     by = SETTLED_BY[str(deal.provenance.settled_by)]

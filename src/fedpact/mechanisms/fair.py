@@ -19,6 +19,7 @@ needs no reports, does not find it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -157,13 +158,7 @@ class FairMechanism(SidePaymentMechanism):
                 f"domain of a payoff ({error})"
             ) from error
         welfare = float(payoffs.sum() - costs.sum())
-        largest, shared_out = float(np.abs(shares).max()), float(payoffs.sum())
-        if largest > MAX_SHARE * (np.abs(payoffs).sum() + costs.sum()):
-            raise NoFairDeal(
-                f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
-                f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
-                "at the edge of the domain of a payoff"
-            )
+        check_shares(shares, payoffs, costs)
         stakes = stakes_at_prices(federation, contributions)
         try:
             if self.keep == "members":
@@ -171,7 +166,7 @@ class FairMechanism(SidePaymentMechanism):
             search = _GroupSearch(federation, stakes, self.max_relaxations)
             return share_among_groups(shares, costs, alone, welfare, search, stakes=stakes)
         except Unkept as unkept:
-            raise _no_deal(federation, unkept) from None
+            raise no_deal_error(federation.names, unkept) from None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(keep={self.keep!r})"
@@ -240,6 +235,17 @@ class _GroupSearch:
         self._look_at(groups)
 
 
+def check_shares(shares: FloatArray, payoffs: FloatArray, costs: FloatArray) -> None:
+    """Raise `NoFairDeal` where Shapley shares are so large that rounding leaves nothing to share out."""
+    largest, shared_out = float(np.abs(shares).max()), float(payoffs.sum())
+    if largest > MAX_SHARE * (np.abs(payoffs).sum() + costs.sum()):
+        raise NoFairDeal(
+            f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
+            f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
+            "at the edge of the domain of a payoff"
+        )
+
+
 def _likely_groups(n_agents: int) -> NDArray[np.bool_]:
     """Groups of many members that a search begins with: pairs, and all but one or, if these are few, two."""
     one = np.eye(n_agents, dtype=np.bool_)
@@ -249,8 +255,9 @@ def _likely_groups(n_agents: int) -> NDArray[np.bool_]:
     return np.concatenate([*parts, ~pairs] if n_agents <= MAX_AGENTS_WITHOUT_PAIRS else parts)
 
 
-def _no_deal(federation: Federation, unkept: Unkept) -> NoFairDeal:
-    groups = [tuple(federation.names[agent] for agent in np.flatnonzero(group)) for group in unkept.groups.members]
+def no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:
+    """The error that says who cannot be kept, and what it would take."""
+    groups = [tuple(names[agent] for agent in np.flatnonzero(group)) for group in unkept.groups.members]
     excess = np.asarray(unkept.groups.values, dtype=float)
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)

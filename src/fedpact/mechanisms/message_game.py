@@ -122,7 +122,7 @@ class GameForm:
     def settle(self, messages: Messages) -> Allocation:
         """The contributions, prices and payments of any messages."""
         proposals, prices = self.check_messages(messages)
-        contributions = proposals.sum(axis=0) / self.users
+        contributions = np.minimum(proposals.sum(axis=0) / self.users, self.caps)  # a mean may round above the cap
         column = np.arange(self.users.size)
         first = self._next
         second = first[first, column]

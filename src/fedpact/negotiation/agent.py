@@ -73,6 +73,7 @@ class Agent:
         kinds: dict[str, Callable[[Question], Answer]] = {
             "introduce": self._introduction,
             "prices": self._marginal_prices,
+            "groups": self._group_prices,
             "shares": self._shares,
             "proximal": self._proximal,
             "messages": self._messages,
@@ -120,6 +121,11 @@ class Agent:
             "marginal_cost": _as_float(self.cost.slope(own)),
             "cost_curvature": _as_float(self.cost.curvature(own)),
         }
+
+    def _group_prices(self, question: Question) -> Answer:
+        """Reveals what `prices` does, at several contributions: those that groups it is in would agree on alone."""
+        alone = {"number": question["number"], "kind": "prices"}
+        return {"answers": [self.answer(alone | {"contributions": each}) for each in question["profiles"]]}
 
     def _shares(self, question: Question) -> Answer:
         """Reveals what `prices` does, and how its payoff is shared out by the Shapley value.

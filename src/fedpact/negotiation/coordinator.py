@@ -24,6 +24,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
+from fedpact.negotiation.fair_discovery import KEEP, FairProtocol, check_group_count
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
@@ -49,14 +50,14 @@ NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("externality", "sums"): Rules(SumsProtocol("externality"), tol=1e-14, max_rounds=300),
     ("shapley", "price-discovery"): Rules(discover_shares, tol=1e-13, max_rounds=60),
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
+    ("fair", "price-discovery"): Rules(FairProtocol("fair"), tol=3e-15, max_rounds=60),
+    ("fair-members", "price-discovery"): Rules(FairProtocol("fair-members"), tol=3e-15, max_rounds=60),
 }
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
-NOT_NEGOTIABLE = {
-    "fair": "its side payments follow from everybody's Shapley share and from what everybody would get alone, which "
-    "nobody can check in a negotiation: whoever overstates its own would be paid for it; negotiate externality, and "
-    "work out side payments from numbers that all accept with FairMechanism",
-}
+FAIR_NEEDS_ANSWERS = (
+    "side payments follow from what everybody would have alone, which the coordinator works out from single answers"
+)
 
 
 def negotiate(
@@ -75,12 +76,13 @@ def negotiate(
     Parameters
     ----------
     mechanism
-        "externality" or "shapley".
+        "externality", "shapley", "fair" or "fair-members". For "fair" every group of members negotiates what it reaches
+        by itself, side by side: between ten members at most.
     protocol
         "price-discovery", few rounds; "sums", more of them, in which the coordinator learns only what everybody's
         answers add up to; or, for "externality", "admm", in which agents answer with what they would ask for.
     game
-        Settle "externality" by the message game; where fewer than three agents draw on somebody's data, at personal
+        Settle prices by the message game; where fewer than three agents draw on somebody's data, at personal
         prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
     transcript, resume, title
         As in `coordinate`.
@@ -208,6 +210,7 @@ def transcript_header(
 ) -> Header:
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     usual = negotiation_rules(mechanism, protocol)
+    check_group_count(mechanism, len(agents))
     tol, max_rounds = usual.tol if tol is None else tol, usual.max_rounds if max_rounds is None else max_rounds
     if not tol > 0.0 or not max_rounds >= 1:
         raise InvalidInput(f"tol must be positive and max_rounds at least 1, got {tol!r} and {max_rounds!r}")
@@ -225,14 +228,13 @@ def transcript_header(
 
 def negotiation_rules(mechanism: str, protocol: str) -> Rules:
     """How a mechanism is negotiated by a protocol; raises `InvalidInput` if it cannot be."""
-    if mechanism in NOT_NEGOTIABLE:
-        raise InvalidInput(f"mechanism {mechanism!r} cannot be negotiated: {NOT_NEGOTIABLE[mechanism]}")
     for field, given, known in (("mechanism", mechanism, NEGOTIABLE), ("protocol", protocol, PROTOCOLS)):
         if given not in known:
             raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
     if (mechanism, protocol) not in NEGOTIATIONS:
         ways = [way for what, way in NEGOTIATIONS if what == mechanism]
-        raise InvalidInput(f"protocol must be one of {', '.join(ways)} for {mechanism!r}, got {protocol!r}")
+        why = f": {FAIR_NEEDS_ANSWERS}" if mechanism in KEEP else ""
+        raise InvalidInput(f"protocol must be one of {', '.join(ways)} for {mechanism!r}, got {protocol!r}{why}")
     return NEGOTIATIONS[mechanism, protocol]
 
 
@@ -268,6 +270,7 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:
     """The deal of what a protocol came to: through the game form where it applies, otherwise as the protocol says."""
     contributions, prices, payments, messages = result.contributions, result.prices, result.payments, None
+    side = result.side_payments
     form = _game_form(session) if header.game and prices is not None else None
     if prices is not None:
         payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
@@ -280,6 +283,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         prices[among] = outcome.prices
         contributions, payments = map(session.for_everybody, (outcome.contributions, outcome.payments))
     assert payments is not None
+    if side is not None:
+        payments = payments + side
     settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(
@@ -288,6 +293,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         contributions=contributions,
         payments=payments,
         prices=prices,
+        side_payments=side,
         excluded=dict(session.excluded),
         scenario=header.scenario,
         provenance=Provenance(

@@ -11,7 +11,11 @@ the linearised gain, which bounds what any profile could add, is at most `MAX_GA
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol as Interface
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
@@ -27,12 +31,31 @@ MAX_GAIN_LEFT = 1e-7  # of what is at stake: the most welfare an agreement may m
 SAME_PROFILE = 1e-9  # of the contributions: nearer profiles are the same
 
 
+class Table(Interface):
+    """Those who negotiate: all members of a session, or a group of them. As in `Session`."""
+
+    names: list[str]
+    size: int
+    histories: dict[int, list[MarginalAnswer]]
+
+    @property
+    def members(self) -> NDArray[np.intp]:
+        """Their places."""
+
+    @property
+    def caps(self) -> FloatArray:
+        """Everybody's cap; zero for those who are not at the table."""
+
+    def for_everybody(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
+        """Numbers of the members as those of everybody."""
+
+
 def discover_prices(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
     """Contributions no member would change at its prices.
 
     `start` is where to begin; those who are out contribute nothing.
     """
-    search = _Search(session, start, tol)
+    search = PriceSearch(session, start, tol)
     for number in range(1, max_rounds + 1):
         profile = search.profile
         try:
@@ -40,33 +63,41 @@ def discover_prices(session: Session, *, tol: float, max_rounds: int, start: Flo
         except MemberExcluded:
             here = session.for_everybody(profile[session.members])
             return ProtocolResult(contributions=here, prices=None, rounds=number)
-        model = _model(session, answers)
-        residual = search.advance(model)
-        session.notify_round(
-            number,
-            contributions=profile,
-            residual=residual,
-            welfare=None if model is None else model.welfare,
-            prices=None if model is None else _among_everybody(session, model.worth),
-            utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
-        )
+        model = search.model_of(answers)
+        notify_prices(session, number, profile, answers, model=model, residual=search.advance(model))
         if search.agreed is not None:
-            return _result(session, search.agreed, number, search.residual)
-    if search.best is not None and search.best.gap <= MAX_GAIN_LEFT:
-        return _result(session, search.best, max_rounds, search.residual)
-    raise NotConverged(f"no agreement within {max_rounds} rounds: {search.suspicion()}", result=search.best)
+            return price_result(session, search.agreed, number, search.residual)
+    return price_result(session, search.require_agreement(max_rounds), max_rounds, search.residual)
 
 
-class _Search:
-    """Where the coordinator stands: the profile to ask about next, and the best one so far."""
+class PriceSearch:
+    """Where the coordinator stands: the profile to ask about next, and the best one so far.
 
-    def __init__(self, session: Session, start: FloatArray, tol: float) -> None:
-        self.session, self.profile, self.tol = session, start, tol
+    With `canonical`, where several profiles are as good, it ends at the one that treats equal agents alike.
+    """
+
+    def __init__(self, session: Table, start: FloatArray, tol: float, *, canonical: bool = True) -> None:
+        self.session, self.profile, self.tol, self._canonical = session, start, tol, canonical
         self.best: WelfareModel | None = None
         self.agreed: WelfareModel | None = None
         self.residual = np.inf
         self._before_canonical: tuple[WelfareModel, float] | None = None
         self._surprises = np.zeros(session.size)
+
+    def model_of(self, answers: Mapping[int, MarginalAnswer]) -> WelfareModel | None:
+        """The model of what everybody has said, lastly these answers; None if somebody is outside its domain now."""
+        if any(answer.outside for answer in answers.values()):
+            return None
+        table = self.session
+        return WelfareModel.of([table.histories[int(place)] for place in table.members], table.caps, table.members)
+
+    def require_agreement(self, max_rounds: int) -> WelfareModel:
+        """What was found after the last round, if that will do; raises `NotConverged`."""
+        if self.agreed is not None:
+            return self.agreed
+        if self.best is not None and self.best.gap <= MAX_GAIN_LEFT:
+            return self.best
+        raise NotConverged(f"no agreement within {max_rounds} rounds: {self.suspicion()}", result=self.best)
 
     def advance(self, model: WelfareModel | None) -> float | None:
         """Take in what was said of the profile (None: somebody is outside) and choose the next; the gain promised."""
@@ -86,11 +117,10 @@ class _Search:
 
     def suspicion(self) -> str:
         """Who may be to blame."""
-        outside = [
-            sum(answer.outside for answer in self.session.histories[place]) for place in range(self.session.size)
-        ]
-        if max(outside):
-            place = int(np.argmax(outside))
+        histories = self.session.histories
+        outside = {int(place): sum(it.outside for it in histories[int(place)]) for place in self.session.members}
+        place = max(outside, key=lambda each: outside[each])
+        if outside[place]:
             return (
                 f'agent "{self.session.names[place]}" was outside the domain of its payoff in {outside[place]} of them'
             )
@@ -125,7 +155,7 @@ class _Search:
 
     def _conclude(self, model: WelfareModel) -> None:
         """Agree, or first move to the agreement that treats equal agents alike."""
-        canonical = _canonical(model) if self._before_canonical is None else None
+        canonical = _canonical(model) if self._canonical and self._before_canonical is None else None
         if canonical is not None and np.abs(canonical - model.at).max() > SAME_PROFILE * (1.0 + np.abs(model.at).max()):
             self._before_canonical = model, self.residual
             self.profile = self.session.for_everybody(canonical)
@@ -146,14 +176,7 @@ def _ask(session: Session, profile: FloatArray) -> dict[int, MarginalAnswer]:
     return answers
 
 
-def _model(session: Session, answers: dict[int, MarginalAnswer]) -> WelfareModel | None:
-    """The model of what everybody has said; None if somebody is outside its domain now."""
-    if any(answer.outside for answer in answers.values()):
-        return None
-    return WelfareModel.of([session.histories[int(place)] for place in session.members], session.caps, session.members)
-
-
-def _refit(session: Session, best: WelfareModel) -> WelfareModel:
+def _refit(session: Table, best: WelfareModel) -> WelfareModel:
     """The model at the best profile, in the light of what was said since."""
     histories = []
     for place in session.members:
@@ -163,7 +186,28 @@ def _refit(session: Session, best: WelfareModel) -> WelfareModel:
     return WelfareModel.of(histories, session.caps, session.members)
 
 
-def _result(session: Session, model: WelfareModel, rounds: int, residual: float) -> ProtocolResult:
+def notify_prices(
+    session: Session,
+    number: int,
+    profile: FloatArray,
+    answers: Mapping[int, MarginalAnswer],
+    *,
+    model: WelfareModel | None,
+    residual: float | None,
+) -> None:
+    """The event of a round: what everybody has said of a profile."""
+    session.notify_round(
+        number,
+        contributions=profile,
+        residual=residual,
+        welfare=None if model is None else model.welfare,
+        prices=None if model is None else _among_everybody(session, model.worth),
+        utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
+    )
+
+
+def price_result(session: Session, model: WelfareModel, rounds: int, residual: float) -> ProtocolResult:
+    """What everybody agrees on: the profile of a model, at the prices stated there."""
     return ProtocolResult(
         contributions=session.for_everybody(model.at),
         prices=_among_everybody(session, balanced_prices(model.worth)),

@@ -24,6 +24,8 @@ class ProtocolResult:
     payments
         Everybody's, summing to zero; None where they follow from the prices. With neither somebody had to go, and the
         contributions are where to go on from.
+    side_payments
+        What everybody is paid beside the prices, summing to zero.
     rounds
         How often everybody was asked.
     settled_by
@@ -35,6 +37,7 @@ class ProtocolResult:
     contributions: FloatArray
     prices: FloatArray | None = None
     payments: FloatArray | None = None
+    side_payments: FloatArray | None = None
     rounds: int
     settled_by: str = "personal prices"
     residual: float = np.inf
@@ -59,3 +62,22 @@ def balanced_prices(worth: FloatArray) -> FloatArray:
     np.fill_diagonal(prices, 0.0)
     np.fill_diagonal(prices, -prices.sum(axis=0))
     return prices
+
+
+def balance_exactly(payments: FloatArray) -> FloatArray:
+    """The payments on a grid on which they sum to exactly zero; what rounding leaves is shared out in order.
+
+    Examples
+    --------
+    >>> balance_exactly(np.array([0.1, 0.2, -0.3])).sum()
+    np.float64(0.0)
+    """
+    size = float(np.abs(payments).sum())
+    if size == 0.0:
+        return np.zeros_like(payments)
+    grid = 2.0 ** (np.frexp(size)[1] - 52)  # sums of so few digits are exact
+    units = np.rint(payments / grid).astype(np.int64)
+    each, left = divmod(int(units.sum()), units.size)
+    units -= each
+    units[:left] -= 1
+    return np.asarray(units * grid)

@@ -2,10 +2,11 @@
 
 The attacker follows the protocol, keeps everything it is told, and knows more than it should: that payoffs are power
 laws of value 1, that everybody's own weight is 1 and that costs are linear. Under price discovery one answer gives a
-member's row, for its prices are a_i' w_ij. Under sums it fits all rows, curves and costs at once to the sums of
-gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares (Gauss-Newton on logarithms,
-from several starts, each held near plausible numbers at first). A member that shares what it knows with the
-coordinator takes its own unknowns out of the fit.
+member's row, for its prices are a_i' w_ij. Under ADMM rho (x_j - s_j) + y_j is a_i' w_ij for the data of others, and
+the same less the marginal cost for its own: two answers give the row. Under sums it fits all rows, curves and costs at
+once to the sums of gradients, payoffs and costs of all rounds and to the payments, by nonlinear least squares
+(Gauss-Newton on logarithms, from several starts, each held near plausible numbers at first). A member that shares what
+it knows with the coordinator takes its own unknowns out of the fit.
 
 The error is the root mean square of what the weights between members are off, over how much these weights vary: 0 is
 the truth, 1 is as good as taking the mean of all weights for each.
@@ -82,8 +83,8 @@ def recover_weights(
     exchanges = list(found.exchanges())
     if found.header.protocol == "price-discovery":
         return _from_prices(exchanges, len(found.header.agents))
-    if found.header.protocol != "sums":
-        raise InvalidInput(f"the attack is on price-discovery and sums, got {found.header.protocol!r}")
+    if found.header.protocol == "admm":
+        return _from_proposals(exchanges, len(found.header.agents))
     seen = _Seen.of(exchanges, len(found.header.agents))
     return _fit(seen, colluders or {}, starts, np.random.default_rng(rng))
 
@@ -99,6 +100,24 @@ def _from_prices(exchanges: Sequence[Mapping[str, Any]], size: int) -> Recovery:
                 if row[int(place)] > 0.0:
                     weights[int(place)] = row / row[int(place)]
     return Recovery(weights=weights, misfit=0.0, evaluations=count)
+
+
+def _from_proposals(exchanges: Sequence[Mapping[str, Any]], size: int) -> Recovery:
+    """Every row from all answers: the worth of its own data is that of others' times a factor, less its cost."""
+    told: dict[int, list[FloatArray]] = {place: [] for place in range(size)}
+    for exchange in exchanges:
+        for place, answer in exchange["answers"].items():
+            if "proposal" in answer:
+                question = exchange["questions"][place]
+                moved = np.array(answer["proposal"]) - np.array(question["contributions"])
+                told[int(place)].append(np.array(question["rho"]) * moved + np.array(question["prices"]))
+    weights = np.eye(size)
+    for place, rows in told.items():
+        table, others = np.array(rows), np.arange(size) != place
+        total = table[:, others].sum(axis=1)
+        factor, _ = np.linalg.lstsq(np.column_stack([total, -np.ones(len(rows))]), table[:, place], rcond=None)[0]
+        weights[place, others] = table[:, others].sum(axis=0) / total.sum() / factor
+    return Recovery(weights=weights, misfit=0.0, evaluations=sum(map(len, told.values())))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,8 +10,9 @@ A question about sums lists profiles and says which sum is formed:
 | shares    | phi_ij for every j                                                  | phi_j                   |
 
 The question also holds everybody's keys and who takes part, and the masks are bound to all of it. A member answers only
-if it is among at least three, its own key is listed as it is, and, where it knows the others' signing keys, theirs are
-signed. From the last sum it works out its own payment: s_i g_i - a_i' w_i s, or phi_i - a_i.
+if it is among at least three, its own key is listed as it is, and, where it knows signing keys of others, all others
+are among these and have signed theirs. From the last sum it works out its own payment: s_i g_i - a_i' w_i s, or
+phi_i - a_i.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Identity:
     sign
         Makes a signature of bytes, as hexadecimal.
     verify
-        By place: whether a signature of bytes is that member's.
+        By place: whether a signature of bytes is that member's. With none it believes whatever keys it is told.
     """
 
     sign: Any
@@ -178,18 +179,23 @@ def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
     if len({keys[place] for place in members}) != len(members):
         raise InvalidInput("every member must have a key of its own")
     if agent.identity is not None:
-        _check_signatures(agent.identity, question)
+        _check_signatures(agent.identity, agent.index, question)
     digest = masks.question_digest(question)
     return {int(place): masks.pair_seed(agent.secret, keys[place], digest) for place in members if place != agent.index}
 
 
-def _check_signatures(identity: Identity, question: Mapping[str, Any]) -> None:
+def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any]) -> None:
+    """All keys are signed by the members whose they are; with one that is made up a sum would bare the others."""
     signatures = question.get("signatures") or {}
     for place in question["members"]:
-        if place in identity.verify:
-            text = signed_text(question["names"][place], question["keys"][place])
-            if not identity.verify[place](str(signatures.get(str(place), "")), text):
-                raise InvalidInput(f'the key of "{question["names"][place]}" is not signed by it: somebody may listen')
+        if not identity.verify or place == own:
+            continue
+        name = str(question["names"][place]) if "names" in question else f"member {place}"
+        if place not in identity.verify:
+            raise InvalidInput(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
+        text = signed_text(name, question["keys"][place])
+        if not identity.verify[place](str(signatures.get(str(place), "")), text):
+            raise InvalidInput(f'the key of "{name}" is not signed by it: somebody may listen')
 
 
 def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:

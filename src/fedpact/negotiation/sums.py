@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.negotiation import masks
-from fedpact.negotiation.protocol import ProtocolResult
+from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
 from fedpact.negotiation.quasi_newton import QuasiNewton
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.sum_terms import (
@@ -244,25 +244,6 @@ class _Exchange:
                 "no agreement: the sums contradict themselves, and the masks of all members are in order"
             )
         return liars
-
-
-def balance_exactly(payments: FloatArray) -> FloatArray:
-    """The payments on a grid on which they sum to exactly zero; what rounding leaves is shared out in order.
-
-    Examples
-    --------
-    >>> balance_exactly(np.array([0.1, 0.2, -0.3])).sum()
-    np.float64(0.0)
-    """
-    size = float(np.abs(payments).sum())
-    if size == 0.0:
-        return np.zeros_like(payments)
-    grid = 2.0 ** (np.frexp(size)[1] - 52)  # sums of so few digits are exact
-    units = np.rint(payments / grid).astype(np.int64)
-    each, left = divmod(int(units.sum()), units.size)
-    units -= each
-    units[:left] -= 1
-    return np.asarray(units * grid)
 
 
 def _open_terms(summed: _SummedRound, place: int, seeds: Mapping[int, bytes]) -> FloatArray:

@@ -347,10 +347,20 @@ def test_leaving_needs_rules_and_an_order(answers, ask):
         answers.leaving(ask(mechanism="shapley", leave="none"))
 
 
-@pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
-def test_negotiations_are_played_to_their_deal(answers, ask, protocol):
-    answer = answers.talks(ask(protocol=protocol))
-    deal = fp.negotiate(FEDERATION, protocol=protocol)
+@pytest.mark.parametrize(
+    ("mechanism", "protocol"),
+    [
+        ("externality", "price-discovery"),
+        ("externality", "admm"),
+        ("externality", "sums"),
+        ("shapley", "sums"),
+        ("fair", "price-discovery"),
+        ("fair-members", "price-discovery"),
+    ],
+)
+def test_negotiations_are_played_to_their_deal(answers, ask, mechanism, protocol):
+    answer = answers.talks(ask(mechanism=mechanism, protocol=protocol))
+    deal = fp.negotiate(FEDERATION, mechanism=mechanism, protocol=protocol)
     rounds = [event for event in deal.trace if event["event"] == "round"]
     assert answer["rounds"] == len(rounds)
     assert len(answer["steps"]) == len(rounds) + 1

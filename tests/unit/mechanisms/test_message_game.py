@@ -181,3 +181,12 @@ def test_what_does_not_matter_to_the_sender_is_ignored() -> None:
     proposals[0, 1], prices[0, 1] = np.nan, -7.0
     said = game.outcome(fp.Messages(proposals=proposals, prices=prices))
     np.testing.assert_array_equal(said.payments, game.outcome(messages).payments)
+
+
+def test_a_mean_of_caps_is_the_cap() -> None:
+    """Of twelve equal numbers the mean may be larger by rounding; nobody delivers more than its cap."""
+    caps = np.random.default_rng(0).uniform(0.1, 0.9, 12)
+    form = fp.MessageGame(fp.Federation(np.ones((12, 12)), costs=0.1, caps=caps, payoff=fp.PowerLaw(beta=0.2))).form
+    assert (np.tile(caps, (12, 1)).sum(axis=0) / 12 > caps).any()
+    settled = form.settle(form.messages_for(caps, np.zeros((12, 12))))
+    assert (settled.contributions <= caps).all()

@@ -11,8 +11,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, masks, recompute
+from fedpact.negotiation.protocol import balance_exactly
 from fedpact.negotiation.sum_terms import Identity
-from fedpact.negotiation.sums import balance_exactly
 from random_cases import cases
 from strategies import random_federation
 
@@ -272,12 +272,46 @@ def test_a_coordinator_cannot_have_a_sound_round_opened() -> None:
         channel.agents[0].answer({"number": 99, "kind": "open", "rounds": [asked], "masked": [masked]})
 
 
-def test_a_coordinator_in_the_middle_is_noticed_by_signatures() -> None:
-    """It gives everybody keys of its own; whoever knows the others' signing keys does not answer."""
+class Middle(InProcess):
+    """A coordinator that gives every member keys of its own for all the others, and reads along."""
+
+    def __init__(self, agents: Any) -> None:
+        super().__init__(agents)
+        self.read: list[tuple[int, dict[str, Any], Any]] = []
+
+    def ask(self, questions: Any) -> Any:
+        if questions[min(questions)]["kind"] != "sums":
+            return super().ask(questions)
+        own = {peer: bytes([peer + 1]) * 32 for peer in questions}
+        fakes = {
+            place: question
+            | {
+                "keys": [
+                    key if peer == place else masks.public_key(own[peer]) for peer, key in enumerate(question["keys"])
+                ]
+            }
+            for place, question in questions.items()
+        }
+        answers = dict(super().ask(fakes))
+        for place, answer in answers.items():
+            if "masked" not in answer:
+                continue
+            digest = masks.question_digest(fakes[place])
+            key = fakes[place]["keys"][place]
+            seeds = {peer: masks.pair_seed(own[peer], key, digest) for peer in questions if peer != place}
+            count = len(answer["masked"]) * 3 // 4 // 16
+            bare = masks.add(masks.decode(answer["masked"], count), masks.negate(masks.own_mask(place, seeds, count)))
+            self.read.append((place, fakes[place], masks.to_floats(bare)))
+            answers[place] = answer | {"masked": masks.encode(bare)}
+        return answers
+
+
+def signed_agents(federation: fp.Federation) -> list[Agent]:
+    """Members that have signing keys and know each other's."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    signing = [Ed25519PrivateKey.generate() for _ in range(4)]
+    signing = [Ed25519PrivateKey.generate() for _ in range(federation.n_agents)]
 
     def verifier(place: int) -> Any:
         def verify(signature: str, text: bytes) -> bool:
@@ -289,23 +323,55 @@ def test_a_coordinator_in_the_middle_is_noticed_by_signatures() -> None:
 
         return verify
 
-    known = {place: verifier(place) for place in range(4)}
-    agents = [
+    known = {place: verifier(place) for place in range(federation.n_agents)}
+    return [
         Agent(**vars(agent) | {"identity": Identity(sign=lambda text, key=key: key.sign(text).hex(), verify=known)})
-        for agent, key in zip(agents_of(dense(4)), signing, strict=True)
+        for agent, key in zip(agents_of(federation), signing, strict=True)
     ]
-    assert not coordinate(InProcess(agents), protocol="sums").excluded
 
-    class Middle(InProcess):
-        def ask(self, questions: Any) -> Any:
-            answers = super().ask(questions)
-            if questions[min(questions)]["kind"] == "key":
-                fake = masks.public_key(b"m" * 32)
-                answers = {place: answer | {"key": fake[:-1] + str(place)} for place, answer in answers.items()}
-            return answers
 
-    with pytest.raises(fp.NotConverged):
-        coordinate(Middle(agents), protocol="sums")
+def test_without_signatures_a_coordinator_in_the_middle_reads_along() -> None:
+    """What signatures are for: it comes to the same deal, and everybody's terms are bare."""
+    from fedpact.negotiation.sum_terms import _terms
+
+    federation = dense(4)
+    channel = Middle(agents_of(federation))
+    assert_solved(coordinate(channel, protocol="sums"), federation)
+    place, question, found = channel.read[5]
+    np.testing.assert_allclose(found, _terms(channel.agents[place], question), atol=1e-20)
+
+
+def test_signatures_keep_a_coordinator_out_of_the_middle() -> None:
+    channel = Middle(signed_agents(dense(4)))
+    with pytest.raises(fp.NotConverged, match="is not signed by it: somebody may listen"):
+        coordinate(channel, protocol="sums")
+    assert not channel.read
+    assert not coordinate(InProcess(channel.agents), protocol="sums").excluded
+
+
+def test_a_coordinator_cannot_make_up_members_that_would_bare_one() -> None:
+    """Whoever knows signing keys sums with those members only, and with all of their keys signed."""
+    agents = signed_agents(dense(4))
+    said = [agent.answer({"number": 1, "kind": "key"}) for agent in agents]
+    made_up = [masks.public_key(bytes([place]) * 32) for place in (7, 8)]
+    question = {
+        "number": 2,
+        "kind": "sums",
+        "about": "welfare",
+        "round": 1,
+        "points": [[1.0] * 4],
+        "keys": [*(each["key"] for each in said), *made_up],
+        "names": [*(agent.name for agent in agents), "new", "newer"],
+        "signatures": {str(place): each["signature"] for place, each in enumerate(said)},
+    }
+    assert "masked" in agents[0].answer(question | {"members": [0, 1, 2, 3]})
+    with pytest.raises(fp.InvalidInput, match='"new" is not among the members whose signing keys it knows'):
+        agents[0].answer(question | {"members": [0, 4, 5]})
+    with pytest.raises(fp.InvalidInput, match='the key of "agent 1" is not signed by it'):
+        agents[0].answer(question | {"members": [0, 1, 2], "signatures": {}})
+    swapped = [said[0]["key"], said[2]["key"], said[1]["key"], said[3]["key"], *made_up]
+    with pytest.raises(fp.InvalidInput, match='the key of "agent 1" is not signed by it'):
+        agents[0].answer(question | {"members": [0, 1, 2], "keys": swapped})
 
 
 @pytest.mark.parametrize("payments", [[0.1, 0.2, -0.3], [1e6, -1e6 + 1e-9, 0.0], [0.0, 0.0], [1 / 3, 1 / 7, -10 / 21]])
