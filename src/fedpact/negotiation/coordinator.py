@@ -30,6 +30,7 @@ from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
+from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
 from fedpact.negotiation.validation import read_messages
 from fedpact.utils.errors import InvalidInput
@@ -211,6 +212,11 @@ def transcript_header(
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     usual = negotiation_rules(mechanism, protocol)
     check_group_count(mechanism, len(agents))
+    if protocol == "sums" and len(agents) < MIN_SUMMED:
+        raise InvalidInput(
+            f"protocol 'sums' needs at least {MIN_SUMMED} members, got {len(agents)}: a sum over fewer than "
+            f"{MIN_SUMMED} answers is never formed, since it would bare them; negotiate by price-discovery"
+        )
     tol, max_rounds = usual.tol if tol is None else tol, usual.max_rounds if max_rounds is None else max_rounds
     if not tol > 0.0 or not max_rounds >= 1:
         raise InvalidInput(f"tol must be positive and max_rounds at least 1, got {tol!r} and {max_rounds!r}")

@@ -100,6 +100,8 @@ class Playback:
             self._fail("the negotiation was over before this exchange")
 
     def _ask_live(self, questions: Mapping[int, dict[str, Any]]) -> Mapping[int, Any]:
+        if self._live is None and self._transcript.deal is not None:
+            self._fail("a deal is stated where the exchanges before lead to more questions")
         if self._live is None:
             raise InvalidInput(
                 f"{self._transcript.path}: the negotiation broke off after {self.played} exchanges; "

@@ -46,6 +46,7 @@ from fedpact.negotiation.sum_terms import (
 from fedpact.negotiation.validation import read_key, read_masked, read_payment, read_seeds
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
+from fedpact.utils.words import count_text
 
 MAX_KEY_CHANGES = 3  # times keys are agreed on anew for one question
 OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
@@ -110,7 +111,8 @@ class SumsProtocol:
         for place, point in enumerate(points):
             if climb.best.at is point:
                 exchange.keep_best(float(payoffs[place] - costs[place]))
-        residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else 0.0
+        at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
+        residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
         session.notify_round(
             number,
             contributions=session.for_everybody(climb.best.at),
@@ -191,8 +193,9 @@ class _Exchange:
     def _check_enough(self) -> None:
         if self.session.members.size < MIN_SUMMED:
             fates = "; ".join(f"{name}: {reason}" for name, reason in self.session.excluded.items())
+            left = count_text(self.session.members.size, "member")
             raise NotConverged(
-                f"no agreement in sums: {self.session.members.size} members are left, and a sum over fewer than "
+                f"no agreement in sums: {left} left, and a sum over fewer than "
                 f"{MIN_SUMMED} answers is never formed{f' ({fates})' if fates else ''}; negotiate by price-discovery"
             )
 

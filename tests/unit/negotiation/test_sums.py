@@ -86,7 +86,7 @@ def test_the_coordinator_hears_caps_keys_masked_numbers_and_payments_only() -> N
 
 
 def test_two_members_are_told_to_use_another_protocol() -> None:
-    with pytest.raises(fp.NotConverged, match="a sum over fewer than 3 answers is never formed"):
+    with pytest.raises(fp.InvalidInput, match="needs at least 3 members, got 2: a sum over fewer than 3 answers"):
         fp.negotiate(dense(2), protocol="sums")
 
 
@@ -115,6 +115,11 @@ def test_a_transcript_of_sums_is_recomputed_and_checked(tmp_path: Path) -> None:
     entry["answers"]["1"]["masked"] = entry["answers"]["0"]["masked"]
     path.write_text("\n".join([*lines[:place], json.dumps(entry), *lines[place + 1 :]]) + "\n")
     with pytest.raises(fp.InvalidInput, match="the questions are not those that follow"):
+        recompute(path)
+    entry = json.loads(lines[-2])
+    entry["answers"]["0"]["payment"] += 0.1  # which would make members open the masks
+    path.write_text("\n".join([*lines[:-2], json.dumps(entry), lines[-1]]) + "\n")
+    with pytest.raises(fp.InvalidInput, match="a deal is stated where the exchanges before lead to more questions"):
         recompute(path)
 
 
