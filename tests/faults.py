@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,8 +92,9 @@ BROKEN: Mapping[str, Spoil] = {
     "number as truth": lambda rng, answer: {**answer, "number": True},
     "leaves": lambda rng, answer: {"leave": True},
     "error": lambda rng, answer: {"number": answer["number"], "error": "out of memory"},
-    "other masks": other_masks,
 }
+# The same in sums alone.
+BROKEN_SUMS: Mapping[str, Spoil] = {**BROKEN, "other masks": other_masks}
 # Answers that may be used: what they say could be true, or cannot be told from the truth.
 CHEATING: Mapping[str, Spoil] = {
     "infinite": number(float("inf")),
@@ -108,6 +109,7 @@ CHEATING: Mapping[str, Spoil] = {
 }
 REPEATS = ("stale", "stale under the right number")
 FAULTS = (*BROKEN, *CHEATING, *REPEATS)
+FAULTS_IN_SUMS = (*FAULTS, "other masks")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -135,7 +137,7 @@ class Faulty:
             return honest
         if self.fault in REPEATS:
             return self._repeated(honest)
-        return {**BROKEN, **CHEATING}[self.fault](self.rng, honest)
+        return {**BROKEN_SUMS, **CHEATING}[self.fault](self.rng, honest)
 
     def _repeated(self, honest: Answer) -> Any:
         if self.fault == "stale":
@@ -152,7 +154,7 @@ class Trial:
     faulty: dict[int, Faulty]
 
     @classmethod
-    def random(cls, rng: np.random.Generator) -> Trial:
+    def random(cls, rng: np.random.Generator, faults: Sequence[str] = FAULTS) -> Trial:
         """Three to six agents of whom one to three fail, at any of the first seven questions."""
         federation = random_federation(rng, n_agents=int(rng.integers(3, 7)))
         agents = agents_of(federation)
@@ -162,7 +164,7 @@ class Trial:
             faulty={
                 int(place): Faulty(
                     agent=agents[place],
-                    fault=str(rng.choice(FAULTS)),
+                    fault=str(rng.choice(faults)),
                     at=int(rng.integers(0, 7)),
                     lasting=bool(rng.random() < 0.75),
                     rng=rng,
@@ -226,7 +228,7 @@ class Trial:
         told = {event["agent"]: event["reason"] for event in deal.trace if event["event"] == "excluded"}
         assert told == deal.excluded and all(told.values())
         for place, it in self.faulty.items():
-            broken_for_good = it.fault in BROKEN and it.lasting and it.asked > it.at
+            broken_for_good = it.fault in BROKEN_SUMS and it.lasting and it.asked > it.at
             assert not broken_for_good or names[place] in deal.excluded
 
     def _judge_optimality(self, deal: fp.Deal) -> None:

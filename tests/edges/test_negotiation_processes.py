@@ -283,6 +283,33 @@ def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
         load_agent(tmp_path / "x.json")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"index": 4}, "index must be a place from 0 to 3, got 4"),
+        ({"index": True}, "index must be a place"),
+        ({"name": " "}, "name must be a text of 1 to 200 characters"),
+        ({"weights": [[1.0, 2.0]]}, "weights must be a list of finite numbers, one per member"),
+        ({"weights": []}, "weights must be a list of finite numbers"),
+        ({"weights": [1.0, 0.0, 1.0, 1.0]}, r"weights\[1\] must be positive, got 0: its own data is useful to it"),
+        ({"payoff": None}, "payoff.family must be one of power-law, exponential, log, michaelis, got None"),
+        ({"payoff": {"family": "power-law"}}, "payoff must have the parameters of power-law"),
+        ({"payoff": {"family": "power-law", "beta": -1}}, "beta must be a finite number, at least 0, got -1"),
+        ({"value": 0}, "value must be a finite number, positive, got 0"),
+        ({"value": 10**400}, "value must be a finite number"),
+        ({"linear": 0.0, "quadratic": 0.0}, "linear must be positive"),
+        ({"cap": "many"}, "cap must be a finite number, at least 0, got 'many'"),
+    ],
+)
+def test_a_private_file_that_people_spoiled_is_refused_in_words(
+    files: list[Path], tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    record = json.loads(files[1].read_text())
+    (tmp_path / "x.json").write_text(json.dumps(record | changes))
+    with pytest.raises(fp.InvalidInput, match=rf"x\.json: {message}"):
+        load_agent(tmp_path / "x.json")
+
+
 def test_an_agent_survives_its_file(tmp_path: Path) -> None:
     for agent in agents_of(federation()):
         save_agent(agent, tmp_path / "a.json")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedpact.cli.common import AsJson, console, escape, print_json
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.jsonl import decode_line
 
@@ -31,8 +31,6 @@ def check(
 
     found = load_agent(path)
     with error_context(str(path)):
-        if not 0 <= found.index < found.weights.size:
-            raise InvalidInput(f"index must be a place from 0 to {found.weights.size - 1}, got {found.index}")
         stated = decode_line(read_text(path).encode()).get("agents")
     names = [f"agent {place}" for place in range(found.weights.size)]
     if isinstance(stated, list) and len(stated) == len(names):

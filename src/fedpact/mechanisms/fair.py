@@ -257,7 +257,7 @@ def _likely_groups(n_agents: int) -> NDArray[np.bool_]:
 
 def no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:
     """The error that says who cannot be kept, and what it would take."""
-    groups = [tuple(names[agent] for agent in np.flatnonzero(group)) for group in unkept.groups.members]
+    groups = [tuple(names[int(agent)] for agent in np.flatnonzero(group)) for group in unkept.groups.members]
     excess = np.asarray(unkept.groups.values, dtype=float)
     if all(len(group) == 1 for group in groups):
         who = join_names([group[0] for group in groups], most=MAX_NAMES)

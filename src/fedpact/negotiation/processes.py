@@ -22,9 +22,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedpact.federation import Linear, Quadratic
-from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.agent_file import MAX_NAME, agent_from_record
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
@@ -32,7 +31,6 @@ from fedpact.utils.jsonl import decode_line, encode_line
 EXIT_TIMEOUT = 2.0  # seconds
 CHUNK = 1 << 16  # bytes read at once
 MAX_LINE = 1 << 24  # bytes
-MAX_NAME = 200
 
 
 def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
@@ -52,24 +50,9 @@ def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = No
 
 
 def load_agent(path: Path) -> Agent:
-    """The agent of a file written by `save_agent`."""
+    """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
     with error_context(str(path)):
-        record = decode_line(read_text(path).encode())
-        try:
-            payoff = dict(record["payoff"])
-            family = FAMILIES[payoff.pop("family")]
-            linear, quadratic = float(record["linear"]), float(record["quadratic"])
-            return Agent(
-                name=str(record["name"]),
-                index=int(record["index"]),
-                weights=np.array(record["weights"], dtype=np.float64),
-                payoff=family(**{name: np.array([number]) for name, number in payoff.items()}),
-                value=float(record["value"]),
-                cost=Quadratic(np.array([linear]), np.array([quadratic])) if quadratic else Linear(np.array([linear])),
-                cap=float(record["cap"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"this is no agent's file: {error!r:.120}") from error
+        return agent_from_record(decode_line(read_text(path).encode()))
 
 
 def serve(path: Path) -> None:

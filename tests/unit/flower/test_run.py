@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,7 @@ import fedpact as fp
 from fedpact.deals import read_ledger
 from fedpact.deals.transcript import read_transcript
 from fedpact.flower import Lost
-from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
-from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation import masks
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
 from random_cases import some
@@ -466,73 +462,3 @@ def test_deals_without_named_prices_are_signed_and_carried_out(stage: Stage, mec
     claims = last(stage, "signed")["signatures"][agreed["agents"][0]]["claims"]
     assert ("own contribution" in claims) == (mechanism == "externality")
     assert not audit(stage.ledger).failed
-
-
-@pytest.mark.parametrize("mechanism", ["fair", "fair-members"])
-def test_fair_deals_are_negotiated_signed_and_carried_out(tmp_path: Path, mechanism: str) -> None:
-    """Nodes check what they are paid at prices, and their own side payment."""
-    stage = Stage(example("hospitals").federation, tmp_path)
-    stage.conduct(mechanism=mechanism)
-    assert kinds(stage)[-1] == "settled" and not audit(stage.ledger).failed
-    agreed = last(stage, "agreed")["deal"]
-    solved = MECHANISMS[mechanism].solve(stage.federation)
-    np.testing.assert_allclose(agreed["side_payments"], solved.side_payments, atol=SAME)
-    np.testing.assert_allclose(agreed["payments"], solved.payments, atol=SAME)
-
-
-def unmasked(message: Message, honest: Any) -> Message | None:
-    """Masks of another key: what it adds and subtracts cancels with nothing."""
-    reply = honest(message)
-    said = {} if reply.has_error() else read_message(reply)
-    if "masked" not in said:
-        return reply
-    changed = said | {"masked": masks.encode(masks.negate(masks.decode(said["masked"], len(said["masked"]) * 3 // 64)))}
-    return reply_with(message, changed)
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (silent, "no answer in time"),
-        (nonsense, "valid JSON"),
-        (unmasked, "it has not answered what it is said to have"),
-    ],
-)
-def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, tmp_path: Path) -> None:
-    federation = example("hospitals").federation
-    stage = Stage(federation, tmp_path, faults={1: only("query.negotiate", fault)})
-    stage.conduct(protocol="sums")
-    found = audit(stage.ledger)
-    assert found.deal is not None and reason in found.deal.excluded[federation.names[1]]
-    assert len(found.deal.excluded) == 1 and float(found.deal.payments.sum()) == 0.0
-    assert found.failed == [] and found.last("settled") is not None
-
-
-def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path) -> None:
-    """Keys are signed with the nodes' own; a coordinator that hands out others is told by everybody."""
-    federation = example("hospitals").federation
-    write_keys(tmp_path / "keys", host="localhost", nodes=federation.n_agents)
-    config = {
-        place: {"key": str(tmp_path / "keys" / f"node-{place}.key"), "keys": str(tmp_path / "keys")}
-        for place in range(federation.n_agents)
-    }
-    stage = Stage(federation, tmp_path / "signed", node_config=config)
-    stage.conduct(protocol="sums")
-    assert kinds(stage)[-1] == "settled" and not audit(stage.ledger).deal.excluded
-
-    def in_the_middle(message: Message, honest: Any) -> Message | None:
-        asked = read_message(message)
-        if asked.get("kind") == "sums":
-            keys = [masks.public_key(bytes([place + 1]) * 32) for place in range(len(asked["keys"]))]
-            keys[1] = asked["keys"][1]
-            message.content[RECORD] = ConfigRecord({"json": json.dumps(asked | {"keys": keys})})
-        return honest(message)
-
-    listened = Stage(
-        federation, tmp_path / "heard", node_config=config, faults={1: only("query.negotiate", in_the_middle)}
-    )
-    listened.conduct(protocol="sums")
-    told = audit(listened.ledger).deal.excluded
-    assert (
-        list(told) == [federation.names[1]] and "is not signed by it: somebody may listen" in told[federation.names[1]]
-    )

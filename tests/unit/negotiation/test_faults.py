@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from faults import FAULTS, Faulty, Trial
+from faults import FAULTS, FAULTS_IN_SUMS, Faulty, Trial
 from fedpact.negotiation import agents_of
 from random_cases import ALL_CASES, cases, some
 from strategies import random_federation
@@ -18,7 +18,7 @@ def run(seed: int, count: int, protocol: str, mechanism: str = "externality") ->
     rng = np.random.default_rng(seed)
     trials = []
     for case in range(count):
-        trial = Trial.random(rng)
+        trial = Trial.random(rng, FAULTS_IN_SUMS if protocol == "sums" else FAULTS)
         try:
             trial.judge(trial.run(protocol, mechanism))
         except Exception as error:
