@@ -157,7 +157,7 @@ class Trial:
     def random(cls, rng: np.random.Generator, faults: Sequence[str] = FAULTS) -> Trial:
         """Three to six agents of whom one to three fail, at any of the first seven questions."""
         federation = random_federation(rng, n_agents=int(rng.integers(3, 7)))
-        agents = agents_of(federation)
+        agents = agents_of(federation, least_gain=None)
         places = rng.choice(len(agents), size=int(rng.integers(1, 4)), replace=False)
         return cls(
             federation=federation,
@@ -178,7 +178,9 @@ class Trial:
 
     def run(self, protocol: str, mechanism: str = "externality") -> fp.Deal | fp.NotConverged:
         """The deal, or the error that names those to blame."""
-        agents = [self.faulty.get(place, agent) for place, agent in enumerate(agents_of(self.federation))]
+        agents = [
+            self.faulty.get(place, agent) for place, agent in enumerate(agents_of(self.federation, least_gain=None))
+        ]
         try:
             return coordinate(InProcess(agents), mechanism=mechanism, protocol=protocol)
         except fp.NotConverged as error:

@@ -22,7 +22,16 @@ from fedpact.federation import (
     PowerLaw,
     Quadratic,
 )
-from fedpact.fitting import Delivery, Fit, Observations, estimate_delivery, fit, suggest
+from fedpact.fitting import (
+    Delivery,
+    DeliverySettlement,
+    Fit,
+    Observations,
+    estimate_delivery,
+    fit,
+    settle_delivery,
+    suggest,
+)
 from fedpact.mechanisms import (
     CostSharing,
     EqualSplit,
@@ -78,6 +87,7 @@ __all__ = [
     "CostSharing",
     "Deal",
     "Delivery",
+    "DeliverySettlement",
     "EqualSplit",
     "Equilibria",
     "Exponential",
@@ -138,6 +148,7 @@ __all__ = [
     "save_scenario",
     "set_threads",
     "settle",
+    "settle_delivery",
     "shapley_values",
     "social_optimum",
     "solve_batch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,6 +58,14 @@ def negotiate(
     game: Annotated[
         bool, typer.Option("--game/--no-game", help="Settle by the message game, or at the personal prices.")
     ] = True,
+    least_gain: Annotated[
+        str,
+        typer.Option(
+            "--least-gain",
+            help="What everybody asks of the deal beyond training alone, in units of payoff; none to take any deal.",
+            metavar="NUMBER",
+        ),
+    ] = "0",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -97,6 +106,7 @@ def negotiate(
                 mechanism=mechanism,
                 protocol=protocol,
                 game=game,
+                least_gain=_asked_gain(least_gain),
                 transcript=output,
                 resume=resume or None,
                 title=chosen.title,
@@ -116,6 +126,19 @@ def negotiate(
     _show(deal, Unit.of(chosen.money, [deal.provenance.welfare]))
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+
+
+def _asked_gain(given: str) -> float | None:
+    """What members ask of a deal; None if they take any."""
+    if given == "none":
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"--least-gain must be a number in units of payoff, or none, got {given!r:.40}")
+    return number
 
 
 def _kept(transcript: Path | None) -> str:

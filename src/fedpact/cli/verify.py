@@ -140,6 +140,8 @@ def _show(found: Delivery, scenario: Scenario) -> None:
         )
     console.print(made)
     console.print(f"\nNoise between models of the same data: {found.run_noise:.4f}")
+    for note in found.notes:
+        console.print(f"[yellow]{escape(note[0].upper() + note[1:])}.[/yellow]", soft_wrap=True)
     if found.flagged:
         short = escape(join_names(found.flagged))
         console.print(f"[red]Delivered less than agreed, or data worth less than the weights say[/red]: {short}.")

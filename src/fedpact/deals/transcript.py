@@ -40,6 +40,8 @@ class Header:
         For people.
     scenario
         The `fingerprint` of the federation, or None where the coordinator does not know it.
+    consent
+        Whether everybody was asked to accept the deal; not in what fedpact 0.1 wrote.
     """
 
     protocol: str
@@ -50,6 +52,7 @@ class Header:
     title: str = ""
     scenario: str | None = None
     mechanism: str = "externality"
+    consent: bool = True
 
     @property
     def description(self) -> str:
@@ -143,7 +146,11 @@ def _header(entry: dict[str, Any]) -> Header:
             f"transcripts of version {TRANSCRIPT_VERSION} can be read, got {short_repr(entry['transcript'])}; "
             f"use the version of fedpact that wrote it"
         )
-    entry = {"max_rounds": entry.get("most_rounds"), "mechanism": "externality", **entry}  # what fedpact 0.1 wrote
+    entry = {
+        "max_rounds": entry.get("most_rounds"),
+        "mechanism": "externality",
+        "consent": False,
+    } | entry  # what fedpact 0.1 wrote
     given = {field.name: entry.get(field.name) for field in fields(Header)}
     for key, (holds, rule) in HEADER_RULES.items():
         if not holds(given[key]):
@@ -166,6 +173,7 @@ HEADER_RULES: dict[str, tuple[Any, str]] = {
         "a list of names",
     ),
     "title": (lambda given: isinstance(given, str), "a text"),
+    "consent": (lambda given: isinstance(given, bool), "true or false"),
     "scenario": (lambda given: given is None or isinstance(given, str), "a text or null"),
 }
 

@@ -23,17 +23,18 @@ from scipy.special import stdtr, stdtrit
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting.accuracy_curves import checked_range
+from fedpact.fitting.delivery_misfit import CurveMisfit
 from fedpact.fitting.observations import Observations, check_accuracies, checked_matrix, checked_test_sizes
 from fedpact.fitting.result import Fit
-from fedpact.fitting.subset_models import Predict, SharesFit, SubsetModels, lowest_data
+from fedpact.fitting.subset_models import MAX_SHARE, Predict, SharesFit, SubsetModels, lowest_data
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.words import count_text
+from fedpact.utils.words import count_text, join_names
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short of 1
-MAX_SHARE = 1e3  # an end beyond it is no end
 SHARE_TOL = 1e-4
+MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 N_DRAWS = 200
 
 
@@ -116,7 +117,8 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     _check_domain(federation, seen)
     doubt = None if weights_from is None else _doubt(federation, seen, floors, ceilings, weights_from)
     models = SubsetModels(federation=federation, seen=seen, floors=floors, ceilings=ceilings, doubt=doubt)
-    return Delivery(names=federation.names, contributions=agreed, models=models, found=models.fit())
+    models, found, misfit = models.fit_robustly()
+    return Delivery(names=federation.names, contributions=agreed, models=models, found=found, misfit=misfit)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,12 +131,16 @@ class Delivery:
         The agents, and what they agreed to.
     models, found
         The models behind the estimate, and how it came about.
+    misfit
+        Whether the curves fit the accuracies. Where they do not, shares are estimated without relying on floors,
+        ceilings and shape.
     """
 
     names: tuple[str, ...]
     contributions: FloatArray
     models: SubsetModels
     found: SharesFit
+    misfit: CurveMisfit
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -145,6 +151,10 @@ class Delivery:
     def run_noise(self) -> float:
         """Standard deviation of accuracies between models of the same data, as all members see it."""
         return self.found.sizes.of_model
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        return self.intervals(FLAG_LEVEL)
 
     def intervals(self, level: float = FLAG_LEVEL) -> tuple[FloatArray, FloatArray]:
         """Ends (lower, upper), each (n,), of intervals that hold a share with probability `level`.
@@ -174,22 +184,53 @@ class Delivery:
         below = self.p_values < (1.0 - FLAG_LEVEL) / 2.0
         return tuple(name for name, short in zip(self.names, below, strict=True) if short)
 
-    def leave_out_shares(self) -> FloatArray:
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """Members of whose share the models say nothing: its 95 % interval goes from 0 to infinity."""
+        lower, upper = self._ends
+        asked = self.contributions > 0.0
+        return tuple(
+            name
+            for place, name in enumerate(self.names)
+            if asked[place] and lower[place] == 0.0 and np.isinf(upper[place])
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before relying on the shares: curves that do not fit, members of whom nothing is known."""
+        said = [] if self.misfit.text is None else [self.misfit.text]
+        if len(self.flagged) > 1 and 2 * len(self.flagged) > int(self.models.identified.sum()):
+            said.append(
+                "more than half of the members seem to have delivered too little. A floor, a ceiling or weights that "
+                "are wrong for all look the same, and the accuracies cannot tell; check these first"
+            )
+        if self.unknown:
+            said.append(
+                f"the models say nothing about what {join_names(self.unknown)} delivered: measure more models, on more "
+                f"test samples, or by members to whom that data matters more"
+            )
+        return tuple(said)
+
+    def leave_out_shares(self, pairs: ArrayLike | None = None) -> FloatArray:
         """(n, n): the share of the column's member, estimated without the reports of the row's and its own.
 
         So what row pays column depends on nothing that either of them measured. NaN on the diagonal, and where no third
-        member that answered has any use for the data.
+        member that answered has any use for the data, or the models say next to nothing without the two. `pairs`,
+        (n, n), is true where the share is wanted; all if not given.
         """
         n_agents = len(self.names)
+        wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
         shares = np.full((n_agents, n_agents), np.nan)
         for one in range(n_agents):
             for other in range(one + 1, n_agents):
                 left = self.models.without_reports_of([one, other])
-                known = [member for member in (one, other) if left.identified[member]]
+                known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
                 if known:
-                    found = left.fit().shares
+                    found = left.fit()
+                    errors = left.standard_errors(found)
                     for member in known:
-                        shares[one + other - member, member] = found[member]
+                        told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE
+                        shares[one + other - member, member] = found.shares[member] if told else np.nan
         return read_only_copy(shares)
 
     def plot(self, ax: Any = None) -> Any:
@@ -215,7 +256,8 @@ class Delivery:
         start = self.found.shares.copy()
         start[member] = share
         covariance, best = self.found.covariance, self.found.squares
-        if self.models.doubt is not None:  # doubt about weights counts as much as there is data of the member
+        if self.models.doubt is not None or self.models.misfit_sizes is not None:
+            # doubt counts as much as there is data of the member
             covariance = self.models.covariance(start, self.found.sizes)
             best = self.models.minimise(covariance, self.found.shares, self.models.identified)[1]
         squares = self.models.minimise(covariance, start, free)[1]
@@ -229,15 +271,17 @@ class Delivery:
             return side * self._signed_root(member, share) - width
 
         near = float(self.found.shares[member])
+        if side > 0 and near >= MAX_SHARE:
+            return np.inf
         if side < 0:
             if near == 0.0 or beyond(0.0) <= 0.0:
                 return 0.0
             return float(brentq(beyond, 0.0, near, xtol=SHARE_TOL))
         step = max(near, 0.1)
         while beyond(far := near + step) <= 0.0:
-            if far > MAX_SHARE:
+            if far >= MAX_SHARE:
                 return np.inf
-            near, step = far, 2.0 * step
+            near, step = far, min(2.0 * step, MAX_SHARE - far)
         return float(brentq(beyond, near, far, xtol=SHARE_TOL))
 
     def __repr__(self) -> str:

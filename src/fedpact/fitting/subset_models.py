@@ -12,22 +12,23 @@ they leave to all of them). If the weights and curves were fitted, what their do
 predictions is a fourth. The covariance is a diagonal plus few columns, so it is inverted by Woodbury's identity, at
 O(measurements x columns^2).
 
-Shares are fitted by Gauss-Newton steps over rho >= 0, each a non-negative least squares problem, damped until the sum
-of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`, in units of squared standard
-errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
+Shares are fitted by Gauss-Newton steps over 0 <= rho <= `MAX_SHARE`, each a non-negative least squares problem, damped
+until the sum of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`, in units of
+squared standard errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
+from fedpact.federation import Federation, Payoff
+from fedpact.fitting.delivery_misfit import CurveMisfit, curve_misfit, misfit_columns
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
 from fedpact.fitting.observations import Observations
 from fedpact.utils.arrays import FloatArray
@@ -46,6 +47,7 @@ SIZE_UNITS = np.array([1.0, 0.01, 0.01])  # in which the sizes are all about one
 MIN_FIRST_SIZE, MAX_SIZE = 0.3, 50.0  # in these units
 SIZE_CHANGE = 0.03  # in these units: smaller changes end the fit
 MAX_PASSES = 6
+MAX_SHARE = 10.0  # of what was agreed: an estimate there, or an interval that reaches it, has no end above
 MIN_DOUBT_SHARE = 0.01  # of the smallest error's variance, below which a direction of doubt is left out
 
 Predict = Callable[[FloatArray], FloatArray]
@@ -109,6 +111,8 @@ class SubsetModels:
     doubt
         Predictions (draws, models, agents) for given shares under the weights and curves that a fit leaves possible;
         None if they are known.
+    misfit_sizes
+        By how much floors, ceilings and shape are taken to be off; None if they are known.
     """
 
     federation: Federation
@@ -116,6 +120,7 @@ class SubsetModels:
     floors: FloatArray
     ceilings: FloatArray
     doubt: Predict | None = None
+    misfit_sizes: tuple[float, float, float] | None = None
 
     @cached_property
     def places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -141,6 +146,11 @@ class SubsetModels:
         counted = np.arange(self.seen.n_runs), np.arange(self.seen.n_agents)
         return (models[:, None] == counted[0]).astype(float), (members[:, None] == counted[1]).astype(float)
 
+    @property
+    def member_indicators(self) -> FloatArray:
+        """(measurements, members): whose measurement each is."""
+        return self._indicators[1]
+
     @cached_property
     def _has_test_sizes(self) -> bool:
         return self.seen.known_test_sizes() is not None
@@ -160,21 +170,26 @@ class SubsetModels:
             floors=self.floors,
             ceilings=self.ceilings,
             doubt=self.doubt,
+            misfit_sizes=self.misfit_sizes,
         )
 
     def predicted(self, shares: FloatArray) -> FloatArray:
         """(models, agents): accuracies to be expected; harm makes none negative."""
-        curve = self.federation.payoff.value(self._data(shares))
-        return np.asarray(np.clip(self.floors + (self.ceilings - self.floors) * curve, 0.0, 1.0))
+        return np.asarray(np.clip(self.floors + (self.ceilings - self.floors) * self.curves(shares), 0.0, 1.0))
+
+    def curves(self, shares: FloatArray, payoff: Payoff | None = None) -> FloatArray:
+        """(models, agents): how far up its curve each model takes each agent, by the federation's payoff or another."""
+        return np.asarray((payoff or self.federation.payoff).value(self._data(shares)))
 
     def _data(self, shares: FloatArray) -> FloatArray:
         reached = (self.seen.contributions * shares) @ self._weights.T
         return np.asarray(np.maximum(reached, lowest_data(self.federation)))
 
-    def _residuals(self, shares: FloatArray) -> FloatArray:
+    def residuals(self, shares: FloatArray) -> FloatArray:
+        """(measurements,): measured less expected."""
         return np.asarray((self.seen.accuracies - self.predicted(shares))[self.places])
 
-    def _slopes(self, shares: FloatArray) -> FloatArray:
+    def slopes(self, shares: FloatArray) -> FloatArray:
         """(measurements, n): by which the predictions grow with each share."""
         models, members = self.places
         steep = (self.ceilings - self.floors) * self.federation.payoff.slope(self._data(shares))
@@ -189,8 +204,13 @@ class SubsetModels:
     def _error_parts(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The test sets' variances, and the columns of doubt."""
         sampling = sampling_variances(self.predicted(shares), self._test_sizes)[self.places]
-        none = np.empty((sampling.size, 0))
-        return sampling, none if self.doubt is None else self._doubt_columns(shares, float(sampling.min()))
+        columns = [np.empty((sampling.size, 0))]
+        if self.doubt is not None:
+            columns.append(self._doubt_columns(shares, float(sampling.min())))
+        if self.misfit_sizes is not None:
+            bends, kinds = misfit_columns(self, shares)
+            columns.append(bends * np.array(self.misfit_sizes)[kinds])
+        return sampling, np.hstack(columns)
 
     def _covariance_of(self, parts: tuple[FloatArray, FloatArray], sizes: ErrorSizes) -> Covariance:
         of_model, of_member = self._indicators
@@ -207,6 +227,15 @@ class SubsetModels:
         kept = lengths**2 > MIN_DOUBT_SHARE * variance
         return np.asarray(vectors[:, kept] * lengths[kept])
 
+    def fit_robustly(self) -> tuple[SubsetModels, SharesFit, CurveMisfit]:
+        """Shares, and whether the curves fit; if not, by models that do not rely on them."""
+        found = self.fit()
+        missed = curve_misfit(self, found)
+        if not missed.is_clear:
+            return self, found, missed
+        doubtful = replace(self, misfit_sizes=missed.doubts)
+        return doubtful, doubtful.fit(), missed
+
     def fit(self) -> SharesFit:
         """Shares and sizes of errors in turn, from ordinary least squares, until the sizes settle."""
         free, sizes = self.identified, ErrorSizes(*FIRST_SIZES)
@@ -221,20 +250,32 @@ class SubsetModels:
         shares, squares = self.minimise(covariance, shares, free)
         return SharesFit(shares=shares, squares=squares, covariance=covariance, sizes=sizes)
 
+    def standard_errors(self, found: SharesFit) -> FloatArray:
+        """(n,): of the shares, as far as curves are straight; infinite where nothing is known."""
+        free = self.identified
+        slopes = self.slopes(found.shares)[:, free]
+        gram = found.covariance.inner(slopes, slopes)
+        lengths = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(gram / np.outer(lengths, lengths))
+        spread = (vectors**2 / np.maximum(values, GRAM_RIDGE)).sum(axis=1)
+        errors = np.full(self.seen.n_agents, np.inf)
+        errors[free] = np.sqrt(spread) / lengths
+        return errors
+
     def minimise(self, covariance: Covariance, start: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float]:
         """The shares of least squares, those that are not free held where they start, and these squares."""
         shares, damping = start, FIRST_DAMPING
-        residuals = self._residuals(shares)
+        residuals = self.residuals(shares)
         squares = float(covariance.inner(residuals, residuals))
         for _ in range(MAX_STEPS if free.any() else 0):
-            slopes = self._slopes(shares)[:, free]
+            slopes = self.slopes(shares)[:, free]
             step = _Step(covariance.inner(slopes, slopes), covariance.inner(slopes, residuals), shares[free])
             for _ in range(MAX_TIGHTENINGS):
                 trial = shares.copy()
-                trial[free], promise = step.damped(damping)
+                trial[free], promise = step.damped(damping)  # at most MAX_SHARE
                 if promise <= MIN_PROMISE:
                     return shares, squares
-                left = self._residuals(trial)
+                left = self.residuals(trial)
                 remaining = float(covariance.inner(left, left))
                 if remaining < squares:
                     break
@@ -251,7 +292,7 @@ class SubsetModels:
         """Sizes of errors of largest restricted likelihood."""
         from scipy.optimize import minimize  # noqa: PLC0415 - takes a while to import
 
-        residuals, slopes = self._residuals(shares), self._slopes(shares)[:, self.identified]
+        residuals, slopes = self.residuals(shares), self.slopes(shares)[:, self.identified]
         parts = self._error_parts(shares)
 
         def unlikely(numbers: FloatArray) -> float:
@@ -267,7 +308,7 @@ class SubsetModels:
 
 
 class _Step:
-    """A Gauss-Newton step over shares of at least zero."""
+    """A Gauss-Newton step over shares from zero to `MAX_SHARE`."""
 
     def __init__(self, gram: FloatArray, pull: FloatArray, shares: FloatArray) -> None:
         self._lengths = np.sqrt(np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
@@ -279,8 +320,17 @@ class _Step:
         from scipy.optimize import nnls  # noqa: PLC0415 - takes a while to import
 
         matrix = self._gram + (damping + GRAM_RIDGE) * np.eye(len(self._start))
-        root = np.linalg.cholesky(matrix)
-        end, _ = nnls(root.T, np.linalg.solve(root, self._pull + matrix @ self._start))
+        wanted, most = self._pull + matrix @ self._start, MAX_SHARE * self._lengths
+        end, inside = most.copy(), np.ones(len(most), dtype=bool)
+        while inside.any():  # who would go beyond the bound is held there
+            root = np.linalg.cholesky(matrix[np.ix_(inside, inside)])
+            due = wanted[inside] - matrix[np.ix_(inside, ~inside)] @ most[~inside]
+            end[inside], _ = nnls(root.T, np.linalg.solve(root, due))
+            beyond = inside & (end > most)
+            if not beyond.any():
+                break
+            inside &= ~beyond
+            end[beyond] = most[beyond]
         step = end - self._start
         promise = 2.0 * float(self._pull @ step) - float(step @ self._gram @ step)
         return end / self._lengths, promise

@@ -40,6 +40,7 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         game=settings.game,
         title=settings.title,
         scenario=settings.scenario or None,
+        consent=False,  # everybody is asked to sign
         transcript=path,
         resume=_is_resumable(path, present, settings),
     )
@@ -144,6 +145,7 @@ def _is_resumable(path: Path, present: Present, settings: AppSettings) -> bool:
         game=settings.game,
         title=settings.title,
         scenario=settings.scenario or None,
+        consent=False,
     )
     try:
         return find_transcript(path, header) is not None

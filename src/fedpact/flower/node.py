@@ -11,6 +11,7 @@ model, and what all are paid (`fedpact.deals.documents`), and keeps a receipt of
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -287,9 +288,11 @@ def _samples_per_unit(context: Context) -> float:
 
 
 def _least_gain(context: Context) -> float | None:
-    given = context.node_config.get("least-gain")
-    if given is None:
+    """What the node wants beyond training alone; nothing less than that if its configuration does not say."""
+    given = context.node_config.get("least-gain", 0.0)
+    if given == "none":
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidInput(f"least-gain must be a number in units of payoff, got {short_repr(given)}")
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        rule = 'must be a number in units of payoff, or "none" to take any deal'
+        raise InvalidInput(f"least-gain {rule}, got {short_repr(given)}")
     return float(given)

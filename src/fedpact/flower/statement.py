@@ -28,13 +28,12 @@ import numpy as np
 from fedpact.mechanisms import MECHANISMS, ExternalityMechanism
 from fedpact.mechanisms.side_payments import SidePaymentMechanism
 from fedpact.negotiation.agent import Agent
-from fedpact.programs.best_response import falling_root
+from fedpact.negotiation.consent import best_utility, own_utility, standalone_utility
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, short_repr
 
 # Of the prices, and of the payoff, costs and money involved: nearer numbers differ by rounding.
 STATEMENT_ROUNDING = 1e-6
-MAX_SLOPE = 1e40  # the slope of a payoff outside its domain, to find the way in
 MAX_UNIT_DECIMALS = 9
 LEAST_GAIN = "least gain"
 CLAIMS = ("place", "contributions", "money", "payment", "prices", "own contribution", "utility", LEAST_GAIN)
@@ -60,13 +59,13 @@ class _Statement:
         return self.payment - self.side_payment
 
 
-def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: float | None = None) -> list[str]:
+def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: float | None = 0.0) -> list[str]:
     """Check a statement against what the agent knows; the claims that were checked, all of which hold.
 
     Parameters
     ----------
     least_gain
-        What it wants at least beyond the utility of training alone, in units of payoff; None if it does not say.
+        What it wants at least beyond the utility of training alone, in units of payoff; None if it takes any deal.
 
     Raises
     ------
@@ -115,7 +114,11 @@ def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is
     _require("utility", enough, f"it is {utility:.9g}, less than the {given.utility} named")
     if least_gain is not None:
         # How much it falls short stays its own business.
-        _require(LEAST_GAIN, utility - _alone(agent) >= least_gain - STATEMENT_ROUNDING * scale, "it asks for more")
+        _require(
+            LEAST_GAIN,
+            utility - standalone_utility(agent) >= least_gain - STATEMENT_ROUNDING * scale,
+            "it asks for more",
+        )
 
 
 def _prices_by_payment(agent: Agent, given: _Statement, worth: FloatArray) -> FloatArray:
@@ -164,34 +167,7 @@ def _own_gain(agent: Agent, given: _Statement, price: float) -> float:
     """What the best contribution of its own would add at a price of it, all else as it is."""
     own = float(given.contributions[agent.index])
     around = float(agent.weights @ given.contributions) - float(agent.weights[agent.index]) * own
-    return _best(agent, around, price) - _utility(agent, around, price, own)
-
-
-def _alone(agent: Agent) -> float:
-    """The utility of training alone."""
-    return _best(agent, 0.0, 0.0)
-
-
-def _best(agent: Agent, around: float, price: float) -> float:
-    """The best utility over its own contribution x, with data from others and a price per sample of its own."""
-    weight = float(agent.weights[agent.index])
-
-    def slope(x: float) -> float:
-        data = around + weight * x
-        if data <= float(np.ravel(agent.payoff.floor)[0]):
-            return MAX_SLOPE
-        worth = agent.value * weight * float(np.ravel(agent.payoff.slope(np.array([data])))[0])
-        return worth - float(np.ravel(agent.cost.slope(np.array([x])))[0]) - price
-
-    return _utility(agent, around, price, falling_root(slope, agent.cap, guess=1.0))
-
-
-def _utility(agent: Agent, around: float, price: float, own: float) -> float:
-    data = np.array([around + float(agent.weights[agent.index]) * own])
-    if not np.isfinite(own) or data[0] <= float(np.ravel(agent.payoff.floor)[0]):
-        return math.inf if own == math.inf else -math.inf
-    payoff = agent.value * float(np.ravel(agent.payoff.value(data))[0])
-    return payoff - float(np.ravel(agent.cost.value(np.array([own])))[0]) - price * own
+    return best_utility(agent, around, price) - own_utility(agent, around, price, own)
 
 
 def _read(statement: Mapping[str, Any], size: int) -> _Statement:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.negotiation import sum_terms
+from fedpact.negotiation.consent import accepts_deal
 from fedpact.programs.best_response import falling_root
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray
@@ -43,6 +44,8 @@ class Agent:
         Its payoff curve and what accuracy is worth to it, what contributing costs it, and the most it can contribute.
     secret, identity
         What its masks are made from (32 bytes), and the key it signs with, if it has one.
+    least_gain
+        What it asks of a deal beyond its utility alone, in units of payoff; None if it accepts any deal.
     """
 
     name: str
@@ -54,9 +57,10 @@ class Agent:
     cap: float
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     identity: sum_terms.Identity | None = field(default=None, repr=False)
+    least_gain: float | None = 0.0
 
     @classmethod
-    def of(cls, federation: Federation, index: int) -> Agent:
+    def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> Agent:
         """The agent of a federation, with its own row and nothing else."""
         return cls(
             name=federation.names[index],
@@ -66,6 +70,7 @@ class Agent:
             value=float(federation.values[index]),
             cost=federation.costs.take([index]),
             cap=float(federation.caps[index]),
+            least_gain=least_gain,
         )
 
     def answer(self, question: Question) -> Answer:
@@ -77,6 +82,7 @@ class Agent:
             "shares": self._shares,
             "proximal": self._proximal,
             "messages": self._messages,
+            "accept": self._acceptance,
             "key": lambda _: sum_terms.answer_key(self),
             "sums": lambda asked: sum_terms.answer_sums(self, asked),
             "payment": lambda asked: sum_terms.answer_payment(self, asked),
@@ -200,12 +206,16 @@ class Agent:
         """Reveals nothing new: it proposes what was agreed, at the prices that were worked out."""
         return {"proposals": list(question["proposals"]), "prices": list(question["prices"])}
 
+    def _acceptance(self, question: Question) -> Answer:
+        """Reveals: whether the deal leaves it what it asks for beyond standing alone, and not by how much."""
+        return {"accepts": accepts_deal(self, question["contributions"], float(question["payment"]))}
+
 
 def _as_float(number: Any) -> float:
     """The one number in an array."""
     return float(np.ravel(number)[0])
 
 
-def agents_of(federation: Federation) -> list[Agent]:
-    """All agents of a federation, each with its own row only."""
-    return [Agent.of(federation, index) for index in range(federation.n_agents)]
+def agents_of(federation: Federation, *, least_gain: float | None = 0.0) -> list[Agent]:
+    """All agents of a federation, each with its own row only, and what each asks of a deal beyond standing alone."""
+    return [Agent.of(federation, index, least_gain=least_gain) for index in range(federation.n_agents)]

@@ -36,7 +36,17 @@ def agent_from_record(record: Mapping[str, Any]) -> Agent:
         value=_number(record, "value", low=np.finfo(float).tiny),
         cost=Quadratic(np.array([linear]), np.array([quadratic])) if quadratic else Linear(np.array([linear])),
         cap=cap,
+        least_gain=_least_gain(record.get("least_gain", 0.0)),
     )
+
+
+def _least_gain(given: Any) -> float | None:
+    if given is not None and not _is_number(given):
+        raise InvalidInput(
+            f"least_gain must be a finite number, or null to take any deal, got {short_repr(given)}: what the member "
+            f"asks of a deal beyond training alone"
+        )
+    return None if given is None else float(given)
 
 
 def _name(given: Any) -> str:

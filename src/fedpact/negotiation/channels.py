@@ -34,9 +34,9 @@ class InProcess:
         self.agents = agents
 
     @classmethod
-    def of(cls, federation: Federation) -> InProcess:
+    def of(cls, federation: Federation, *, least_gain: float | None = 0.0) -> InProcess:
         """The agents of a federation, each with its own row only."""
-        return cls(agents_of(federation))
+        return cls(agents_of(federation, least_gain=least_gain))
 
     @property
     def names(self) -> Sequence[str]:

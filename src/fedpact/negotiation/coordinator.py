@@ -32,7 +32,7 @@ from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
-from fedpact.negotiation.validation import read_messages
+from fedpact.negotiation.validation import read_acceptance, read_messages
 from fedpact.utils.errors import InvalidInput
 
 
@@ -67,6 +67,7 @@ def negotiate(
     mechanism: str = "externality",
     protocol: str = "price-discovery",
     game: bool = True,
+    least_gain: float | None = 0.0,
     transcript: Path | str | None = None,
     resume: bool | None = None,
     title: str = "",
@@ -85,6 +86,9 @@ def negotiate(
     game
         Settle prices by the message game; where fewer than three agents draw on somebody's data, at personal
         prices, and the trace says so. The Shapley mechanism has no such game: everybody is paid its shares.
+    least_gain
+        What everybody asks of the deal beyond standing alone, in units of payoff. Who would get less refuses the deal
+        and trains alone, and the others negotiate on without it (`deal.excluded` says so). None: all take any deal.
     transcript, resume, title
         As in `coordinate`.
     listener
@@ -100,7 +104,7 @@ def negotiate(
     """
     require_single_lots(federation, "a negotiation")
     return coordinate(
-        InProcess.of(federation),
+        InProcess.of(federation, least_gain=least_gain),
         mechanism=mechanism,
         protocol=protocol,
         game=game,
@@ -120,6 +124,7 @@ def coordinate(
     game: bool = True,
     tol: float | None = None,
     max_rounds: int | None = None,
+    consent: bool = True,
     transcript: Path | str | None = None,
     resume: bool | None = None,
     title: str = "",
@@ -129,7 +134,8 @@ def coordinate(
     """Negotiate with whoever is at the other end of a channel.
 
     Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
-    from where they are.
+    from where they are. In the end everybody is asked whether it accepts the deal, and the others go on without those
+    who do not. Nobody is held to a deal that is worth less to it than training alone.
 
     Parameters
     ----------
@@ -137,6 +143,8 @@ def coordinate(
         As in `negotiate`.
     tol, max_rounds
         When a protocol stops, and when it gives up; its usual ones if not given.
+    consent
+        Ask everybody in the end whether it accepts the deal; False where that is asked elsewhere.
     transcript
         The file to keep what is asked and answered in, .jsonl. What is there already is not asked again: the
         negotiation goes on from it, and if it is over the deal is recomputed.
@@ -166,6 +174,7 @@ def coordinate(
         max_rounds=max_rounds,
         title=title,
         scenario=scenario,
+        consent=consent,
     )
     if transcript is None:
         if resume:
@@ -208,6 +217,7 @@ def transcript_header(
     max_rounds: int | None = None,
     title: str = "",
     scenario: str | None = None,
+    consent: bool = True,
 ) -> Header:
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     usual = negotiation_rules(mechanism, protocol)
@@ -229,6 +239,7 @@ def transcript_header(
         agents=tuple(agents),
         title=title,
         scenario=scenario,
+        consent=consent,
     )
 
 
@@ -268,9 +279,22 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
         if not result.is_agreed:
             continue
         try:
-            return _settle(session, result, header, rounds)
+            deal = _settle(session, result, header, rounds)
+            if header.consent:
+                _ask_consent(session, deal)
+            return deal
         except MemberExcluded:
             start = session.for_everybody(start[session.members])
+
+
+def _ask_consent(session: Session, deal: Deal) -> None:
+    """Whether everybody accepts the deal; who does not leaves."""
+    given = deal.contributions.tolist()
+    session.ask(
+        "accept",
+        lambda place: {"contributions": given, "payment": float(deal.payments[place])},
+        lambda raw, _: read_acceptance(raw),
+    )
 
 
 def _settle(session: Session, result: ProtocolResult, header: Header, rounds: int) -> Deal:

@@ -45,6 +45,7 @@ def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = No
         "linear": float(np.ravel(agent.cost.linear)[0]),
         "quadratic": float(np.ravel(agent.cost.quadratic)[0]),
         "cap": agent.cap,
+        "least_gain": agent.least_gain,
     }
     replace_text(path, encode_line(record) + "\n")
 

@@ -254,6 +254,14 @@ def read_seeds(raw: dict[str, Any], rounds: Sequence[Sequence[int]]) -> list[dic
     return found
 
 
+def read_acceptance(raw: dict[str, Any]) -> None:
+    """That it accepts the deal; raises `Withdrawal` if it does not."""
+    if raw.get("accepts") is False:
+        raise Withdrawal("it refuses the deal, which is worth less to it than training alone or than it asks for")
+    if raw.get("accepts") is not True:
+        raise BadAnswer(f"accepts must be true or false, got {_describe(raw.get('accepts'))}")
+
+
 def read_messages(raw: dict[str, Any], caps: FloatArray, uses: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
     """Checked: proposals within the caps and prices of at least zero."""
     proposals, prices = _numbers(raw, "proposals", caps.size), _numbers(raw, "prices", caps.size)

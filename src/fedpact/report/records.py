@@ -137,6 +137,8 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
             "p_values": delivery.p_values,
             "flagged": delivery.flagged,
             "run_noise": delivery.run_noise,
+            "misfit_p_value": delivery.misfit.p_value,
+            "notes": delivery.notes,
         }
     )
     return plain

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 import fedpact as fp
-from fedpact.fitting.subset_models import SubsetModels
+from fedpact.fitting.subset_models import MAX_SHARE, SubsetModels
 
 NAN = float("nan")
 FLOOR, CEILING = 0.1, 0.95
@@ -195,6 +195,38 @@ def test_where_more_data_makes_no_difference_intervals_are_open_above() -> None:
     assert (upper == np.inf).all()
     assert (lower < 0.2).all()
     assert not found.flagged
+    assert (found.shares <= MAX_SHARE).all()
+
+
+def test_nothing_can_be_told_from_accuracies_without_any_sense() -> None:
+    federation = fp.Federation(weights=np.full((3, 3), 1e-6), costs=1e-4, payoff=fp.PowerLaw(beta=0.7))
+    rng = np.random.default_rng(3)
+    subsets = rng.random((20, 3)) < 0.5
+    found = fp.estimate_delivery(federation, 100.0, subsets, rng.binomial(300, 0.1, (20, 3)) / 300, 300, 0.1)
+    assert found.unknown == found.names
+    assert (found.shares <= MAX_SHARE).all()
+    assert found.notes[-1].startswith("the models say nothing about what agent 0, agent 1 and agent 2 delivered")
+    assert np.isnan(found.leave_out_shares()).all()
+
+
+@pytest.mark.parametrize("ends", [{"floor": 0.2}, {"floor": 0.0, "ceiling": 1.0}])
+def test_a_wrong_floor_is_said_and_flags_nobody_who_delivered(ends: dict[str, float]) -> None:
+    case = draw(0, (1.0,) * 6)
+    found = case.estimate(**ends)
+    assert found.misfit.is_clear
+    assert found.flagged == ()
+    assert found.notes[0].startswith("the curves do not fit the accuracies (p below 0.001): floors seem to be off by")
+    lower, upper = found.intervals()
+    right = case.estimate()
+    assert right.notes == ()
+    assert not right.misfit.is_clear
+    assert (upper - lower > np.subtract(*right.intervals()[::-1])).all()
+
+
+def test_many_flagged_at_once_are_rather_a_wrong_scale() -> None:
+    found = draw(0, (0.5,) * 6).estimate()
+    assert len(found.flagged) == 6
+    assert any("more than half of the members" in note for note in found.notes)
 
 
 def test_nobody_agreed_to_anything() -> None:
@@ -310,7 +342,7 @@ def check_bar(rates: Rates) -> None:
 
 
 def test_a_few_draws_meet_the_bar() -> None:
-    check_bar(Rates.of(12, 0.6))
+    check_bar(Rates.of(6, 0.6))
 
 
 @pytest.mark.slow

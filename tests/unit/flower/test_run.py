@@ -359,9 +359,11 @@ def test_a_refusal_ends_in_the_ledger_and_not_in_money(stage: Stage) -> None:
 
 def test_a_gain_that_is_there_is_signed(stage: Stage) -> None:
     stage.node_config[1] = {"least-gain": 0.03}  # it gains 0.0323
+    stage.node_config[2] = {"least-gain": "none"}
     stage.conduct()
     claims = {name: entry["claims"] for name, entry in last(stage, "signed")["signatures"].items()}
-    assert "least gain" in claims["agent 1"] and "least gain" not in claims["agent 0"]
+    assert "least gain" in claims["agent 1"] and "least gain" in claims["agent 0"]
+    assert "least gain" not in claims["agent 2"]
 
 
 def test_a_node_signs_with_its_own_unit_only(stage: Stage) -> None:

@@ -80,8 +80,8 @@ class Late(Agent):
         raise NotImplementedError
 
 
-def with_one(kind: type[Late], place: int = 1, **changes: Any) -> InProcess:
-    agents = agents_of(federation(**changes))
+def with_one(kind: type[Late], place: int = 1, *, least_gain: float | None = 0.0, **changes: Any) -> InProcess:
+    agents = agents_of(federation(**changes), least_gain=least_gain)
     agents[place] = kind(**vars(agents[place]))
     return InProcess(agents)
 
@@ -94,7 +94,7 @@ def test_final_messages_of_one_s_own_still_balance() -> None:
                 "prices": [1.3 * x + 0.01 for x in said["prices"]],
             }
 
-    deal = coordinate(with_one(Haggler))
+    deal = coordinate(with_one(Haggler, least_gain=None))
     agreed = fp.negotiate(federation())
     assert not deal.excluded
     assert {"event": "own messages", "agent": "agent 1"} in deal.trace

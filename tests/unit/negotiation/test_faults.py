@@ -94,6 +94,6 @@ def test_consensus_with_many_more(seed: int) -> None:
 def test_every_fault_of_one_agent_alone(fault: str, at: int) -> None:
     rng = np.random.default_rng(at)
     federation = random_federation(rng, n_agents=4)
-    faulty = Faulty(agent=agents_of(federation)[1], fault=fault, at=at, lasting=True, rng=rng)
+    faulty = Faulty(agent=agents_of(federation, least_gain=None)[1], fault=fault, at=at, lasting=True, rng=rng)
     trial = Trial(federation=federation, faulty={1: faulty})
     trial.judge(trial.run("price-discovery"))

@@ -78,6 +78,6 @@ def test_a_colluding_member_takes_its_own_unknowns_out(tmp_path: Path) -> None:
 
 
 def test_other_transcripts_are_refused(tmp_path: Path) -> None:
-    fp.negotiate(federation(3), mechanism="shapley", transcript=tmp_path / "talks.jsonl")
+    fp.negotiate(federation(3), mechanism="shapley", least_gain=None, transcript=tmp_path / "talks.jsonl")
     with pytest.raises(fp.InvalidInput, match="the attack is on"):
         recover_weights(tmp_path / "talks.jsonl")

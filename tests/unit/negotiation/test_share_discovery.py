@@ -40,7 +40,7 @@ def test_it_reaches_the_deal_of_the_mechanism(seed: int) -> None:
     """Of all families, with harm, caps, quadratic costs, alone and in company."""
     rng = np.random.default_rng(seed)
     federation = random_federation(rng, n_agents=1 + seed % 7)
-    deal = fp.negotiate(federation, mechanism="shapley")
+    deal = fp.negotiate(federation, mechanism="shapley", least_gain=None)
     assert_solved(deal, federation)
     assert deal.rounds <= MAX_ROUNDS
     assert deal.mechanism == "shapley" and deal.prices is None
@@ -52,7 +52,7 @@ def test_it_reaches_the_deal_of_the_mechanism(seed: int) -> None:
 )
 def test_with_many_agents(size: int) -> None:
     federation = dense(np.random.default_rng(size), size)
-    deal = fp.negotiate(federation, mechanism="shapley")
+    deal = fp.negotiate(federation, mechanism="shapley", least_gain=None)
     assert_solved(deal, federation)
     assert deal.rounds <= MAX_ROUNDS
 
@@ -94,7 +94,7 @@ def test_payoffs_of_no_family_lead_there_too() -> None:
     """At the end no share gains by a change of its own contribution: the slopes say so."""
     weights = np.array([[1.0, 0.4, 0.2], [0.3, 1.0, 0.5], [0.6, 0.1, 1.0]])
     federation = fp.Federation(weights, costs=[0.1, 0.15, 0.2], caps=10.0, payoff=fp.PowerLaw(1.0))
-    agents = [Arctangent(**vars(agent)) for agent in agents_of(federation)]
+    agents = [Arctangent(**vars(agent)) for agent in agents_of(federation, least_gain=None)]
     deal = coordinate(InProcess(agents), mechanism="shapley")
     slopes = sum(np.array(arctangent_shares(row, deal.contributions)["slopes"]) for row in weights)
     assert (deal.contributions > 0.0).all()
@@ -117,7 +117,7 @@ def test_shares_that_cannot_be_are_no_shares(change: dict[str, Any], reason: str
             return said | change if question["kind"] == "shares" else said
 
     federation = fp.Federation(np.ones((3, 3)), costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.3))
-    agents = agents_of(federation)
+    agents = agents_of(federation, least_gain=None)
     agents[2] = Liar(**vars(agents[2]))
     deal = coordinate(InProcess(agents), mechanism="shapley")
     assert reason in deal.excluded["agent 2"]
@@ -127,7 +127,7 @@ def test_shares_that_cannot_be_are_no_shares(change: dict[str, Any], reason: str
 def test_on_record_and_recomputed(tmp_path: Any) -> None:
     federation = dense(np.random.default_rng(3), 4)
     path = tmp_path / "talks.jsonl"
-    deal = fp.negotiate(federation, mechanism="shapley", transcript=path)
+    deal = fp.negotiate(federation, mechanism="shapley", least_gain=None, transcript=path)
     np.testing.assert_array_equal(recompute(path).payments, deal.payments)
     with pytest.raises(fp.InvalidInput, match="the negotiation of shapley"):
         fp.negotiate(federation, transcript=path)

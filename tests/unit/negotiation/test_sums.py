@@ -44,7 +44,7 @@ def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
 def test_they_reach_the_deal_of_the_mechanism(mechanism: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     federation = random_federation(rng, n_agents=3 + seed % 5)
-    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums")
+    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums", least_gain=None)
     assert_solved(deal, federation)
     assert deal.rounds <= MAX_ROUNDS
     assert deal.prices is None and deal.provenance.settled_by == "own payments"
@@ -56,7 +56,7 @@ def test_they_reach_the_deal_of_the_mechanism(mechanism: str, seed: int) -> None
 )
 def test_between_many(mechanism: str, size: int) -> None:
     federation = dense(size)
-    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums")
+    deal = fp.negotiate(federation, mechanism=mechanism, protocol="sums", least_gain=None)
     assert_solved(deal, federation)
     assert deal.rounds <= MAX_ROUNDS
 
