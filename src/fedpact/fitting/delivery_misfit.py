@@ -7,8 +7,8 @@ common to all, and with a floor and a ceiling of every member's own, held agains
 the smaller p-value, doubled, counts).
 
 If the fall is clear, floors, ceilings and shape are no longer taken as known: how far each kind is off enters the
-errors as a doubt of that size, the shares are fitted anew, and intervals are as wide as that leaves them (embedded model
-error, as `fedpact.fitting.lack_of_fit` has it).
+errors as a doubt of that size, the shares are fitted anew, and intervals are as wide as that leaves them (embedded
+model error, as `fedpact.fitting.lack_of_fit` has it).
 """
 
 from __future__ import annotations
