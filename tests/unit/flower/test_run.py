@@ -104,7 +104,12 @@ def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path) -> None:
     for number, federation in enumerate(random_federations(seed, 6, n_agents=3 + seed % 3)):
-        stage = Stage(federation, tmp_path / str(number), run_config={"samples-per-unit": 1000.0, "rounds": 1})
+        stage = Stage(
+            federation,
+            tmp_path / str(number),
+            run_config={"samples-per-unit": 1000.0, "rounds": 1},
+            node_config={place: {"least-gain": "none"} for place in range(federation.n_agents)},
+        )
         stage.conduct()
         found = audit(stage.ledger)
         assert found.failed == []
