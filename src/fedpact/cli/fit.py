@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, read_scenario, table
+from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
+from fedpact.cli.fit_terms import FitTerms, StatedTerms, fit_terms, staying_members
 from fedpact.cli.pictures import check_picture, write_picture
-from fedpact.federation import Quadratic
-from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
@@ -23,16 +21,14 @@ from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
-from fedpact.scenario import Money, save_scenario
-from fedpact.utils.arrays import FloatArray
+from fedpact.scenario import save_scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import printable
 
 MAX_GROUPS_LISTED = 6
+MAX_TASKS_ABREAST = 3
 MAX_AGENTS_SHOWN = 12  # agents up to which the matrix is printed
 INTERVAL_LEVEL = 0.9
-# Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
-PLACEHOLDER_COST = 0.1
 PROGRESS_STEPS = 40
 
 
@@ -80,7 +76,9 @@ def fit(
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option("--cost", help="Cost of a sample: a number for all, or NAME=NUMBER; may be repeated."),
+        typer.Option(
+            "--cost", help="Cost of a sample: a number for all, NAME=NUMBER or NAME.LOT=NUMBER; may be repeated."
+        ),
     ] = None,
     cap: Annotated[
         list[str] | None,
@@ -106,6 +104,14 @@ def fit(
             "--member", help="From this member's accuracies alone: -o writes its private file, .json.", metavar="NAME"
         ),
     ] = None,
+    lots: Annotated[
+        bool | None,
+        typer.Option(
+            "--lots/--no-lots",
+            help="Whether columns NAME.LOT and NAME.TASK are lots and tasks of members, or names with a dot.",
+            show_default="as the columns suggest",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Measured against fitted, as .png, .svg or .pdf.", metavar="FILE")
     ] = None,
@@ -115,20 +121,21 @@ def fit(
 ) -> None:
     """Estimate weights and accuracy curves from measured accuracies, with intervals.
 
-    A .csv file has columns contributions.NAME, accuracy.NAME and, if known, test_size.NAME for every agent. Several
-    logs are taken together; an agent that a log does not know gave nothing in it.
+    A .csv file has columns contributions.NAME, accuracy.NAME and, if known, test_size.NAME for every agent; with
+    several lots of data or tests, contributions.NAME.LOT and accuracy.NAME.TASK. Several logs are taken together; an
+    agent that a log does not know gave nothing in it.
     """
     if plot is not None:
         check_picture(plot)
     if output is not None:
         check_output(output, force=force, suffixes=(".toml", ".json") if member is None else (".json",))
-    observations = Observations.from_files(logs, member=member)
-    staying = _staying(observations.names, without or [])
+    observations = Observations.from_files(logs, member=member, lots=lots)
+    staying = staying_members(observations.names, without or [])
     if member is not None:
         if without:
             raise InvalidInput("--without leaves agents out of a scenario; with --member there is none")
         staying = np.array([name == member for name in observations.names])
-    terms = _terms(observations, _Stated(costs=cost or [], caps=cap or [], values=value or []), like, staying)
+    terms = fit_terms(observations, StatedTerms(costs=cost or [], caps=cap or [], values=value or []), like, staying)
     with progress(PROGRESS_STEPS) as begin:
         found = fit_observations(
             observations,
@@ -165,7 +172,7 @@ def fit(
     if as_json:
         print_json(fit_record(found, wanted, level=INTERVAL_LEVEL) | {"files": files})
         return
-    _show(found)
+    _show(found, dots_unsaid=lots is None)
     if wanted:
         _show_suggestions(found, wanted)
     if output is not None and terms.placeholder:
@@ -176,124 +183,12 @@ def fit(
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Stated:
-    """What the options say of costs, caps and values."""
-
-    costs: list[str]
-    caps: list[str]
-    values: list[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Terms:
-    """What a log does not say: costs, caps, values and money; costs and values of None are still to be chosen."""
-
-    costs: Any
-    caps: FloatArray
-    values: FloatArray | None
-    money: Money | None
-    placeholder: bool = False
-
-    def completed(self, found: Fit) -> _Terms:
-        """With costs such that giving everything costs a tenth of what perfect accuracy is worth."""
-        if self.costs is not None:
-            return self
-        values = found.values if self.values is None else self.values
-        rate = PLACEHOLDER_COST * float(values.mean()) / float(np.median(self.caps[self.caps > 0]))
-        costs = np.full(len(found.names), float(f"{rate:.1g}"))
-        return replace(self, costs=costs, placeholder=True)
-
-    def worth(self, found: Fit) -> FloatArray | float:
-        """What a unit of accuracy is worth, so that the federation has these values."""
-        return 1.0 if self.values is None else self.values / found.values
-
-
-def _terms(observations: Observations, stated: _Stated, like: str | None, staying: NDArray[np.bool_]) -> _Terms:
-    names = observations.names
-    largest = observations.contributions.max(axis=0)
-    caps = np.where(largest > 0, largest, largest.max())
-    linear, quadratic, values = (np.full(len(names), np.nan) for _ in range(3))
-    money = None
-    if like is not None:
-        scenario = read_scenario(like)
-        require_single_lots(scenario.federation, "--like")
-        known = list(scenario.federation.names)
-        if not set(known) & set(names):
-            raise InvalidInput(f"--like {like}: its agents are {', '.join(known)}; none of them is in the log")
-        money = scenario.money
-        for place, name in enumerate(names):
-            if name in known:
-                agent = scenario.federation.take([known.index(name)])
-                caps[place], values[place] = agent.caps[0], agent.values[0]
-                linear[place], quadratic[place] = (
-                    np.broadcast_to(part, 1)[0] for part in (agent.costs.linear, agent.costs.quadratic)
-                )
-    if stated.costs:
-        given = _per_agent("--cost", stated.costs, names, np.full(len(names), np.nan))
-        linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
-    linear, quadratic, values = _fill_for_leavers(staying, linear, quadratic, values)
-    if stated.costs or like is not None:
-        _check_complete("--cost", linear, names)
-    if stated.values:
-        values = _per_agent("--value", stated.values, names, values)
-    if stated.values or like is not None:
-        _check_complete("--value", values, names)
-    caps = _per_agent("--cap", stated.caps, names, caps)
-    costs: Any = None
-    if not np.isnan(linear).any():
-        costs = Quadratic(linear, quadratic) if quadratic.any() else linear
-    return _Terms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money)
-
-
-def _staying(names: Sequence[str], without: Sequence[str]) -> NDArray[np.bool_]:
-    """Who is in the scenario that is written."""
-    for name in without:
-        if name not in names:
-            raise InvalidInput(f'--without: there is no agent "{name}"; agents are {", ".join(names)}')
-    staying = ~np.isin(list(names), list(without))
-    if not staying.any():
-        raise InvalidInput("--without leaves out everybody")
-    return staying
-
-
-def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[FloatArray]:
-    """Terms in which nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
-    return [
-        np.where(~staying & np.isnan(numbers) & ~np.isnan(numbers[staying]).any(), numbers[staying].mean(), numbers)
-        for numbers in terms
-    ]
-
-
-def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
-    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
-        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
-
-
-def _per_agent(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:
-    """Numbers for all and for single agents, the later ones winning."""
-    numbers = otherwise.copy()
-    for entry in given:
-        name, _, text = entry.rpartition("=")
-        try:
-            number = float(text)
-        except ValueError as error:
-            raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
-        if name and name not in names:
-            raise InvalidInput(f'{option}: there is no agent "{name}"; agents are {", ".join(names)}')
-        if not (number >= 0 if option == "--cap" else number > 0):
-            rule = "at least zero" if option == "--cap" else "positive"
-            raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")
-        numbers[[names.index(name)] if name else slice(None)] = number
-    return numbers
-
-
 def _shared(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     return () if words == ("none",) else words
 
 
-def _finish_member(found: Fit, terms: _Terms, member: str, output: Path | None, *, as_json: bool) -> None:
+def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None, *, as_json: bool) -> None:
     """Show what a member prepares, and write its private file."""
     agent = member_agent(found, member, costs=terms.costs, caps=terms.caps, worth=terms.worth(found))
     if output is not None:
@@ -312,7 +207,7 @@ def _finish_member(found: Fit, terms: _Terms, member: str, output: Path | None, 
         console.print(f"Written: {escape(files[0])}", soft_wrap=True)
 
 
-def _save(found: Fit, terms: _Terms, path: Path, logs: Sequence[Path], staying: NDArray[np.bool_]) -> None:
+def _save(found: Fit, terms: FitTerms, path: Path, logs: Sequence[Path], staying: NDArray[np.bool_]) -> None:
     seen = found.observations
     words = f"Fitted to {seen.n_measured} accuracies of {seen.n_runs} runs ({', '.join(log.name for log in logs)})."
     if terms.placeholder:
@@ -329,15 +224,21 @@ def _save(found: Fit, terms: _Terms, path: Path, logs: Sequence[Path], staying: 
     save_scenario(scenario.take(staying), path)
 
 
-def _show(found: Fit) -> None:
+def _show(found: Fit, *, dots_unsaid: bool) -> None:
     seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)
     console.print(
-        f"[bold]Fit[/bold]: {seen.n_agents} agents, {seen.n_measured} accuracies of {seen.n_runs} runs; "
+        f"[bold]Fit[/bold]: {seen.n_agents} agents, "
+        + (f"{seen.n_lots} lots, {seen.n_tasks} tasks, " if seen.has_lots else "")
+        + f"{seen.n_measured} accuracies of {seen.n_runs} runs; "
         f"intervals hold {100 * INTERVAL_LEVEL:.0f} %\n"
     )
+    if dots_unsaid and not seen.has_lots and any("." in name.replace(". ", "") for name in seen.names):
+        console.print("Names with a dot are taken for names of members; --lots reads them as NAME.LOT and NAME.TASK.\n")
     _show_curves(found)
     console.print()
-    if seen.n_agents <= MAX_AGENTS_SHOWN:
+    if seen.has_lots:
+        _show_lot_weights(found)
+    elif seen.n_agents <= MAX_AGENTS_SHOWN:
         made = table("Weights: how useful the column's data is to the row", "", *map(escape, seen.names))
         for agent, name in enumerate(seen.names):
             cells = zip(found.weights[agent], intervals["weights"][agent], strict=True)
@@ -356,6 +257,24 @@ def _show(found: Fit) -> None:
     _show_doubts(found)
 
 
+def _show_lot_weights(found: Fit) -> None:
+    """A row per lot, since there are mostly more lots than tasks."""
+    seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)["weights"]
+    if max(seen.n_lots, seen.n_tasks) > 2 * MAX_AGENTS_SHOWN:
+        console.print(f"Weights of {seen.n_lots} lots for {seen.n_tasks} tasks: --json or -o prints all.")
+        return
+    first = 0
+    while first < seen.n_tasks:
+        shown = range(first, min(first + MAX_TASKS_ABREAST, seen.n_tasks))
+        title = "Weights: how useful the row's data is to the column's task"
+        made = table(title, "lot", *(escape(seen.task_labels[task]) for task in shown))
+        for lot, label in enumerate(seen.lot_labels):
+            ends = [(found.weights[task, lot], *intervals[task, lot]) for task in shown]
+            made.add_row(escape(label), *(f"{weight:.3g} ({low:.2g} to {high:.2g})" for weight, low, high in ends))
+        console.print(made)
+        first = shown.stop
+
+
 def _show_families(found: Fit) -> None:
     """How far off each family is on runs it has not seen, if they were compared."""
     if found.families is None:
@@ -371,7 +290,7 @@ def _show_curves(found: Fit) -> None:
     curves += [("floor", found.floors, intervals["floors"]), ("ceiling", found.ceilings, intervals["ceilings"])]
     alike = all(len(set(numbers.tolist())) == 1 for _, numbers, _ in curves)
     made = table("Accuracy = floor + (ceiling - floor) g(weighted data)", "agent", *(label for label, _, _ in curves))
-    for agent, name in list(enumerate(["all"] if alike else found.names))[: 2 * MAX_AGENTS_SHOWN]:
+    for agent, name in list(enumerate(["all"] if alike else found.observations.task_labels))[: 2 * MAX_AGENTS_SHOWN]:
         cells = []
         for _, numbers, ends in curves:
             place = min(agent, len(numbers) - 1)
@@ -409,7 +328,7 @@ def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:
     for number, each in enumerate(wanted, start=1):
         given = [
             f"{escape(name)} {given_text(float(amount))}"
-            for name, amount in zip(seen.names, each.contributions, strict=True)
+            for name, amount in zip(seen.lot_labels, each.contributions, strict=True)
             if amount > 0
         ]
         made.add_row(str(number), ", ".join(given), f"{100 * each.settles:.0f} %", escape(each.reason))
@@ -417,6 +336,7 @@ def _show_suggestions(found: Fit, wanted: Sequence[Suggestion]) -> None:
     console.print(made)
     sizes = seen.known_test_sizes()
     typical = None if sizes is None else np.median(sizes, axis=0).tolist()
-    text = runs_text(seen.names, np.array([each.contributions for each in wanted]), test_sizes=typical)
+    contributions = np.array([each.contributions for each in wanted])
+    text = runs_text(seen.lot_columns, contributions, test_sizes=typical, tasks=seen.task_columns)
     console.print("\nTo fill in and add to the file:")
     typer.echo(printable(text, keep="\n"), nl=False)

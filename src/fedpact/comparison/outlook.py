@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.comparison.batch_outcome import solve_batch
+from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
+from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.scenario import FederationDraws, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -29,6 +32,8 @@ SEED = 0
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outlook:
     """What a mechanism may make of an uncertain federation; arrays are (draws, n) unless said otherwise.
+
+    Where members have several lots, contributions are (draws, lots).
 
     Attributes
     ----------
@@ -126,6 +131,9 @@ def outlooks(
     chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise InvalidInput(field="count", rule="must be a positive whole number of draws", value=count)
+    if federation.has_lots:
+        each = drawn_federations(federation, uncertainty.draws(federation, count or SINGLE_DRAWS, rng))
+        return {mechanism.name: outlook_of_each(each, mechanism, progress) for mechanism in chosen}
     drawn = uncertainty.draws(federation, count or VECTORISED_DRAWS, rng)
     batch = batch_of(federation, drawn)
     fewer = None if count else batch_of(federation, drawn, max_draws=SINGLE_DRAWS)
@@ -145,6 +153,57 @@ def batch_of(federation: Federation, drawn: FederationDraws, *, max_draws: int |
         weights=drawn.weights[:max_draws],
         values=drawn.values[:max_draws],
         parameters=dict.fromkeys(federation.payoff.parameters, drawn.parameter[:max_draws]) or None,
+    )
+
+
+def drawn_federations(
+    federation: Federation, drawn: FederationDraws, *, max_draws: int | None = None
+) -> Sequence[Federation]:
+    """The drawn federations one by one, at most the first `max_draws`."""
+    return [
+        federation.replace(
+            weights=drawn.weights[place],
+            values=drawn.values[place],
+            payoff=type(federation.payoff)(**dict.fromkeys(federation.payoff.parameters, drawn.parameter[place])),
+        )
+        for place in range(len(drawn) if max_draws is None else min(max_draws, len(drawn)))
+    ]
+
+
+def outlook_of_each(
+    federations: Sequence[Federation], mechanism: Mechanism | str, progress: Callable[[str], None] | None = None
+) -> Outlook:
+    """The outlook of a mechanism on federations that are solved one after the other, as those with lots are."""
+    mechanism = resolve_mechanism(mechanism)
+    if progress is not None:
+        progress(mechanism.title)
+    solved: list[Outcome | None] = []
+    error: Exception | None = None
+    for federation in federations:
+        try:
+            solved.append(mechanism.solve(federation))
+        except SOLVER_ERRORS as failed:
+            solved.append(None)
+            error = error or failed
+    first = next((outcome for outcome in solved if outcome is not None), None)
+    if first is None:
+        raise NotConverged(f"{mechanism.title} could be solved on none of {len(federations)} draws") from error
+
+    def gather(number: Callable[[Outcome], Any]) -> FloatArray:
+        missing = np.full(np.shape(number(first)), np.nan)
+        return np.array([missing if outcome is None else number(outcome) for outcome in solved])
+
+    leaves = gather(lambda outcome: would_leave(outcome.ir_gaps, outcome_tolerances(outcome)))
+    return Outlook(
+        mechanism=mechanism.name,
+        title=mechanism.title,
+        agents=first.federation.names,
+        contributions=gather(lambda outcome: outcome.contributions),
+        payments=gather(lambda outcome: outcome.payments),
+        ir_gaps=gather(lambda outcome: outcome.ir_gaps),
+        reciprocity_ratios=gather(lambda outcome: outcome.reciprocity_ratios),
+        welfare=gather(lambda outcome: outcome.welfare),
+        leaves=leaves == 1.0,
     )
 
 

@@ -33,13 +33,15 @@ from fedpact.fitting.parameters import CURVE_PARTS, MIN_RANGE, FitRules, Paramet
 from fedpact.fitting.posterior import Posterior
 from fedpact.fitting.result import Fit
 from fedpact.fitting.starting_points import first_point, typical_scale
+from fedpact.fitting.structure import WeightStructure
 from fedpact.scenario.uncertainty import WEIGHT_SIGNS
 from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput
 
 Progress = Callable[[str], None]
-MAX_PASSES = 6
+MAX_PASSES, MAX_PASSES_OF_LOTS = 6, 15
 VARIANCE_CHANGE = 0.02  # relative
+PART_CHANGE = 0.05  # of what lots have in common, in logarithms
 MIN_KEPT_ERRORS = 1.645  # standard errors from zero that keep a weight in a sparse fit
 MAX_PRUNINGS = 10
 
@@ -67,7 +69,8 @@ def fit(
     """Estimate the accuracy curves and the weights behind measured accuracies.
 
     The model is accuracy_i = floor_i + (ceiling_i - floor_i) g(sum_j w_ij s_j), g the payoff family, 1 - (1 + y)^-beta
-    by default.
+    by default. Where members have several lots or tasks, i counts the tasks and j the lots, and weights are drawn
+    towards what a lot is worth to all tasks (`fedpact.fitting.structure`).
 
     Parameters
     ----------
@@ -82,12 +85,13 @@ def fit(
         Set to zero every weight less than 1.645 standard errors from it, and fit the others again, until none is left
         to drop. Intervals of the others are as if the choice had been known beforehand.
     shared
-        Which of "beta", "floor" and "ceiling" all agents have in common.
+        Which of "beta", "floor" and "ceiling" all agents (tasks) have in common.
     floor, ceiling
         Known values, such as the accuracy of guessing; a number or one per agent. Fitted if not given.
     prior
         How many pseudo-observations say that everybody's data is like one's own: each as good as a measurement of
-        w_ij / w_ii = 1 with standard error 1. Zero switches that off.
+        w_ij / w_ii = 1 with standard error 1. Zero switches that off. Of lots, how much is held to be known, before
+        the runs speak, of how alike lots are.
     training_noise
         Standard deviation between trainings on the same data, beyond the test set's; fitted if not given.
     progress
@@ -214,7 +218,7 @@ def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> 
     """Parameters and noise in turn, until the noise changes no more."""
     noise, sampling = data.first_noise(), sampling_variances(data.accuracies, data.test_sizes)
     point = start
-    for turn in range(MAX_PASSES):
+    for turn in range(MAX_PASSES if rules.structure is None else MAX_PASSES_OF_LOTS):
         runs = data.weighted(sampling, noise)
         if point is None:
             point = first_point(runs, rules, data.known_ends)
@@ -230,7 +234,11 @@ def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> 
             known=data.known_variance,
         )
         before, noise = noise, estimate_noise(left)
-        if _has_settled(before, noise):
+        settled = _has_settled(before, noise)
+        if rules.structure is not None:
+            rules, alike = _with_spreads(rules, posterior)
+            settled = settled and alike
+        if settled:
             break
     judged = lack_of_fit(left, noise)
     if judged.misfit > 0.0:
@@ -250,6 +258,15 @@ def _estimate(data: _Data, rules: FitRules, start: Parameters | None = None) -> 
     )
 
 
+def _with_spreads(rules: FitRules, posterior: Posterior) -> tuple[FitRules, bool]:
+    """The rules with the spreads of what lots have in common, as they now appear, and whether these have settled."""
+    assert rules.structure is not None
+    structure, difference, settled = rules.structure.with_spreads(*posterior.expected_squares(), rules.prior)
+    parts = posterior.point.parts
+    near = bool((np.abs(parts - structure.origin) <= PART_CHANGE).all())
+    return replace(rules, structure=structure.around(parts), prior=difference), settled and near
+
+
 def _has_settled(before: NoiseEstimate, now: NoiseEstimate) -> bool:
     pairs = ((before.training, now.training), (before.misfit, now.misfit))
     return all(abs(old - new) <= VARIANCE_CHANGE * max(old, new) + MIN_VARIANCE for old, new in pairs)
@@ -267,8 +284,14 @@ def _prune(data: _Data, found: _Estimate) -> tuple[_Estimate, FloatArray]:
     for _ in range(MAX_PRUNINGS):
         posterior = found.posterior
         free = posterior.rules.free_ratios
-        errors = np.where(free | np.eye(free.shape[0], dtype=bool), posterior.weight_errors, errors)
-        weak = free & (np.abs(np.arcsinh(posterior.point.ratios)) < MIN_KEPT_ERRORS * errors)
+        errors = np.where(free | posterior.rules.anchors, posterior.weight_errors, errors)
+        if posterior.rules.structure is None:
+            relative = posterior.point.ratios
+        else:
+            relative = posterior.point.weights / posterior.units
+        weak = free & (np.abs(np.arcsinh(relative)) < MIN_KEPT_ERRORS * errors)
+        if posterior.rules.structure is not None:  # a task that no data is good for has no curve
+            weak[np.arange(len(weak)), np.abs(relative).argmax(axis=1)] = False
         if not weak.any():
             break
         rules = replace(posterior.rules, free_ratios=free & ~weak)
@@ -322,11 +345,14 @@ def _fit_rules(
         curve=curve,
         shared=np.array([part in parts for part in CURVE_PARTS]),
         known=~np.isnan(known[0]),
-        free_ratios=~np.eye(observations.n_agents, dtype=bool),
+        free_ratios=~np.eye(observations.n_tasks, observations.n_lots, dtype=bool),
         signed=signs == "any",
         prior=_one_number("prior", prior, non_negative, "at least zero and finite"),
         scale_mean=typical_scale(observations.contributions),
     )
+    if observations.ownership is not None:
+        structure = WeightStructure.of(observations.ownership, rules.prior)
+        rules = replace(rules, structure=structure, free_ratios=np.ones_like(rules.free_ratios))
     return rules, known
 
 
@@ -338,16 +364,16 @@ def _checked_noise(given: float | None) -> float | None:
 
 
 def _known(observations: Observations, ends: Mapping[str, ArrayLike | None]) -> FloatArray:
-    known = np.full((observations.n_agents, 3), np.nan)
+    known = np.full((observations.n_tasks, 3), np.nan)
     for label, numbers in ends.items():
         if numbers is not None:
             known[:, CURVE_PARTS.index(label)] = checked_numbers(
-                label, numbers, *END_RULES[label], names=observations.names
+                label, numbers, *END_RULES[label], names=observations.task_labels
             )
     for agent in np.flatnonzero(known[:, 2] - known[:, 1] < MIN_RANGE)[:1]:
         raise InvalidInput(
             f"ceiling must exceed floor by at least {MIN_RANGE}, got {known[agent, 2]:g} and {known[agent, 1]:g} "
-            f'(agent "{observations.names[agent]}")'
+            f'({"agent" if observations.ownership is None else "task"} "{observations.task_labels[agent]}")'
         )
     return known
 

@@ -1,8 +1,9 @@
 """Penalised weighted least squares by Gauss-Newton steps that know the structure of the problem.
 
 The rows of the weights meet only in the shared part of the curve, so the information matrix is an arrow: one block per
-agent, and a border of at most three. Eliminating the blocks (Schur complement) makes a step as cheap as n small ones:
-O(runs n^3) for the blocks of all agents together and O(n^4) to factor them.
+agent (task), and a border of at most three, and of the parts that the weights of lots have in common. Eliminating the
+blocks (Schur complement) makes a step as cheap as n small ones: O(runs n^3) for the blocks of all agents together and
+O(n^4) to factor them.
 
 Steps are damped until the objective falls (Levenberg-Marquardt), bent along the narrow valley in which beta, scale,
 floor and ceiling trade off (geodesic acceleration), prolonged while the objective falls further, and projected on the
@@ -45,7 +46,7 @@ SlotStep = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedRuns:
-    """Contributions, accuracies and precisions, (runs, n); the precision is zero where nothing was measured."""
+    """Contributions (runs, lots), accuracies and precisions (runs, tasks), zero where nothing was measured."""
 
     contributions: FloatArray
     accuracies: FloatArray
@@ -78,9 +79,9 @@ class ArrowMatrix:
     Attributes
     ----------
     blocks, border, corner
-        (n, p, p), (n, p, 3), (3, 3).
+        (n, p, p), (n, p, m), (m, m), m being 3 and one more for every part of ratios.
     local, shared
-        The gradient: (n, p) and (3,).
+        The gradient: (n, p) and (m,).
     """
 
     blocks: FloatArray
@@ -109,6 +110,13 @@ class ArrowMatrix:
         _diagonal(blocks)[...] += local
         _diagonal(corner)[...] += shared
         return ArrowMatrix(blocks=blocks, border=self.border, corner=corner, local=self.local, shared=self.shared)
+
+    def with_rules(self, rules: FitRules) -> ArrowMatrix:
+        """The same with all that the prior of a fit knows."""
+        found, coupling = self.with_prior(*rules.precisions()), rules.coupling()
+        if coupling is None:
+            return found
+        return replace(found, border=found.border + coupling[0], corner=found.corner + coupling[1])
 
     def damped(self, damping: float) -> ArrowMatrix:
         """The same with its diagonal enlarged."""
@@ -159,13 +167,13 @@ def evaluate(data: WeightedRuns, rules: FitRules, point: Parameters) -> Predicti
 def information(data: WeightedRuns, found: Prediction) -> ArrowMatrix:
     """J' Q J and the gradient of the misfit, without the prior, over all slots."""
     blocks, local = _gathered(data, found, found.predicted - data.accuracies, with_blocks=True)
-    curve = slice(1 + found.point.scales.size, None)
+    curve, n_parts = slice(1 + found.point.ratios.shape[1], None), found.point.parts.size
     return ArrowMatrix(
         blocks=blocks,
-        border=blocks[:, :, curve].copy(),
-        corner=blocks[:, curve, curve].sum(axis=0),
+        border=np.pad(blocks[:, :, curve], ((0, 0), (0, 0), (n_parts, 0))),
+        corner=np.pad(blocks[:, curve, curve].sum(axis=0), (n_parts, 0)),
         local=local,
-        shared=local[:, curve].sum(axis=0),
+        shared=np.pad(local[:, curve].sum(axis=0), (n_parts, 0)),
     )
 
 
@@ -177,10 +185,10 @@ def _gathered(
 
     value, slope, by_shape = found.curve
     spans = found.point.curves[:, 2] - found.point.curves[:, 1]
-    n_agents = found.point.scales.size
-    local = np.zeros((n_agents, n_agents + 4))
-    blocks = np.zeros((n_agents, n_agents + 4, n_agents + 4) if with_blocks else (0, 0, 0))
-    share = gather_in_parallel if data.contributions.size * n_agents**2 > PARALLEL_PRODUCTS else gather
+    n_tasks, n_lots = found.point.ratios.shape
+    local = np.zeros((n_tasks, n_lots + 4))
+    blocks = np.zeros((n_tasks, n_lots + 4, n_lots + 4) if with_blocks else (0, 0, 0))
+    share = gather_in_parallel if data.contributions.size * n_tasks * n_lots > PARALLEL_PRODUCTS else gather
     share(
         data.contributions, data.precisions, changes, spans * slope, value, spans * by_shape, found.data,
         found.point.scales, blocks, local, with_blocks,
@@ -235,13 +243,11 @@ def _system(data: WeightedRuns, rules: FitRules, best: Prediction) -> tuple[Arro
     """The Newton system over the slots free to move, and its squared decrement."""
     precisions, apart = rules.precisions(), rules.deviations(best.point)
     raw = information(data, best)
-    full = ArrowMatrix(
-        blocks=raw.blocks,
-        border=raw.border,
-        corner=raw.corner,
-        local=raw.local + precisions[0] * apart[0],
-        shared=raw.shared + precisions[1] * apart[1],
-    ).with_prior(*precisions)
+    full = replace(
+        raw, local=raw.local + precisions[0] * apart[0], shared=raw.shared + precisions[1] * apart[1]
+    ).with_rules(rules)
+    if (coupling := rules.coupling()) is not None:
+        full = replace(full, shared=full.shared + np.einsum("aps,ap->s", coupling[0], apart[0]))
     pushes = rules.pushes(best.point)
     local = rules.free_local & ~(pushes[0] * full.local < 0)
     shared = rules.free_shared & ~(pushes[1] * full.shared < 0)
@@ -296,7 +302,7 @@ class _Path:
 def _between(start: Parameters, end: Parameters) -> _Path:
     """From one point to another, and on: where steps creep along a valley, this is its direction."""
     columns = [(end.scales - start.scales)[:, None], end.ratios - start.ratios, end.curves - start.curves]
-    return _Path((np.hstack(columns), np.zeros(3)), None)
+    return _Path((np.hstack(columns), np.append(end.parts - start.parts, np.zeros(3))), None)
 
 
 def _bend(
@@ -313,7 +319,7 @@ def _bend(
         return None
     curved = (ahead.predicted - 2.0 * best.predicted + behind.predicted) / PROBE**2
     _, local = _gathered(data, best, curved, with_blocks=False)
-    shared = local[:, -3:].sum(axis=0)
+    shared = np.pad(local[:, -3:].sum(axis=0), (damped.shared.size - 3, 0))
     free = replace(
         damped, local=np.where(damped.local != 0, local, 0.0), shared=np.where(damped.shared != 0, shared, 0.0)
     )

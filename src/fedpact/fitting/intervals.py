@@ -19,9 +19,10 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 def standard_errors(posterior: Posterior, weight_errors: FloatArray) -> Mapping[str, Any]:
     """By name, in the shape of the estimate."""
     point, rules, curves = posterior.point, posterior.rules, posterior.curve_errors
-    own = point.weights.diagonal()[:, None]
-    sizes = np.hypot(point.weights, own)
-    np.fill_diagonal(sizes, own)
+    sizes = posterior.sizes
+    if rules.structure is None:
+        sizes = sizes.copy()
+        np.fill_diagonal(sizes, posterior.units)
     errors: dict[str, Any] = {"weights": read_only_copy(weight_errors * sizes)}
     if rules.curve.has_shape:
         numbers = curves[:, 0] * np.exp(point.curves[:, 0])
@@ -47,11 +48,12 @@ def intervals(posterior: Posterior, weight_errors: FloatArray, width: float) -> 
 
 
 def _weight_intervals(posterior: Posterior, weight_errors: FloatArray, width: float) -> FloatArray:
-    weights = posterior.point.weights
-    own, every = weights.diagonal()[:, None], np.arange(len(weights))
+    weights, own = posterior.point.weights, posterior.units
+    every = np.arange(len(weights))
     with np.errstate(over="ignore"):  # what the data says nothing of, without a prior, may be anything
         ends = own[:, :, None] * np.sinh(_ends(np.arcsinh(weights / own), width * weight_errors))
-        ends[every, every] = own * np.exp(_ends(np.zeros(len(weights)), width * weight_errors.diagonal()))
+        if posterior.rules.structure is None:
+            ends[every, every] = own * np.exp(_ends(np.zeros(len(weights)), width * weight_errors.diagonal()))
     return ends if posterior.rules.signed else np.maximum(ends, 0.0)
 
 

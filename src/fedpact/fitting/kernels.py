@@ -15,8 +15,8 @@ import numpy as np
 def _gather_one(
     agent, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local, with_blocks
 ):  # fmt: skip
-    n_runs, n_agents = contributions.shape
-    n_slots = n_agents + 4
+    n_runs, n_lots = contributions.shape
+    n_slots = n_lots + 4
     row = np.empty(n_slots)
     own = np.exp(scales[agent])
     for run in range(n_runs):
@@ -25,8 +25,8 @@ def _gather_one(
             continue
         steepness = steep[run, agent]
         row[0] = steepness * reached[run, agent]
-        for giver in range(n_agents):
-            row[1 + giver] = steepness * own * contributions[run, giver]
+        for lot in range(n_lots):
+            row[1 + lot] = steepness * own * contributions[run, lot]
         row[n_slots - 3] = by_shape[run, agent]
         row[n_slots - 2] = 1.0 - value[run, agent]
         row[n_slots - 1] = value[run, agent]
@@ -48,10 +48,11 @@ def _gather_one(
 def gather(contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local, with_blocks):
     """J' Q x into `local` (n, p) and, if asked, J' Q J into `blocks` (n, p, p), both zero before.
 
-    Arrays over runs and agents: `precisions` are Q, `changes` x, `steep` the derivative of an accuracy by the weighted
-    data `reached`, `value` the curve from 0 to 1 and `by_shape` the derivative of an accuracy by log(beta).
+    Arrays over runs and agents (tasks; contributions over runs and lots): `precisions` are Q, `changes` x, `steep` the
+    derivative of an accuracy by the weighted data `reached`, `value` the curve from 0 to 1 and `by_shape` the
+    derivative of an accuracy by log(beta).
     """
-    for agent in range(contributions.shape[1]):
+    for agent in range(precisions.shape[1]):
         _gather_one(
             agent, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local,
             with_blocks,
@@ -63,7 +64,7 @@ def gather_in_parallel(
     contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local, with_blocks
 ):  # fmt: skip
     """The same on all cores, where there is enough to do."""
-    for agent in nb.prange(contributions.shape[1]):
+    for agent in nb.prange(precisions.shape[1]):
         _gather_one(
             agent, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local,
             with_blocks,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
+from fedpact.federation.ownership import Ownership
 from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
 from fedpact.fitting.runs_file import LogTable, read_runs
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger
@@ -29,11 +30,16 @@ ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 ROUND_HEADS = ("round", "agent", "alone", "samples", "accuracy", "loss", "test_size")
 
 
-def read_logs(paths: Sequence[Path], *, member: str | None = None) -> Observations:
-    """The runs of all files together; with a member, its accuracies alone are used."""
+def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | None = None) -> Observations:
+    """The runs of all files together; with a member, its accuracies alone are used.
+
+    `lots` says whether names with a dot in them are lots and tasks of members; if not given, each file's columns say.
+    """
     if not paths:
         raise InvalidInput("there must be at least one log")
-    files = [(file, table) for path in paths for file, table in _read_log(path, member)]
+    files = [(file, table) for path in paths for file, table in _read_log(path, member, lots)]
+    if any(table.ownership is not None for _, table in files):
+        return _with_lots(files, member)
     names = list(dict.fromkeys(name for _, table in files for name in table.names))
     parts = [_spread(table, names) for _, table in files]
     given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
@@ -46,6 +52,50 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None) -> Observatio
     with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
         rows = [row for _, table in files for row in table.rows]
         return Observations.checked(given, accuracies, sizes, names, rows, sources=sources, member=member)
+
+
+def _with_lots(files: Sequence[tuple[Path, LogTable]], member: str | None) -> Observations:
+    """Logs of members with several lots or tasks; a lot that a log does not know was not brought to its runs."""
+    if member is not None:
+        raise InvalidInput("a member prepares itself from logs in which everybody has one lot and one task only")
+    for file, table in files:
+        if table.ownership is None:
+            others = next(other.name for other, found in files if found.ownership is not None)
+            raise InvalidInput(
+                f"{file}: its members have no lots, those of {others} have; name the lots in all logs "
+                f"(contributions.NAME.LOT), or fit them apart"
+            )
+    names = list(dict.fromkeys(name for _, table in files for name in table.names))
+    columns: list[list[tuple[str, str]]] = [[], []]
+    places: list[tuple[list[int], list[int]]] = []
+    for _, table in files:
+        owned = table.ownership
+        assert owned is not None
+        sides = ((owned.lot_owners, owned.lot_names), (owned.task_owners, owned.task_names))
+        keys = [[(table.names[owner], own) for owner, own in zip(*side, strict=True)] for side in sides]
+        for known, found in zip(columns, keys, strict=True):
+            known += [key for key in found if key not in known]
+        places.append(([columns[0].index(key) for key in keys[0]], [columns[1].index(key) for key in keys[1]]))
+    numbers: list[list[FloatArray]] = [[], [], []]
+    for (_, table), (lots, tasks) in zip(files, places, strict=True):
+        parts = ((table.given, lots, 0.0), (table.accuracies, tasks, np.nan), (table.test_sizes, tasks, np.nan))
+        for whole, (part, where, empty) in zip(numbers, parts, strict=True):
+            spread = np.full((len(table.rows), len(columns[0] if whole is numbers[0] else columns[1])), empty)
+            spread[:, where] = part
+            whole.append(spread)
+    owners = [np.array([names.index(name) for name, _ in side], dtype=np.intp) for side in columns]
+    own_names = [tuple(own for _, own in side) for side in columns]
+    with error_context(", ".join(dict.fromkeys(str(file) for file, _ in files))):
+        given, accuracies, sizes = (np.concatenate(part) for part in numbers)
+        return Observations.checked(
+            given,
+            accuracies,
+            sizes,
+            names,
+            [row for _, table in files for row in table.rows],
+            sources=[file.name for file, table in files for _ in table.rows] if len(files) > 1 else [],
+            ownership=Ownership(owners[0], owners[1], own_names[0], own_names[1]),
+        )
 
 
 def read_verified(path: Path) -> LogTable:
@@ -82,7 +132,7 @@ def verified_entry(
     }
 
 
-def _read_log(path: Path, member: str | None) -> Iterable[tuple[Path, LogTable]]:
+def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tuple[Path, LogTable]]:
     """The tables in a file or folder."""
     if path.is_dir():
         if not (path / ROUNDS_FILE).is_file():
@@ -96,7 +146,7 @@ def _read_log(path: Path, member: str | None) -> Iterable[tuple[Path, LogTable]]
             head = next(iter(read_csv_rows(read_text(path))), [])
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
-    return [(path, read_runs(path, member=member))]
+    return [(path, read_runs(path, member=member, lots=lots))]
 
 
 def _spread(table: LogTable, names: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -2,6 +2,7 @@
 
 One observation is one run: what everybody contributed, and the accuracies of some of the agents. Coalition runs, the
 points of a learning curve and the rounds of a log are all of this kind. Runs may repeat, and accuracies may be missing.
+Where members have several lots of data or several tasks, contributions are per lot and accuracies per task.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedpact.federation.ownership import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
@@ -27,11 +29,11 @@ class Observations:
     Attributes
     ----------
     contributions
-        (runs, n): what each agent contributed.
+        (runs, n), or (runs, lots): what each agent contributed.
     accuracies
-        (runs, n): between 0 and 1, NaN where nothing was measured.
+        (runs, n), or (runs, tasks): between 0 and 1, NaN where nothing was measured.
     test_sizes
-        (runs, n): how many test samples stand behind each accuracy; NaN where that is not known.
+        Like accuracies: how many test samples stand behind each accuracy; NaN where that is not known.
     names
         The agents' names.
     rows
@@ -40,6 +42,8 @@ class Observations:
         Rows of the source that could not be used, since a contribution was missing.
     sources
         The file of each run where they come from several; empty otherwise.
+    ownership
+        Whose lots and tasks there are; None where everybody has one of each.
     """
 
     contributions: FloatArray
@@ -49,6 +53,7 @@ class Observations:
     rows: tuple[int, ...]
     left_out: tuple[int, ...] = ()
     sources: tuple[str, ...] = ()
+    ownership: Ownership | None = None
 
     @classmethod
     def of(
@@ -57,8 +62,13 @@ class Observations:
         accuracies: ArrayLike,
         test_sizes: ArrayLike | None = None,
         names: Sequence[str] | None = None,
+        *,
+        lot_owners: OwnersGiven | None = None,
+        task_owners: OwnersGiven | None = None,
+        lot_names: Sequence[str] | None = None,
+        task_names: Sequence[str] | None = None,
     ) -> Observations:
-        """Observations from arrays with a row per run and a column per agent.
+        """Observations from arrays with a row per run and a column per agent, or per lot and per task.
 
         Parameters
         ----------
@@ -70,6 +80,8 @@ class Observations:
             A number, one per agent, or one per measurement; NaN where it is not known.
         names
             One per agent; "agent 0", "agent 1", ... if not given.
+        lot_owners, task_owners, lot_names, task_names
+            Of the columns of contributions and of accuracies, as `Federation` takes them.
 
         Examples
         --------
@@ -79,22 +91,35 @@ class Observations:
         """
         given = checked_matrix("contributions", contributions)
         measured = checked_matrix("accuracies", accuracies)
-        if measured.shape != given.shape:
+        has_lots = lot_owners is not None or task_owners is not None
+        if measured.shape != given.shape and not (has_lots and len(measured) == len(given)):
             raise InvalidInput(
                 f"accuracies must have the shape of contributions, a row per run and a column per agent: "
                 f"{given.shape} and {measured.shape} given"
             )
-        sizes = checked_test_sizes(test_sizes, given.shape)
+        sizes = checked_test_sizes(test_sizes, measured.shape)
         _check(
             "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
         )
         check_accuracies(measured)
-        return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
+        if not has_lots:
+            return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
+        owners = owner_names(lot_owners, task_owners) if names is None else _names(names, len(names))
+        ownership = checked_ownership(
+            owners,
+            (measured.shape[1], given.shape[1]),
+            lot_owners=lot_owners,
+            task_owners=task_owners,
+            lot_names=lot_names,
+            task_names=task_names,
+        )
+        return cls.checked(given, measured, sizes, owners, range(given.shape[0]), ownership=ownership)
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str]) -> Observations:
         """Observations from a CSV file: one row per run, columns `contributions.NAME`, `accuracy.NAME` and, if known,
-        `test_size.NAME` for every agent. Empty cells and NaN are missing.
+        `test_size.NAME` for every agent. Empty cells and NaN are missing. Members with several lots or tasks have
+        columns `contributions.NAME.LOT` and `accuracy.NAME.TASK`.
 
         Raises
         ------
@@ -104,12 +129,17 @@ class Observations:
         return cls.from_files([path])
 
     @classmethod
-    def from_files(cls, paths: Sequence[str | os.PathLike[str]], *, member: str | None = None) -> Observations:
+    def from_files(
+        cls, paths: Sequence[str | os.PathLike[str]], *, member: str | None = None, lots: bool | None = None
+    ) -> Observations:
         """Observations from several logs together: CSV files of runs, folders or `rounds.csv` of `fedpact train`, and
         ledgers. An agent that a log does not know gave nothing in it.
 
         With a member, its accuracies alone are used, and those of the others need not be known: a fit then says what
         everybody's data is worth to that member, and of the others no more than the prior does.
+
+        `lots` says whether columns NAME.LOT and NAME.TASK are lots and tasks of members, or names with a dot in them.
+        If it is not said, they are names where every column of contributions has one of accuracies of the same name.
 
         Raises
         ------
@@ -118,7 +148,7 @@ class Observations:
         """
         from fedpact.fitting.logs import read_logs  # noqa: PLC0415 - the reader makes observations
 
-        return read_logs([Path(path) for path in paths], member=member)
+        return read_logs([Path(path) for path in paths], member=member, lots=lots)
 
     @classmethod
     def checked(
@@ -131,6 +161,7 @@ class Observations:
         *,
         sources: Sequence[str] = (),
         member: str | None = None,
+        ownership: Ownership | None = None,
     ) -> Observations:
         """Observations from numbers that were checked already; runs without all contributions are left out."""
         usable = np.asarray(~np.isnan(contributions).any(axis=1))
@@ -140,7 +171,8 @@ class Observations:
                 f"there must be a run whose contributions are all known, {missing}; write 0 for an agent that gave "
                 f"nothing"
             )
-        _check_everybody_measured(accuracies[usable], contributions[usable], names, member)
+        measured = names if ownership is None else labels(ownership.task_owners, ownership.task_names, names)
+        _check_everybody_measured(accuracies[usable], contributions[usable], measured, member)
         return cls(
             contributions=read_only_copy(contributions[usable]),
             accuracies=read_only_copy(accuracies[usable]),
@@ -149,12 +181,62 @@ class Observations:
             rows=tuple(int(row) for row, used in zip(rows, usable, strict=True) if used),
             left_out=tuple(int(row) for row, used in zip(rows, usable, strict=True) if not used),
             sources=tuple(source for source, used in zip(sources, usable, strict=True) if used) if sources else (),
+            ownership=ownership,
         )
 
     @property
     def n_agents(self) -> int:
         """How many agents there are."""
         return len(self.names)
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether members have several lots or tasks."""
+        return self.ownership is not None
+
+    @property
+    def n_lots(self) -> int:
+        """How many columns of contributions there are."""
+        return int(self.contributions.shape[1])
+
+    @property
+    def n_tasks(self) -> int:
+        """How many columns of accuracies there are."""
+        return int(self.accuracies.shape[1])
+
+    @property
+    def lot_labels(self) -> tuple[str, ...]:
+        """What people call the columns of contributions."""
+        owned = self.ownership
+        return self.names if owned is None else labels(owned.lot_owners, owned.lot_names, self.names)
+
+    @property
+    def task_labels(self) -> tuple[str, ...]:
+        """What people call the columns of accuracies."""
+        owned = self.ownership
+        return self.names if owned is None else labels(owned.task_owners, owned.task_names, self.names)
+
+    @property
+    def lot_columns(self) -> tuple[str, ...]:
+        """What files call the lots: NAME.LOT, or NAME where a lot has no name of its own."""
+        owned = self.ownership
+        return self.names if owned is None else _column_names(owned.lot_owners, owned.lot_names, self.names)
+
+    @property
+    def task_columns(self) -> tuple[str, ...]:
+        """What files call the tasks."""
+        owned = self.ownership
+        return self.names if owned is None else _column_names(owned.task_owners, owned.task_names, self.names)
+
+    def owned_by(self, members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """The lots and the tasks of some members, one true or false for each."""
+        owned = self.ownership
+        return (members, members) if owned is None else (members[owned.lot_owners], members[owned.task_owners])
+
+    @property
+    def owners(self) -> dict[str, Any]:
+        """Whose lots and tasks there are, as `Federation` takes them."""
+        return {} if self.ownership is None else self.ownership._asdict()
 
     @property
     def n_runs(self) -> int:
@@ -182,7 +264,7 @@ class Observations:
         return replace(self, accuracies=read_only_copy(accuracies))
 
     def known_test_sizes(self) -> FloatArray | None:
-        """(runs, n) without gaps: an unknown size is taken as the agent's median, else as everybody's.
+        """Without gaps, like accuracies: an unknown size is taken as the agent's median, else as everybody's.
 
         None if no size is known.
         """
@@ -199,8 +281,14 @@ class Observations:
     def __repr__(self) -> str:
         return (
             f"Observations({count_text(self.n_runs, 'run')}, {count_text(self.n_agents, 'agent')}, "
-            f"{self.n_measured} accuracies)"
+            + (f"{self.n_lots} lots, {self.n_tasks} tasks, " if self.has_lots else "")
+            + f"{self.n_measured} accuracies)"
         )
+
+
+def _column_names(owners: Owners, own_names: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    pairs = zip((names[owner] for owner in owners), own_names, strict=True)
+    return tuple(name if own == name else f"{name}.{own}" for name, own in pairs)
 
 
 def checked_matrix(label: str, given: ArrayLike) -> FloatArray:

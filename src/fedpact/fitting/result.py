@@ -70,7 +70,10 @@ class Outlier:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Parameters that the data leaves possible: weights (count, n, n); beta, floors and ceilings (count, n)."""
+    """Parameters that the data leaves possible: weights (count, n, n); beta, floors and ceilings (count, n).
+
+    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
+    """
 
     weights: FloatArray
     beta: FloatArray
@@ -89,6 +92,8 @@ class Draws:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
     """Estimates from observations; made by `fit`.
+
+    Where members have several lots or tasks, arrays over receivers run over the tasks and those over givers over lots.
 
     The floor is what a model knows without data. It adds the same to every outcome of an agent, so it does not move the
     deal; the ceiling minus the floor is what a federation calls the agent's value.
@@ -194,7 +199,7 @@ class Fit:
     @cached_property
     def indistinguishable(self) -> tuple[str, ...]:
         """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
-        return indistinguishable(self.posterior, self.names)
+        return indistinguishable(self.posterior, self.observations.lot_labels, self.observations.task_labels)
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -206,7 +211,7 @@ class Fit:
         return tuple(
             Outlier(
                 row=seen.rows[run],
-                agent=seen.names[agent],
+                agent=seen.task_labels[agent],
                 accuracy=float(seen.accuracies[run, agent]),
                 expected=float(seen.accuracies[run, agent] - self.residuals[run, agent]),
                 source=seen.sources[run] if seen.sources else "",
@@ -234,11 +239,13 @@ class Fit:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before trusting the numbers, in words."""
         seen, notes = self.observations, []
-        free = int(self.posterior.rules.free_local.sum() + self.posterior.rules.free_shared.sum())
-        if (decided := self.posterior.prior_traces()) >= 1.0:
+        rules = self.posterior.rules
+        free = int(rules.free_local.sum() + rules.free_shared.sum()) - rules.n_parts
+        if (decided := self.posterior.prior_traces() - rules.n_parts) >= 1.0:
+            alike = "everybody's data is alike" if rules.structure is None else "what lots and members have in common"
             notes.append(
                 f"{seen.n_measured} accuracies for {free} parameters: about {decided:.0f} of them rest on the prior "
-                f"(everybody's data is alike), not on the data"
+                f"({alike}), not on the data"
             )
         if seen.left_out:
             rows = ", ".join(map(str, seen.left_out[:5])) + (", ..." if len(seen.left_out) > 5 else "")
@@ -265,7 +272,7 @@ class Fit:
         return tuple(notes)
 
     def predict(self, contributions: ArrayLike) -> FloatArray:
-        """Fitted accuracies at contributions (n,) or (runs, n)."""
+        """Fitted accuracies at contributions (n,) or (runs, n); of lots, (lots,) or (runs, lots)."""
         given = np.asarray(contributions, dtype=np.float64)
         curve, _, _ = CURVE_FAMILIES[self.family].evaluate(given @ self.weights.T, self.posterior.point.curves[:, 0])
         return np.asarray(self.floors + self.values * curve)
@@ -273,28 +280,38 @@ class Fit:
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
         """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), with doubt about the model."""
         given = np.asarray(contributions, dtype=np.float64)
-        return self.posterior.prediction_errors(np.atleast_2d(given)).reshape(given.shape)
+        errors = self.posterior.prediction_errors(np.atleast_2d(given))
+        return errors[0] if given.ndim == 1 else errors
 
     def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""
         generator, point, rules = np.random.default_rng(rng), self.posterior.point, self.posterior.rules
-        n_agents = rules.n_agents
-        noise = generator.standard_normal((count, n_agents * (n_agents + 4) + 3))
+        noise = generator.standard_normal((count, rules.n_noise))
         if self._noise_estimated:
             degrees = max(self.degrees, MIN_DEGREES)
             noise *= np.sqrt(degrees / generator.chisquare(degrees, (count, 1)))
         local, shared = self.posterior.steps(noise)
-        ratios = np.sinh(np.arcsinh(point.ratios) + local[:, :, 1 : 1 + n_agents] / np.hypot(1.0, point.ratios))
-        ratios = ratios if rules.signed else np.maximum(ratios, 0.0)
-        curves = point.curves + local[:, :, -3:] + shared[:, None, :]
+        curves = point.curves + local[:, :, -3:] + shared[:, None, -3:]
         curves = np.where(rules.known, point.curves, np.clip(curves, MIN_CURVE, MAX_CURVE))
         floors = np.minimum(curves[:, :, 1], curves[:, :, 2] - MIN_RANGE)
         return Draws(
-            weights=np.exp(point.scales + local[:, :, 0])[:, :, None] * ratios,
+            weights=self._drawn_weights(local),
             beta=np.exp(curves[:, :, 0]),
             floors=floors,
             ceilings=curves[:, :, 2],
         )
+
+    def _drawn_weights(self, local: FloatArray) -> FloatArray:
+        """(count, n, n) or (count, tasks, lots): the weights after steps in the slots."""
+        posterior, point, signed = self.posterior, self.posterior.point, self.posterior.rules.signed
+        if posterior.rules.structure is not None:
+            strayed = np.arcsinh(point.weights / posterior.units) + posterior.weight_deviations(local)
+            drawn = posterior.units * np.sinh(strayed)
+            return np.asarray(drawn if signed else np.maximum(drawn, 0.0))
+        steps = local[:, :, 1 : 1 + point.scales.size] / np.hypot(1.0, point.ratios)
+        ratios = np.sinh(np.arcsinh(point.ratios) + steps)
+        ratios = ratios if signed else np.maximum(ratios, 0.0)
+        return np.asarray(np.exp(point.scales + local[:, :, 0])[:, :, None] * ratios)
 
     def federation(self, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Federation:
         """The federation of the estimates.
@@ -304,9 +321,9 @@ class Fit:
         costs, caps
             As `Federation` takes them; they are not in the data.
         worth
-            What a unit of accuracy (from 0 to 1) is worth, a number or one per agent.
+            What a unit of accuracy (from 0 to 1) is worth, a number or one per agent (task).
         """
-        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
+        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
         curve = CURVE_FAMILIES[self.family]
         shape = self.beta if curve.has_shape else 1.0
         return Federation(
@@ -316,11 +333,12 @@ class Fit:
             payoff=curve.payoff_with(shape),
             names=self.names,
             values=rates * self.values,
+            **self.observations.owners,
         )
 
     def uncertainty(self, *, worth: ArrayLike = 1.0) -> Uncertainty:
         """The uncertainty of that federation, as a scenario carries it."""
-        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.names)
+        rates = checked_numbers("worth", worth, positive, POSITIVE, names=self.observations.task_labels)
         degrees = max(self.degrees, MIN_DEGREES)
         wider = float(np.sqrt(degrees / (degrees - 2.0))) if self._noise_estimated else 1.0
         return scenario_uncertainty(self.posterior, rates, signs=self.signs, wider=wider)

@@ -4,6 +4,10 @@
     100,0,0.71,,1000
     100,50,0.78,0.74,1000
 
+Members with several lots of data, or several tests, have columns `contributions.NAME.LOT` and `accuracy.NAME.TASK`. A
+name may hold dots that a space follows ("St. Mary.X-rays" is the lot X-rays of St. Mary). Where every column of
+contributions has one of accuracies by the same name, dots are part of the names, unless the caller says otherwise.
+
 A file of models made of subsets of the updates has columns `subset.NAME` in place of contributions: 1 where the model
 is made of that member's update too, 0 where it is not.
 
@@ -14,12 +18,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from fedpact.federation.ownership import Ownership
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
@@ -28,6 +34,7 @@ from fedpact.utils.tables import csv_rows, read_csv_rows
 CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE = "contributions", "subset", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
+OWN_NAME = re.compile(r"\.(?=\S)")  # the dot between a member's name and that of its lot or task
 MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than one of their averages
 RULES = {
     CONTRIBUTIONS: "a number of samples, at least 0",
@@ -44,6 +51,12 @@ class _Column:
     kind: str
     name: str
 
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The member, and its lot or task; empty if that has no name."""
+        member, _, own = OWN_NAME.sub("\0", self.name, count=1).partition("\0")
+        return member.strip(), own.strip()
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LogTable:
@@ -57,6 +70,8 @@ class LogTable:
         (runs, agents), NaN where missing; `given` are contributions, or 1 and 0 for subsets.
     rows
         Where each run stands in the file, from 1.
+    ownership
+        Whose lots and tasks the columns are; None where everybody has one of each.
     """
 
     names: tuple[str, ...]
@@ -64,12 +79,16 @@ class LogTable:
     accuracies: FloatArray
     test_sizes: FloatArray
     rows: tuple[int, ...]
+    ownership: Ownership | None = None
 
 
-def read_runs(path: Path, *, member: str | None = None) -> LogTable:
-    """Runs from a CSV file; of one member's accuracies alone if a member is named."""
+def read_runs(path: Path, *, member: str | None = None, lots: bool | None = None) -> LogTable:
+    """Runs from a CSV file; of one member's accuracies alone if a member is named.
+
+    `lots` says whether what follows a dot in a name is a lot or a task; if not given, the columns decide.
+    """
     with error_context(str(path)):
-        return _read_table(path, KINDS, member=member)
+        return _read_table(path, KINDS, member=member, lots=lots)
 
 
 def read_subsets(path: Path) -> LogTable:
@@ -84,7 +103,7 @@ def read_subsets(path: Path) -> LogTable:
         return found
 
 
-def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None) -> LogTable:
+def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None, lots: bool | None = False) -> LogTable:
     """A file whose first kind of column says what agents gave."""
     if path.suffix.lower() != ".csv":
         raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
@@ -92,7 +111,10 @@ def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None) 
     head_row, head = next(rows, (0, []))
     if not head:
         raise InvalidInput("the file has no rows")
-    columns = _columns(head, head_row, kinds, member=member)
+    columns = _distinct_columns(head, head_row, kinds)
+    if lots or (lots is None and member is None and _names_lots(columns, kinds)):
+        return _read_lots(rows, columns, head_row)
+    _check_columns(columns, head_row, kinds, member=member)
     names = [column.name for column in columns if column.kind == kinds[0]]
     numbers, places = _numbers(rows, columns, len(head))
     if not places:
@@ -101,14 +123,72 @@ def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None) 
     return LogTable(names=tuple(names), given=given, accuracies=accuracies, test_sizes=sizes, rows=tuple(places))
 
 
+def _names_lots(columns: Sequence[_Column], kinds: Sequence[str]) -> bool:
+    """Whether names that hold a dot cannot be those of members with one lot and one task."""
+    given, measured = ({column.name for column in columns if column.kind == kind} for kind in kinds[:2])
+    return given != measured and any(column.parts[1] for column in columns)
+
+
+def _read_lots(rows: Iterable[tuple[int, list[str]]], columns: Sequence[_Column], head_row: int) -> LogTable:
+    """A file of members with several lots or tasks."""
+    lots, tasks = ([column for column in columns if column.kind == kind] for kind in KINDS[:2])
+    givers, receivers = ({column.parts[0] for column in part} for part in (lots, tasks))
+    for column in columns:
+        member, own = column.parts
+        where = f"row {head_row}, column {short_repr(column.label)}"
+        if not member or (not own and OWN_NAME.search(column.name + " .")) or column.name.endswith("."):
+            raise InvalidInput(f"{where}: a name is missing; columns are {column.kind}.NAME or {column.kind}.NAME.LOT")
+        if not own and sum(other.parts[0] == member for other in columns if other.kind == column.kind) > 1:
+            raise InvalidInput(
+                f'{where}: "{member}" has other columns {column.kind}.{member}.NAME; give this one a name as well'
+            )
+        if member not in givers:
+            known = _nearest(member, sorted(givers), "members are")
+            raise InvalidInput(f"{where}: there is no column {CONTRIBUTIONS}.{member} or one of its lots; {known}")
+        if member not in receivers:
+            raise InvalidInput(
+                f"{where}: there is no column {ACCURACY}.{member} or one of its tasks, so nothing says what data is "
+                f'worth to "{member}"; test the model of at least one run on its data, or leave the member out'
+            )
+        if column.kind == TEST_SIZE and column.name not in [task.name for task in tasks]:
+            known = _nearest(column.name, [task.name for task in tasks], "tasks are")
+            raise InvalidInput(f"{where}: there is no column {ACCURACY}.{column.name}; {known}")
+    numbers, places = _numbers(rows, columns, len(columns))
+    if not places:
+        raise InvalidInput("the file has a head but no runs; write one row per run below it")
+    given, accuracies, test_sizes = (
+        _part(numbers, columns, kind, [column.name for column in part])
+        for kind, part in zip(KINDS, (lots, tasks, tasks), strict=True)
+    )
+    names = tuple(dict.fromkeys(column.parts[0] for column in lots))
+    owners = [np.array([names.index(column.parts[0]) for column in part], dtype=np.intp) for part in (lots, tasks)]
+    own_names = [tuple(own or member for member, own in (column.parts for column in part)) for part in (lots, tasks)]
+    return LogTable(
+        names=names,
+        given=given,
+        accuracies=accuracies,
+        test_sizes=test_sizes,
+        rows=tuple(places),
+        ownership=Ownership(owners[0], owners[1], own_names[0], own_names[1]),
+    )
+
+
 def runs_text(
-    names: Sequence[str], contributions: FloatArray, *, test_sizes: Sequence[float] | None = None, head: bool = True
+    names: Sequence[str],
+    contributions: FloatArray,
+    *,
+    test_sizes: Sequence[float] | None = None,
+    head: bool = True,
+    tasks: Sequence[str] | None = None,
 ) -> str:
-    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty."""
-    kinds = KINDS if test_sizes is not None else KINDS[:2]
-    heads = [[f"{kind}.{name}" for kind in kinds for name in names]] if head else []
+    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty.
+
+    `names` are those of the members, or of their lots; then `tasks` are those of their tasks.
+    """
+    kinds, measured = KINDS if test_sizes is not None else KINDS[:2], names if tasks is None else tasks
+    heads = [[f"{kind}.{name}" for kind in kinds for name in (names if kind == kinds[0] else measured)]] if head else []
     sizes = [f"{size:.10g}" for size in test_sizes or ()]
-    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(names), *sizes] for run in contributions]
+    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(measured), *sizes] for run in contributions]
     return csv_rows(heads + rows)
 
 
@@ -117,11 +197,8 @@ def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
     return ((row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells)))
 
 
-def _columns(head: Sequence[str], row: int, kinds: Sequence[str], *, member: str | None = None) -> list[_Column]:
-    """The columns by what they hold; those of the first kind say who the agents are, all of whom are measured.
-
-    With a member, accuracies of the others may be missing.
-    """
+def _distinct_columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Column]:
+    """The columns by what they hold, none of them twice."""
     columns = [_column(place, cell.strip(), row, kinds) for place, cell in enumerate(head)]
     seen: set[str] = set()
     for column in columns:
@@ -130,6 +207,14 @@ def _columns(head: Sequence[str], row: int, kinds: Sequence[str], *, member: str
                 f"row {row}, column {short_repr(column.label)}: the column appears twice; keep one of them"
             )
         seen.add(column.label)
+    return columns
+
+
+def _check_columns(columns: Sequence[_Column], row: int, kinds: Sequence[str], *, member: str | None = None) -> None:
+    """Columns of the first kind say who the agents are, all of whom are measured.
+
+    With a member, accuracies of the others may be missing.
+    """
     names = [column.name for column in columns if column.kind == kinds[0]]
     if not names:
         expected = " and ".join([", ".join(f"{kind}.NAME" for kind in kinds[:-1]), f"{kinds[-1]}.NAME"])
@@ -141,12 +226,11 @@ def _columns(head: Sequence[str], row: int, kinds: Sequence[str], *, member: str
                 f"{_nearest(column.name, names, 'agents are')}"
             )
     for name in names if kinds is KINDS and member is None else ():
-        if f"{ACCURACY}.{name}" not in seen:
+        if f"{ACCURACY}.{name}" not in {column.label for column in columns}:
             raise InvalidInput(
                 f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to agent "
                 f'"{name}"; test the model of at least one run on its data, or leave the agent out'
             )
-    return columns
 
 
 def _column(place: int, label: str, row: int, kinds: Sequence[str]) -> _Column:

@@ -49,8 +49,8 @@ def _sample(data: WeightedRuns, most: int) -> WeightedRuns:
 
 def _profiled(data: WeightedRuns, rules: FitRules, known: FloatArray, beta: float) -> Parameters:
     """The best scale for a beta, with the floor and the ceiling that suit it; ratios start at one."""
-    n_agents = rules.n_agents
-    totals = data.contributions.sum(axis=1)[:, None] * np.ones(n_agents)
+    n_tasks = rules.n_tasks
+    totals = data.contributions.sum(axis=1)[:, None] * np.ones(n_tasks)
     best, least = None, np.inf
     for tried in SCALES_TRIED:
         scale = rules.scale_mean + float(tried)
@@ -61,8 +61,9 @@ def _profiled(data: WeightedRuns, rules: FitRules, known: FloatArray, beta: floa
         predicted = curves[:, 1] + (curves[:, 2] - curves[:, 1]) * curve
         misfit = float((data.precisions * (data.accuracies - predicted) ** 2).sum())
         if misfit < least:
-            ratios = np.where(rules.free_ratios | np.eye(n_agents, dtype=bool), 1.0, 0.0)
-            best, least = Parameters(scales=np.full(n_agents, scale), ratios=ratios, curves=curves), misfit
+            ratios, parts = np.where(rules.free_ratios | rules.anchors, 1.0, 0.0), np.zeros(rules.n_parts)
+            scales = np.full(n_tasks, scale)
+            best, least = Parameters(scales=scales, ratios=ratios, curves=curves, parts=parts), misfit
     assert best is not None
     return best
 

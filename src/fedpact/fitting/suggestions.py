@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
-from fedpact.comparison.outlook import batch_of, outlook_of
+from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each
 from fedpact.federation import Federation
+from fedpact.federation.ownership import Owners
 from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances
@@ -31,6 +32,7 @@ from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput
 
 COMPILED_DRAWS, PLAIN_DRAWS = 400, 150  # with compiled solvers, and without
+LOT_DRAWS = 100  # of federations with lots, which are solved one by one
 MIN_OPEN = 0.01  # below this nothing is open that a member would notice
 MIN_DEVIATION = 1e-12
 CANDIDATE_LEVELS = (0.1, 0.4, 1.0)  # of what an agent can contribute
@@ -45,7 +47,7 @@ class Suggestion:
     Attributes
     ----------
     contributions
-        What everybody should contribute.
+        What everybody should contribute, per lot where there are several.
     reason
         What it settles, in words.
     settles
@@ -114,22 +116,28 @@ def suggest(
     if caps is not None:
         most = np.where(np.isfinite(federation.caps), federation.caps, most)
     drawn = fit.draws(COMPILED_DRAWS, generator)
-    rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.names)
+    rates = checked_numbers("worth", worth, positive, POSITIVE, names=fit.observations.task_labels)
     found = _outlooks(federation, drawn, rates, mechanisms, progress)
     n_draws = min(len(each.payments) for each in found)
     what = _open(found, n_draws)
     if progress is not None:
         progress("weighing candidates")
-    tried = candidate_runs(most, generator)
+    tried = candidate_runs(most, generator, federation.lot_owners)
     predicted = _predictions(fit, drawn, tried, n_draws)
     noise = _noise(fit, predicted)
     return tuple(_greedy(count, what, tried, _centred(predicted, axis=-1), noise))
 
 
-def candidate_runs(most: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """(candidates, n): coalitions at a few levels, and mixtures, up to `most`; distinct, none of them empty."""
+def candidate_runs(most: FloatArray, rng: np.random.Generator, lot_owners: Owners | None = None) -> FloatArray:
+    """(candidates, n): coalitions at a few levels, and mixtures, up to `most`; distinct, none of them empty.
+
+    Of lots, coalitions of lots, and members with all of their lots, alone and all but one.
+    """
     n_agents = most.size
     members = _coalitions(n_agents, rng)
+    if lot_owners is not None and np.unique(lot_owners).size < n_agents:
+        whole = (lot_owners == np.unique(lot_owners)[:, None]).astype(np.float64)
+        members = np.concatenate([members, whole, 1.0 - whole])
     levels = np.concatenate([level * members for level in CANDIDATE_LEVELS])
     mixed = rng.choice([0.0, *CANDIDATE_LEVELS], size=(CANDIDATE_MIXTURES, n_agents))
     found = np.unique(np.concatenate([levels, mixed]) * most, axis=0)
@@ -157,6 +165,10 @@ def _outlooks(
     progress: Callable[[str], None] | None,
 ) -> list[Outlook]:
     draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
+    if federation.has_lots:
+        each = drawn_federations(federation, draws, max_draws=LOT_DRAWS)
+        chosen = mechanisms or [rule for rule in DEFAULT_MECHANISMS.values() if not rule.is_baseline]
+        return [outlook_of_each(each, mechanism, progress) for mechanism in resolve_mechanisms(chosen)]
     batch = batch_of(federation, draws)
     if mechanisms is None:
         proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
@@ -202,7 +214,7 @@ def _centred(numbers: FloatArray, *, axis: int) -> FloatArray:
 
 
 def _predictions(fit: Fit, drawn: Draws, tried: FloatArray, n_draws: int) -> FloatArray:
-    """(candidates, n, draws): the accuracies each candidate would have."""
+    """(candidates, tasks, draws): the accuracies each candidate would have."""
     curve = CURVE_FAMILIES[fit.family]
     reached = np.einsum("dij,cj->cid", drawn.weights[:n_draws], tried)
     lowest = max(curve.lowest, -1.0) + 1e-6  # draws of negative weights may leave the domain

@@ -144,11 +144,25 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
     return plain
 
 
+def _lots_record(fit: Fit) -> dict[str, Any]:
+    """Whose lots and tasks there are, under the keys of a scenario file; nothing where everybody has one of each."""
+    owned = fit.observations.ownership
+    if owned is None:
+        return {}
+    return {
+        "lot_owners": [fit.names[owner] for owner in owned.lot_owners],
+        "lot_names": owned.lot_names,
+        "task_owners": [fit.names[owner] for owner in owned.task_owners],
+        "task_names": owned.task_names,
+    }
+
+
 def fit_record(fit: Fit, suggestions: Sequence[Suggestion] = (), *, level: float = 0.9) -> dict[str, Any]:
     """A fit as plain data; intervals are [lower, upper], in the shape of what they belong to."""
     plain: dict[str, Any] = jsonable(
         {
             "agents": fit.names,
+            **_lots_record(fit),
             "family": fit.family,
             "signs": fit.signs,
             "beta": fit.beta,

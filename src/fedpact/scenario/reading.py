@@ -232,9 +232,12 @@ def _uncertainty_table(field: str, given: Any) -> Mapping[str, Any]:
         elif key in ("weights", "correlations"):
             parts[key] = rows(place, entry, files=".npz")
             for index, row in enumerate(parts[key]):
-                if len(row) != len(parts[key]):
-                    counts = f": {len(parts[key])} rows, {len(row)} numbers given"
-                    rule = "must have as many numbers as there are rows"
+                wanted = len(parts[key]) if key == "correlations" else len(parts[key][0])
+                if len(row) != wanted:
+                    counts = f": {wanted} wanted, {len(row)} numbers given"
+                    rule = (
+                        f"must have as many numbers as {'there are rows' if key == 'correlations' else 'the first row'}"
+                    )
                     raise InvalidInput(field=place, index=index, rule=rule, value=row, given=counts)
         else:
             parts[key] = numbers(place, entry)
@@ -249,7 +252,7 @@ def _uncertainty(parts: Mapping[str, Any], federation: Federation, folder: Path)
         takes = f'; the family "{family}" takes {", ".join(wanted) or "no parameter"}'
         raise InvalidInput(field=f"uncertainty.{key}", rule="must belong to the payoff", value=given[key], given=takes)
     errors = [  # families have one parameter at most
-        checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=federation.names)
+        checked_numbers(f"uncertainty.{key}", given.pop(key), non_negative, NON_NEGATIVE, names=federation.task_labels)
         for key in wanted
         if key in given
     ]

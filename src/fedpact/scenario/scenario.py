@@ -84,7 +84,15 @@ class Scenario:
         """The scenario of some of the agents: their indices in the order wanted, or one true or false per agent."""
         chosen = np.asarray(agents)
         places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.intp)
-        uncertainty = None if self.uncertainty is None else self.uncertainty.take(places)
+        uncertainty = self.uncertainty
+        if uncertainty is not None and self.federation.has_lots:
+            tasks, lots = (
+                np.concatenate([np.flatnonzero(owners == agent) for agent in places])
+                for owners in (self.federation.task_owners, self.federation.lot_owners)
+            )
+            uncertainty = uncertainty.take(tasks, lots=lots)
+        elif uncertainty is not None:
+            uncertainty = uncertainty.take(places)
         return replace(self, federation=self.federation.take(chosen), uncertainty=uncertainty)
 
     def __eq__(self, other: object) -> bool:

@@ -2,6 +2,7 @@
 
 Numbers that are positive (a payoff's parameter, the values, an agent's own weight) are drawn with normal logarithms;
 weights between agents with normal asinh(w_ij / w_ii), which is a plain normal around zero and a logarithm far from it.
+All weights of lots are drawn so, with the largest weight that its owner's lots have for the task in place of w_ii.
 The number in the scenario is the median. With signs "positive", weights drawn below zero count as zero.
 
 Correlations are those of these coordinates, in the order: the payoff's parameter, the values (one number each if all
@@ -20,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.utils.arrays import MAX_ERRORS, NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -31,7 +31,10 @@ CORRELATION_TOL = 1e-6  # correlations that people have rounded are off by as mu
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FederationDraws:
-    """Numbers a federation may have: weights (count, n, n), values and the payoff's parameter (count, n)."""
+    """Numbers a federation may have: weights (count, n, n), values and the payoff's parameter (count, n).
+
+    Of lots, weights are (count, tasks, lots) and the others (count, tasks).
+    """
 
     weights: FloatArray
     values: FloatArray
@@ -48,9 +51,10 @@ class Uncertainty:
     Parameters
     ----------
     weights
-        (n, n) standard errors.
+        (n, n) standard errors, or (tasks, lots).
     values, parameter
-        Standard errors of the values and of the payoff's parameter: a number shared by all agents, or one per agent.
+        Standard errors of the values and of the payoff's parameter: a number shared by all agents, or one per agent
+        (task).
     correlations
         (m, m), m the number of numbers; None if they stray independently or `factor` is given.
     factor
@@ -80,12 +84,12 @@ class Uncertainty:
             rule = f"must be one of {', '.join(WEIGHT_SIGNS)}"
             raise InvalidInput(field="uncertainty.signs", rule=rule, value=signs)
         checked: dict[str, Any] = {"weights": _checked_errors(weights), "signs": signs}
-        n_agents = checked["weights"].shape[0]
+        n_tasks = checked["weights"].shape[0]
         for name, given in (("values", values), ("parameter", parameter)):
             field = f"uncertainty.{name}"
             numbers = checked_numbers(field, given, non_negative, NON_NEGATIVE)
-            if numbers.ndim and numbers.size != n_agents:
-                counts = f": {n_agents} agents, {numbers.size} numbers given"
+            if numbers.ndim and numbers.size != n_tasks:
+                counts = f": {n_tasks} rows of weights, {numbers.size} numbers given"
                 raise InvalidInput(field=field, rule="must be a number or one per agent", value=given, given=counts)
             checked[name] = numbers
         if correlations is not None and factor is not None:
@@ -97,8 +101,8 @@ class Uncertainty:
             object.__setattr__(self, name, value)
 
     @property
-    def n_agents(self) -> int:
-        """How many agents there are."""
+    def n_tasks(self) -> int:
+        """How many rows there are: agents, or tasks."""
         return int(self.weights.shape[0])
 
     @property
@@ -118,13 +122,12 @@ class Uncertainty:
 
     def check(self, federation: Federation) -> None:
         """Raise `InvalidInput` unless these are standard errors of this federation's numbers."""
-        require_single_lots(federation, "uncertainty")
         if federation.is_sparse:
             raise InvalidInput("uncertainty needs dense weights; write the weights as rows, or leave uncertainty out")
-        if federation.n_agents != self.n_agents:
-            raise InvalidInput(
-                f"uncertainty.weights must have one row per agent: {federation.n_agents} agents, {self.n_agents} given"
-            )
+        if federation.weights.shape != self.weights.shape:
+            shapes = f"{_shape_text(federation.weights.shape)} weights, {_shape_text(self.weights.shape)} given"
+            per = "task and one column per lot" if federation.has_lots else "agent"
+            raise InvalidInput(f"uncertainty.weights must have one row per {per}, like weights: {shapes}")
         if not federation.payoff.parameters and self.parameter.any():
             raise InvalidInput(f"the payoff family {federation.payoff.family} has no parameter that could be uncertain")
 
@@ -141,33 +144,34 @@ class Uncertainty:
             A Generator, an int or None.
         """
         self.check(federation)
-        n_agents, generator = self.n_agents, np.random.default_rng(rng)
+        n_tasks, generator = self.n_tasks, np.random.default_rng(rng)
         noise = generator.standard_normal((count, self.root.shape[1])) @ self.root.T
         places = np.cumsum([self.parameter.size, self.values.size])
         of_parameter, of_values, of_weights = np.split(noise, places, axis=1)
         given = next(iter(federation.payoff.parameters.values()), np.ones(1))
 
         def positive(numbers: FloatArray, errors: FloatArray, strayed: FloatArray) -> FloatArray:
-            return np.asarray(np.broadcast_to(numbers * np.exp(_near(strayed * errors / numbers)), (count, n_agents)))
+            return np.asarray(np.broadcast_to(numbers * np.exp(_near(strayed * errors / numbers)), (count, n_tasks)))
 
         return FederationDraws(
-            weights=self._weights(federation.weights, of_weights.reshape(count, n_agents, n_agents)),
+            weights=self._weights(federation, of_weights.reshape(count, *self.weights.shape)),
             values=positive(federation.values, self.values, of_values),
             parameter=positive(given, self.parameter, of_parameter),
         )
 
-    def take(self, agents: ArrayLike) -> Uncertainty:
-        """The uncertainty of the federation of some of the agents, given by their indices."""
+    def take(self, agents: ArrayLike, *, lots: ArrayLike | None = None) -> Uncertainty:
+        """The uncertainty of the federation of some of the agents, given by their indices; or of tasks and lots."""
         chosen = np.asarray(agents, dtype=np.intp)
+        columns = chosen if lots is None else np.asarray(lots, dtype=np.intp)
         places = []
         first = 0
         for numbers in (self.parameter, self.values):
             places.append(first + (chosen if numbers.ndim else np.zeros(1, dtype=np.intp)))
             first += numbers.size
-        places.append(first + (chosen[:, None] * self.n_agents + chosen).ravel())
+        places.append(first + (chosen[:, None] * self.weights.shape[1] + columns).ravel())
         kept = np.concatenate(places)
         return Uncertainty(
-            weights=self.weights[np.ix_(chosen, chosen)],
+            weights=self.weights[np.ix_(chosen, columns)],
             values=self.values[chosen] if self.values.ndim else self.values,
             parameter=self.parameter[chosen] if self.parameter.ndim else self.parameter,
             correlations=None if self.correlations is None else self.correlations[np.ix_(kept, kept)],
@@ -175,13 +179,19 @@ class Uncertainty:
             signs=self.signs,
         )
 
-    def _weights(self, weights: FloatArray, strayed: FloatArray) -> FloatArray:
-        own = weights.diagonal()[:, None]
+    def _weights(self, federation: Federation, strayed: FloatArray) -> FloatArray:
+        weights = federation.dense_weights()
+        if federation.has_lots:
+            own = weight_units(weights, federation.task_owners[:, None] == federation.lot_owners)
+        else:
+            own = weights.diagonal()[:, None]
         errors = self.weights / np.hypot(weights, own)
         drawn = own * np.sinh(np.arcsinh(weights / own) + _near(strayed * errors))
         if self.signs == "positive":
             drawn = np.maximum(drawn, np.minimum(weights, 0.0))
-        every = np.arange(self.n_agents)
+        if federation.has_lots:
+            return drawn
+        every = np.arange(self.n_tasks)
         strayed_own = strayed[:, every, every] * self.weights.diagonal() / own[:, 0]
         drawn[:, every, every] = own[:, 0] * np.exp(_near(strayed_own))
         return drawn
@@ -202,6 +212,21 @@ class Uncertainty:
         return self.weights, self.values, self.parameter, self.correlations, self.factor
 
 
+def weight_units(weights: FloatArray, owned: NDArray[np.bool_]) -> FloatArray:
+    """(tasks, 1): in which the weights of a task are counted: the largest that lots of its owner have for it.
+
+    Where these have none, the largest of all; `owned` is (tasks, lots).
+    """
+    sizes = np.abs(weights)
+    own = np.where(owned, sizes, 0.0).max(axis=1, initial=0.0, keepdims=True)
+    every = sizes.max(axis=1, initial=0.0, keepdims=True)
+    return np.where(own > 0, own, np.where(every > 0, every, 1.0))
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
 def _near(strayed: FloatArray) -> FloatArray:
     return np.clip(strayed, -MAX_LOG_DEVIATION, MAX_LOG_DEVIATION)
 
@@ -220,9 +245,6 @@ def _matrix(field: str, given: ArrayLike) -> FloatArray:
 def _checked_errors(given: ArrayLike) -> FloatArray:
     field = "uncertainty.weights"
     weights = _matrix(field, given)
-    if weights.shape[0] != weights.shape[1]:
-        shape = f", got shape {weights.shape}"
-        raise InvalidInput(field=field, rule="must be square like weights", value=given, given=shape)
     _check_entries(field, weights, ~non_negative(weights), f"must be {NON_NEGATIVE}")
     return weights
 

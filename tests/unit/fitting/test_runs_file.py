@@ -107,3 +107,60 @@ def test_a_file_of_too_many_runs_is_refused_before_it_is_fitted(
     assert read(tmp_path, head + 3 * row).n_runs == 3
     with pytest.raises(fp.InvalidInput, match="more than 3 rows; average runs"):
         read(tmp_path, head + 4 * row)
+
+
+LOTS = "contributions.St. Mary.X-rays,contributions.St. Mary.scans,contributions.City"
+MEASURED = "accuracy.St. Mary,accuracy.City.common,accuracy.City.rare"
+
+
+def test_lots_and_tasks_belong_to_members(tmp_path: Path) -> None:
+    seen = read(tmp_path, f"{LOTS},{MEASURED},test_size.City.rare\n1,2,3,0.5,0.6,0.7,100\n")
+    assert seen.names == ("St. Mary", "City")
+    assert seen.lot_labels == ("St. Mary: X-rays", "St. Mary: scans", "City")
+    assert seen.task_labels == ("St. Mary", "City: common", "City: rare")
+    np.testing.assert_array_equal(seen.contributions, [[1, 2, 3]])
+    np.testing.assert_array_equal(seen.accuracies, [[0.5, 0.6, 0.7]])
+    np.testing.assert_array_equal(seen.test_sizes, [[np.nan, np.nan, 100]])
+    again = runs_text(seen.lot_columns, seen.contributions, tasks=seen.task_columns)
+    assert again.splitlines()[0] == f"{LOTS},{MEASURED}"
+
+
+def test_dots_are_lots_where_the_caller_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("contributions.A.x,contributions.A.y,accuracy.A.x,accuracy.A.y\n1,2,0.5,0.5\n", encoding="utf-8")
+    assert fp.Observations.from_csv(path).names == ("A.x", "A.y")
+    assert fp.Observations.from_files([path], lots=True).names == ("A",)
+
+
+def test_logs_with_lots_are_taken_together_and_not_with_others(tmp_path: Path) -> None:
+    read(tmp_path, f"{LOTS},{MEASURED}\n1,2,3,0.5,0.6,0.7\n", "a.csv")
+    read(tmp_path, "contributions.City.new,contributions.City.x,accuracy.City.rare\n4,0,0.8\n", "b.csv")
+    read(tmp_path, f"{HEAD}\n1,2,0.5,0.5\n", "c.csv")
+    seen = fp.Observations.from_files([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert seen.lot_columns[2:] == ("City", "City.new", "City.x")
+    np.testing.assert_array_equal(seen.contributions, [[1, 2, 3, 0, 0], [0, 0, 0, 4, 0]])
+    np.testing.assert_array_equal(seen.accuracies[1], [np.nan, np.nan, 0.8])
+    with pytest.raises(fp.InvalidInput, match=r"c.csv: its members have no lots, those of a.csv have"):
+        fp.Observations.from_files([tmp_path / "a.csv", tmp_path / "c.csv"])
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (
+            "contributions.A.x,contributions.A,accuracy.A.t",
+            r"'contributions.A': \"A\" has other columns contributions.A",
+        ),
+        (
+            "contributions.A.x,accuracy.A.t,accuracy.B.t",
+            r"'accuracy.B.t': there is no column contributions.B or one of",
+        ),
+        ("contributions.A.x,contributions.B.x,accuracy.A.t", r"'contributions.B.x': there is no column accuracy.B or"),
+        ("contributions.A.,accuracy.A.t,accuracy.A.u", r"'contributions.A.': a name is missing"),
+        ("contributions.A.x,accuracy.A.t,test_size.A.u", r"'test_size.A.u': there is no column accuracy.A.u; "),
+        ("contributions.A.x,contributions.A.x,accuracy.A.t", r"'contributions.A.x': the column appears twice"),
+    ],
+)
+def test_malformed_columns_of_lots_are_refused(tmp_path: Path, head: str, message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=f"row 1, column {message}"):
+        read(tmp_path, f"{head}\n1,1,0.5\n")

@@ -118,7 +118,10 @@ def test_worth_per_agent_goes_with_the_values() -> None:
     [
         ({"weights": ...}, "uncertainty.weights is missing"),
         ({"weights": 0.1}, "uncertainty.weights must be a list of rows, or the name of a .npz file, got 0.1"),
-        ({"weights": [[0.1], [0.1]]}, "uncertainty.weights[0] must have as many numbers as there are rows: 2 rows, 1"),
+        (
+            {"weights": [[0.1, 0.1], [0.1]]},
+            "uncertainty.weights[1] must have as many numbers as the first row: 2 wanted",
+        ),
         ({"weights": [[0.1]]}, "uncertainty.correlations must be 3 x 3"),
         ({"weights": [[0.1, -1.0], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be at least zero and finite, got -1"),
         ({"weights": [[0.1, "x"], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be a number, got 'x'"),
@@ -170,7 +173,7 @@ def test_a_spoiled_factor_is_refused(tmp_path: Path) -> None:
 
 
 def test_uncertainty_fits_its_federation() -> None:
-    with pytest.raises(fp.InvalidInput, match=r"one row per agent: 2 agents, 1 given"):
+    with pytest.raises(fp.InvalidInput, match=r"one row per agent, like weights: 2 x 2 weights, 1 x 1 given"):
         fp.Scenario(federation=scenario().federation, uncertainty=fp.Uncertainty(weights=[[0.1]]))
     with pytest.raises(fp.InvalidInput, match="must be an Uncertainty or None"):
         fp.Scenario(federation=scenario().federation, uncertainty=0.1)  # type: ignore[arg-type]

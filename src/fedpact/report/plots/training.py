@@ -47,11 +47,12 @@ ACCURACY_MARGIN = 0.02  # above right always, and below wrong always
 
 
 def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
-    """Measured against fitted, and the curves of up to six agents with 90 % bands.
+    """Measured against fitted, and the curves of up to six agents (tasks) with 90 % bands.
 
     The figure's first axes are measured against fitted.
     """
-    shown = min(len(fit.names), MAX_CURVES)
+    tasks, what = fit.observations.task_labels, "tasks" if fit.observations.has_lots else "agents"
+    shown = min(len(tasks), MAX_CURVES)
     columns = min(shown, 3)
     rows = -(-shown // columns)
     figure = figure or new_figure(4.2 + 2.6 * columns, max(3.8, 2.5 * rows))
@@ -63,8 +64,9 @@ def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
             _draw_curve(panel, fit, agent)
         else:
             panel.set_axis_off()
-    rest = f", the first {shown} of {len(fit.names)} agents" if shown < len(fit.names) else ""
-    right.supxlabel(f"data reached, in own samples{rest}", fontsize=9, color=INK)
+    rest = f", the first {shown} of {len(tasks)} {what}" if shown < len(tasks) else ""
+    unit = "samples of the best own lot" if fit.observations.has_lots else "own samples"
+    right.supxlabel(f"data reached, in {unit}{rest}", fontsize=9, color=INK)
     return figure
 
 
@@ -118,11 +120,15 @@ def _draw_agreement(ax: Axes, fit: Fit) -> None:
 def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     seen = fit.observations
     used = seen.measured[:, agent]
-    own = float(fit.weights[agent, agent])
+    own = float(fit.posterior.units[agent, 0])
+    owned = seen.ownership
+    own_lots = np.arange(seen.n_lots) == agent if owned is None else owned.lot_owners == owned.task_owners[agent]
+    usable = own_lots if own_lots.any() else np.ones_like(own_lots)
+    best = int(np.where(usable, fit.weights[agent], -np.inf).argmax())
     reached = seen.contributions[used] @ fit.weights[agent] / own
     places = np.linspace(0.0, max(float(reached.max()), 1.0), CURVE_POINTS)
-    given = np.zeros((CURVE_POINTS, len(fit.names)))
-    given[:, agent] = places
+    given = np.zeros((CURVE_POINTS, seen.n_lots))
+    given[:, best] = places
     middle = fit.predict(given)[:, agent]
     reach = fit.quantile(0.5 + BAND_LEVEL / 2.0) * fit.prediction_errors(given)[:, agent]
     low, high = np.clip(middle - reach, 0.0, 1.0), np.clip(middle + reach, 0.0, 1.0)
@@ -130,7 +136,7 @@ def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     ax.plot(places, middle, color=GOOD, linewidth=1.2)
     step = -(-int(used.sum()) // MAX_DOTS)
     ax.plot(reached[::step], seen.accuracies[used, agent][::step], "o", color=INK, markersize=2.5, alpha=0.6)
-    ax.set_title(short_name(fit.names[agent]), loc="left", fontsize=9, color=INK, parse_math=False)
+    ax.set_title(short_name(seen.task_labels[agent]), loc="left", fontsize=9, color=INK, parse_math=False)
     dress_axes(ax)
 
 

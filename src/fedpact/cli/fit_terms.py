@@ -1,0 +1,158 @@
+"""What a log does not say and `fedpact fit` needs for a scenario: costs, caps, values, money, and who stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.cli.common import read_scenario
+from fedpact.federation import Federation, Quadratic
+from fedpact.fitting import Fit, Observations
+from fedpact.scenario import Money
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+# Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
+PLACEHOLDER_COST = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedTerms:
+    """What the options say of costs, caps and values."""
+
+    costs: list[str]
+    caps: list[str]
+    values: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitTerms:
+    """Costs and caps per agent (lot), values per agent (task), and money; costs and values of None are to be chosen."""
+
+    costs: Any
+    caps: FloatArray
+    values: FloatArray | None
+    money: Money | None
+    placeholder: bool = False
+
+    def completed(self, found: Fit) -> FitTerms:
+        """With costs such that giving everything costs a tenth of what perfect accuracy is worth."""
+        if self.costs is not None:
+            return self
+        values = found.values if self.values is None else self.values
+        rate = PLACEHOLDER_COST * float(values.mean()) / float(np.median(self.caps[self.caps > 0]))
+        costs = np.full(len(self.caps), float(f"{rate:.1g}"))
+        return replace(self, costs=costs, placeholder=True)
+
+    def worth(self, found: Fit) -> FloatArray | float:
+        """What a unit of accuracy is worth, so that the federation has these values."""
+        return 1.0 if self.values is None else self.values / found.values
+
+
+def fit_terms(
+    observations: Observations, stated: StatedTerms, like: str | None, staying: NDArray[np.bool_]
+) -> FitTerms:
+    """The terms that options and another scenario state."""
+    lots, tasks = observations.lot_columns, observations.task_columns
+    largest = observations.contributions.max(axis=0)
+    caps = np.where(largest > 0, largest, largest.max())
+    linear, quadratic = np.full(len(lots), np.nan), np.full(len(lots), np.nan)
+    values, money = np.full(len(tasks), np.nan), None
+    if like is not None:
+        scenario = read_scenario(like)
+        money = scenario.money
+        _copy_terms(scenario.federation, observations, like, caps, values, linear, quadratic)
+    if stated.costs:
+        given = _stated_numbers("--cost", stated.costs, lots, np.full(len(lots), np.nan))
+        linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
+    lots_staying, tasks_staying = observations.owned_by(staying)
+    linear, quadratic = _fill_for_leavers(lots_staying, linear, quadratic)
+    (values,) = _fill_for_leavers(tasks_staying, values)
+    if stated.costs or like is not None:
+        _check_complete("--cost", linear, lots)
+    if stated.values:
+        values = _stated_numbers("--value", stated.values, tasks, values)
+    if stated.values or like is not None:
+        _check_complete("--value", values, tasks)
+    caps = _stated_numbers("--cap", stated.caps, lots, caps)
+    costs: Any = None
+    if not np.isnan(linear).any():
+        costs = Quadratic(linear, quadratic) if quadratic.any() else linear
+    return FitTerms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money)
+
+
+def _copy_terms(
+    known: Federation,
+    observations: Observations,
+    like: str,
+    caps: FloatArray,
+    values: FloatArray,
+    linear: FloatArray,
+    quadratic: FloatArray,
+) -> None:
+    """Fill in what a scenario says of the lots and tasks of the log."""
+    if not set(known.names) & set(observations.names):
+        raise InvalidInput(f"--like {like}: its agents are {', '.join(known.names)}; none of them is in the log")
+    if known.has_lots != observations.has_lots:
+        which = "the scenario" if known.has_lots else "the log"
+        raise InvalidInput(
+            f"--like {like}: members have several lots or tasks in {which} only; both must name the same"
+        )
+    lots = {key: place for place, key in enumerate(known.lot_labels)}
+    tasks = {key: place for place, key in enumerate(known.task_labels)}
+    rates, bends = (np.broadcast_to(part, len(lots)) for part in (known.costs.linear, known.costs.quadratic))
+    for place, label in enumerate(observations.lot_labels):
+        if label in lots:
+            there = lots[label]
+            caps[place], linear[place], quadratic[place] = known.caps[there], rates[there], bends[there]
+    for place, label in enumerate(observations.task_labels):
+        if label in tasks:
+            values[place] = known.values[tasks[label]]
+
+
+def staying_members(names: Sequence[str], without: Sequence[str]) -> NDArray[np.bool_]:
+    """Who is in the scenario that is written."""
+    for name in without:
+        if name not in names:
+            raise InvalidInput(f'--without: there is no agent "{name}"; agents are {", ".join(names)}')
+    staying = ~np.isin(list(names), list(without))
+    if not staying.any():
+        raise InvalidInput("--without leaves out everybody")
+    return staying
+
+
+def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[FloatArray]:
+    """Terms in which nothing has to be said of those who leave: the others' mean stands for it, and counts nowhere."""
+    return [
+        np.where(~staying & np.isnan(numbers) & ~np.isnan(numbers[staying]).any(), numbers[staying].mean(), numbers)
+        for numbers in terms
+    ]
+
+
+def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
+    for agent in np.flatnonzero(np.isnan(numbers))[:1]:
+        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
+
+
+def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:
+    """Numbers for all, for single agents and for single lots or tasks of theirs, the later ones winning."""
+    numbers = otherwise.copy()
+    for entry in given:
+        name, _, text = entry.rpartition("=")
+        try:
+            number = float(text)
+        except ValueError as error:
+            raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
+        chosen = [place for place, known in enumerate(names) if known == name or known.startswith(f"{name}.")]
+        if name and not chosen:
+            raise InvalidInput(f'{option}: there is no agent "{name}"; agents are {", ".join(names)}')
+        if not (number >= 0 if option == "--cap" else number > 0):
+            rule = "at least zero" if option == "--cap" else "positive"
+            raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")
+        exact = [names.index(name)] if name in names else chosen
+        numbers[exact if name else slice(None)] = number
+    return numbers

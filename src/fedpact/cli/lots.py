@@ -1,0 +1,119 @@
+"""`fedpact lots`: labelled samples cut into lots by what each of them is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from fedpact.cli.common import AsJson, Force, check_output, console, escape, print_json, progress, table
+from fedpact.fitting.sample_values import NEIGHBOURS
+from fedpact.training.sample_files import lots_text, read_samples
+from fedpact.training.sample_lots import METHODS, REPEATS, LeftOut, SampleLots, find_lots, leave_lots_out
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_files
+from fedpact.utils.jsonl import jsonable
+
+STEPS = 20
+MAX_LABELS_NAMED = 4
+
+
+def lots(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Samples: a .csv with a column label and numbers in all others, or an .npz with features and labels.",
+            metavar="DATA",
+        ),
+    ],
+    test: Annotated[
+        Path, typer.Option("--test", help="Samples to judge by, whose labels are right; a file like DATA.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write every sample's value and lot, .csv.", metavar="FILE")
+    ] = None,
+    tiers: Annotated[int, typer.Option("--tiers", help="How many tiers at most; the last does harm.", min=1)] = 3,
+    by_label: Annotated[bool, typer.Option("--by-label", help="Tiers of its own for every label.")] = False,
+    method: Annotated[
+        str,
+        typer.Option("--method", help=f"{METHODS[0]}: votes of nearest neighbours; {METHODS[1]}: one training run."),
+    ] = METHODS[0],
+    neighbours: Annotated[int, typer.Option("--neighbours", help="How many neighbours vote.", min=1)] = NEIGHBOURS,
+    check: Annotated[
+        bool, typer.Option("--check", help=f"Train without each lot, {REPEATS} times, and say what it does.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Of the training run of gradients.", min=0)] = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cut samples into lots, kinds of data to bring or leave at home: good ones, fair ones, those that do harm.
+
+    Every sample gets a value: about 1 if it is as useful as its class allows, below 0 if it misleads.
+    """
+    if output is not None:
+        check_output(output, force=force, suffixes=(".csv",))
+    (features, labels), (test_features, test_labels) = read_samples(data), read_samples(test)
+    if labels.dtype.kind != test_labels.dtype.kind:
+        labels, test_labels = labels.astype(str), test_labels.astype(str)
+    if not set(labels.tolist()) & set(test_labels.tolist()):
+        raise InvalidInput(f"{test}: none of its labels is one of {data}; both must use the same labels")
+    samples: tuple[Any, Any, Any, Any] = (features, labels, test_features, test_labels)
+    with progress(STEPS) as begin:
+        begin("valuing samples")
+        found = find_lots(*samples, tiers=tiers, method=method, by_label=by_label, neighbours=neighbours, seed=seed)
+        left_out = leave_lots_out(found, *samples, progress=begin) if check else None
+    if output is not None:
+        replace_files({output: lots_text(found.values, found.lots, found.names, labels).encode()})
+    if as_json:
+        print_json(_record(found, left_out) | {"files": [] if output is None else [str(output)]})
+        return
+    _show(found, labels, left_out)
+    if output is not None:
+        console.print(f"\nWritten: {escape(str(output))}", soft_wrap=True)
+
+
+def _record(found: SampleLots, left_out: LeftOut | None) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "method": found.method,
+        "lots": found.names,
+        "sizes": found.sizes,
+        "mean_values": found.mean_values,
+        "values": found.values,
+        "lot_of_sample": found.lots,
+    }
+    if left_out is not None:
+        record |= {
+            "accuracy": left_out.accuracy,
+            "accuracy_without": left_out.without,
+            "order_agrees": left_out.agrees,
+        }
+    plain: dict[str, Any] = jsonable(record)
+    return plain
+
+
+def _show(found: SampleLots, labels: Any, left_out: LeftOut | None) -> None:
+    heads = ["lot", "samples", "mean value", "mostly labels"]
+    by = "votes of nearest neighbours" if found.method == METHODS[0] else "gradients of a training run"
+    made = table(
+        f"Lots of {len(labels)} samples, valued by {by}",
+        *heads,
+        *(["accuracy without it", "lost per 100 samples"] if left_out is not None else []),
+    )
+    made.columns[3].justify = "left"
+    for lot, name in enumerate(found.names):
+        kinds, counts = np.unique(labels[found.lots == lot], return_counts=True)
+        most = [str(kinds[place]) for place in np.argsort(-counts, kind="stable")[:MAX_LABELS_NAMED]]
+        named = ", ".join(most) + (", ..." if len(kinds) > MAX_LABELS_NAMED else "")
+        effect = []
+        if left_out is not None:
+            effect = [f"{left_out.without[lot]:.3f}", f"{left_out.losses[lot]:+.4f}"]
+        made.add_row(escape(name), str(found.sizes[lot]), f"{found.mean_values[lot]:+.2f}", escape(named), *effect)
+    console.print(made)
+    if left_out is not None:
+        verdict = "agrees with" if left_out.agrees else "differs from"
+        console.print(
+            f"\nAccuracy with all samples {left_out.accuracy:.3f}, on average of {REPEATS} trainings; differences are "
+            f"sure up to {2 * left_out.noise:.3f}. The order of the lots {verdict} what leaving them out does."
+        )

@@ -1,0 +1,93 @@
+"""Files of labelled samples: `.csv` with a column `label` and numbers in all others, or `.npz` with two arrays."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.fitting.sample_values import checked_samples_and_labels
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+from fedpact.utils.files import read_bytes, read_text
+from fedpact.utils.tables import csv_rows, read_csv_rows
+
+LABEL = "label"
+FEATURE_ARRAYS, LABEL_ARRAYS = ("features", "pixels", "x", "X"), ("labels", "y")
+
+
+def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
+    """Features (N, d) and labels (N,) of a file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or breaks a rule; the message names the file and, of a table, row and column.
+    """
+    with error_context(str(path)):
+        suffix = path.suffix.lower()
+        if suffix == ".csv":
+            return _read_table(path)
+        if suffix != ".npz":
+            raise InvalidInput(f"the file's name must end in .csv or .npz, got {short_repr(path.name)}")
+        try:
+            with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except InvalidInput:
+            raise
+        except Exception as error:  # whatever a file raises that is no such archive
+            raise InvalidInput("this is no archive of arrays as numpy.savez writes it") from error
+        features, labels = (
+            next((arrays[name] for name in names if name in arrays), None) for names in (FEATURE_ARRAYS, LABEL_ARRAYS)
+        )
+        if features is None or labels is None:
+            held = ", ".join(arrays) or "none"
+            raise InvalidInput(
+                f"the archive must hold the arrays {FEATURE_ARRAYS[0]} and {LABEL_ARRAYS[0]}, got {held}"
+            )
+        if features.ndim > 2:
+            features = features.reshape(len(features), -1)
+        return checked_samples_and_labels("the file's", features, labels)
+
+
+def lots_text(values: FloatArray, lots: Any, names: Any, labels: Any) -> str:
+    """A table with a row per sample, in the order of the file: its place from 1, label, value and lot."""
+    rows = zip(labels.tolist(), values.tolist(), lots.tolist(), strict=True)
+    cells = [
+        [str(row), str(label), f"{value:.6g}", names[lot]] for row, (label, value, lot) in enumerate(rows, start=1)
+    ]
+    return csv_rows([["sample", LABEL, "value", "lot"], *cells])
+
+
+def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
+    rows = [(row, cells) for row, cells in enumerate(read_csv_rows(read_text(path)), start=1) if any(cells)]
+    if not rows:
+        raise InvalidInput("the file has no rows")
+    (_, head), samples = rows[0], rows[1:]
+    head = [cell.strip() for cell in head]
+    if LABEL not in head:
+        raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {', '.join(head)[:80]}")
+    if not samples:
+        raise InvalidInput("the file has a head but no samples; write one row per sample below it")
+    place = head.index(LABEL)
+    features = np.empty((len(samples), len(head) - 1))
+    labels = []
+    for index, (row, cells) in enumerate(samples):
+        if len(cells) != len(head):
+            raise InvalidInput(f"row {row} must have {len(head)} cells like the head, got {len(cells)}")
+        labels.append(cells[place].strip())
+        if not labels[-1]:
+            raise InvalidInput(f"row {row}, column {LABEL!r} is empty; every sample needs a label")
+        numbers = [(name, cell) for name, cell in zip(head, cells, strict=True) if name != LABEL]
+        features[index] = [_number(row, name, cell) for name, cell in numbers]
+    return checked_samples_and_labels("the file's", features, np.array(labels))
+
+
+def _number(row: int, column: str, cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        raise InvalidInput(f"row {row}, column {column!r} must be a number, got {short_repr(cell)}") from None

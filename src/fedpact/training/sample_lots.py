@@ -1,0 +1,192 @@
+"""Lots from single samples: values of samples, cut into tiers, and the tiers put to the test by training without them.
+
+The last tier holds the samples whose value is zero or less: they mislead more often than they help. The others are cut
+where their values differ most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.fitting.sample_values import (
+    NEIGHBOURS,
+    checked_samples_and_labels,
+    cut_into_tiers,
+    even_shares,
+    knn_shapley,
+)
+from fedpact.training.settings import Training, whole_number
+from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.errors import InvalidInput, short_repr
+
+METHODS = ("knn", "gradients")
+TIER_NAMES = {1: ("all",), 2: ("good", "poor"), 3: ("good", "fair", "poor")}
+REPEATS = 3  # trainings without each tier
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleLots:
+    """Samples cut into lots.
+
+    Attributes
+    ----------
+    names
+        Of the lots, the best tier first.
+    lots
+        (N,): the lot of each sample, a place among the names.
+    values
+        (N,): what each sample is worth, below 0 if it harms. By "knn" in even shares of its class, about 1 for a useful
+        one; by "gradients" from -1 if it never agrees with the tests to 1 if it always does.
+    method
+        "knn" or "gradients".
+    """
+
+    names: Sequence[str]
+    lots: NDArray[np.intp]
+    values: FloatArray
+    method: str
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """(lots,): how many samples each holds."""
+        return np.bincount(self.lots, minlength=len(self.names))
+
+    @property
+    def mean_values(self) -> FloatArray:
+        """(lots,): the mean value of the samples in each."""
+        return np.asarray(np.bincount(self.lots, self.values, len(self.names)) / np.maximum(self.sizes, 1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LeftOut:
+    """What training without a lot does, on average over some trainings.
+
+    Attributes
+    ----------
+    accuracy
+        With all samples.
+    without
+        (lots,): with all but those of a lot.
+    noise
+        Standard error of a difference between two of these.
+    """
+
+    accuracy: float
+    without: FloatArray
+    noise: float
+    sizes: NDArray[np.intp]
+
+    @property
+    def losses(self) -> FloatArray:
+        """(lots,): accuracy lost per hundred samples left out; below zero if the model is better without."""
+        return np.asarray(100.0 * (self.accuracy - self.without) / np.maximum(self.sizes, 1))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether each lot costs at least as much accuracy per sample as the next, give or take twice the noise."""
+        slack = 200.0 * self.noise / np.maximum(self.sizes, 1)
+        return bool((np.diff(self.losses) <= slack[1:] + slack[:-1]).all())
+
+
+def find_lots(
+    features: ArrayLike,
+    labels: ArrayLike,
+    test_features: ArrayLike,
+    test_labels: ArrayLike,
+    *,
+    tiers: int = 3,
+    method: str = "knn",
+    by_label: bool = False,
+    neighbours: int = NEIGHBOURS,
+    training: Training | None = None,
+    seed: int = 0,
+) -> SampleLots:
+    """Cut samples into lots by what each of them is worth for clean test samples.
+
+    Parameters
+    ----------
+    features, labels
+        (N, d) numbers and (N,) labels, some of which may be wrong.
+    test_features, test_labels
+        Samples to judge by, whose labels are right.
+    tiers
+        How many at most.
+    method
+        "knn" for Shapley values of votes by nearest neighbours, in closed form; "gradients" for how far each sample's
+        gradient agreed with the tests' over one training run, which needs JAX.
+    by_label
+        Whether each label has tiers of its own.
+    neighbours, training, seed
+        Of the methods.
+    """
+    rows, own = checked_samples_and_labels("training", features, labels)
+    tests, wanted = checked_samples_and_labels("test", test_features, test_labels)
+    if method not in METHODS:
+        raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {short_repr(method)}")
+    most = whole_number("tiers", tiers, least=1)
+    if rows.shape[1] != tests.shape[1]:
+        raise InvalidInput(f"test features must have {rows.shape[1]} columns like the others, got {tests.shape[1]}")
+    if method == "knn":
+        values = even_shares(knn_shapley(rows, own, tests, wanted, neighbours=neighbours), own, wanted)
+    else:
+        from fedpact.training.pooled import PooledSamples, gradient_alignment  # noqa: PLC0415 - JAX: slow to import
+
+        values = gradient_alignment(PooledSamples.of(rows, own, tests, wanted), training or Training(), seed=seed)
+    groups = np.unique(own) if by_label else [None]
+    names: list[str] = []
+    lots = np.zeros(len(rows), dtype=np.intp)
+    for group in groups:
+        chosen = np.ones(len(rows), dtype=bool) if group is None else own == group
+        found = _tiers(values[chosen], most)
+        present = np.unique(found)
+        lots[chosen] = len(names) + np.searchsorted(present, found)
+        called = TIER_NAMES.get(most) or [f"tier {tier + 1}" for tier in range(most)]
+        names += [called[tier] if group is None else f"{group} {called[tier]}" for tier in present]
+    return SampleLots(names=tuple(names), lots=lots, values=values, method=method)
+
+
+def leave_lots_out(
+    found: SampleLots,
+    features: ArrayLike,
+    labels: ArrayLike,
+    test_features: ArrayLike,
+    test_labels: ArrayLike,
+    *,
+    training: Training | None = None,
+    repeats: int = REPEATS,
+    progress: Callable[[str], None] | None = None,
+) -> LeftOut:
+    """Train with all samples and without each lot, several times over, and test; needs JAX."""
+    from fedpact.training.pooled import PooledSamples, train_pooled  # noqa: PLC0415 - JAX takes a second to import
+
+    rows, own = checked_samples_and_labels("training", features, labels)
+    samples = PooledSamples.of(rows, own, *checked_samples_and_labels("test", test_features, test_labels))
+    settings, seeds = training or Training(), range(whole_number("repeats", repeats, least=2))
+    scores = np.empty((len(seeds), 1 + len(found.names)))
+    for seed in seeds:
+        for place in range(scores.shape[1]):
+            if progress is not None:
+                progress(f"training without {found.names[place - 1]}" if place else "training with all")
+            kept = np.ones(len(own), dtype=bool) if not place else found.lots != place - 1
+            scores[seed, place] = train_pooled(samples, settings, seed=seed, kept=kept) if kept.any() else np.nan
+    apart = scores[:, 1:] - scores[:, :1]
+    return LeftOut(
+        accuracy=float(scores[:, 0].mean()),
+        without=read_only_copy(scores[:, 1:].mean(axis=0)),
+        noise=float(np.sqrt(np.nanmean(apart.var(axis=0, ddof=1)) / len(seeds))),
+        sizes=found.sizes,
+    )
+
+
+def _tiers(values: FloatArray, most: int) -> NDArray[np.intp]:
+    """The last tier for values of zero or less, the others cut where they differ most."""
+    useful = values > 0
+    if most == 1 or not useful.any() or useful.all():
+        return cut_into_tiers(values, max(most - 1, 1)) if useful.any() else np.full(len(values), most - 1)
+    tiers = np.full(len(values), most - 1, dtype=np.intp)
+    tiers[useful] = cut_into_tiers(values[useful], most - 1)
+    return tiers

@@ -1,0 +1,71 @@
+"""`fedpact lots`: samples of a file cut into lots; and `fedpact fit` on a log with lots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import fedpact as fp
+
+
+def blobs(seed: int, count: int = 240) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    centres = np.random.default_rng(9).standard_normal((3, 6)) * 1.2
+    return centres[labels] + rng.standard_normal((count, 6)), labels
+
+
+def test_lots_of_a_file(run, tmp_path: Path) -> None:
+    features, labels = blobs(0)
+    wrong = np.arange(len(labels)) < 70
+    samples = (features, np.where(wrong, (labels + 1) % 3, labels), *blobs(1))
+    for name, features, labels in (("data", *samples[:2]), ("test", *samples[2:4])):
+        head = ",".join([*(f"f{column}" for column in range(6)), "label"])
+        rows = [",".join([*map(str, row), f"kind {label}"]) for row, label in zip(features, labels, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    np.savez(tmp_path / "other.npz", features=samples[2], labels=samples[3])
+    given = ("lots", str(tmp_path / "data.csv"), "--test", str(tmp_path / "test.csv"))
+    done = run(*given, "--json", "-o", str(tmp_path / "lots.csv"))
+    assert done.code == 0
+    found = json.loads(done.out)
+    assert found["lots"] == ["good", "fair", "poor"] and sum(found["sizes"]) == 240
+    lines = (tmp_path / "lots.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "sample,label,value,lot" and len(lines) == 241
+    poor = np.array([line.endswith(",poor") for line in lines[1:]])
+    assert wrong[poor].mean() > 0.8
+    refused = run(*given[:3], str(tmp_path / "other.npz"))
+    assert refused.code == 2 and "none of its labels is one of" in refused.err
+
+
+def write_log(path: Path, runs: int) -> None:
+    rng = np.random.default_rng(3)
+    weights = np.array([[0.03, 0.01, 0.02], [0.008, 0.02, 0.015], [0.02, 0.006, 0.03]])
+    given = np.round(rng.uniform(0.0, 400.0, (runs, 3)) * (rng.random((runs, 3)) < 0.6))
+    scores = rng.binomial(600, 0.1 + 0.85 * (1.0 - (1.0 + given @ weights.T) ** -0.6)) / 600
+    head = "contributions.North.X-rays,contributions.North.scans,contributions.South"
+    head += ",accuracy.North.common,accuracy.North.rare,accuracy.South"
+    rows = [",".join(map(str, [*one, *other])) for one, other in zip(given, scores, strict=True)]
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+
+
+def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
+    write_log(tmp_path / "runs.csv", 14)
+    done = run(
+        "fit", "runs.csv", "-o", "lots.toml", "--cost", "0.001", "--cost", "North.scans=0.002", "--cap", "North=90"
+    )
+    assert done.code == 0
+    assert "2 agents, 3 lots, 3 tasks" in done.out and "North: scans" in done.out
+    federation = fp.load_scenario(tmp_path / "lots.toml").federation
+    assert federation.lot_names == ("X-rays", "scans", "South") and federation.task_names == ("common", "rare", "South")
+    np.testing.assert_array_equal(federation.costs.linear, [0.001, 0.002, 0.001])
+    np.testing.assert_array_equal(federation.caps[:2], [90.0, 90.0])
+    again = run("fit", "runs.csv", "--like", "lots.toml", "--json")
+    assert again.code == 0
+    found = json.loads(again.out)
+    assert found["lot_owners"] == ["North", "North", "South"] and np.shape(found["weights"]) == (3, 3)
+    refused = run("fit", "runs.csv", "--cost", "0.001", "--cost", "North.scan=1")
+    assert refused.code == 2 and 'there is no agent "North.scan"' in refused.err
+    refused = run("fit", "runs.csv", "--lots", "--member", "North")
+    assert refused.code == 2 and "one lot and one task only" in refused.err
