@@ -7,7 +7,18 @@ design, and certified.
 from fedpact.utils.threads import set_threads, thread_count  # isort: skip - speaks to libraries not yet imported
 
 from fedpact.certificates import Assumption, Certificate, Claim, Verdict
-from fedpact.comparison import BatchOutcome, Comparison, Outlook, Recommendation, Sweep, compare, solve_batch, sweep
+from fedpact.comparison import (
+    BatchOutcome,
+    Comparison,
+    Outlook,
+    Recommendation,
+    Study,
+    Sweep,
+    compare,
+    solve_batch,
+    study,
+    sweep,
+)
 from fedpact.deals import Deal, Equilibria, Messages, Outcome, Settlement, Transfer, load_deal, settle
 from fedpact.federation import (
     Batch,
@@ -33,6 +44,7 @@ from fedpact.fitting import (
     suggest,
 )
 from fedpact.mechanisms import (
+    AccuracyShaping,
     CostSharing,
     EqualSplit,
     ExternalityMechanism,
@@ -42,6 +54,7 @@ from fedpact.mechanisms import (
     MessageGame,
     NashBargaining,
     Nucleolus,
+    ProportionalSharing,
     SemivalueMechanism,
     ShapleyMechanism,
     Standalone,
@@ -75,6 +88,7 @@ from fedpact.utils.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccuracyShaping",
     "Assumption",
     "Batch",
     "BatchOutcome",
@@ -118,6 +132,7 @@ __all__ = [
     "Payoff",
     "Population",
     "PowerLaw",
+    "ProportionalSharing",
     "Quadratic",
     "Recommendation",
     "Scenario",
@@ -128,6 +143,7 @@ __all__ = [
     "SocialOptimum",
     "StableFederation",
     "Standalone",
+    "Study",
     "Sweep",
     "Transfer",
     "Uncertainty",
@@ -154,6 +170,7 @@ __all__ = [
     "solve_batch",
     "splitting_gain",
     "stable_federation",
+    "study",
     "suggest",
     "sweep",
     "thread_count",

@@ -13,6 +13,7 @@ import fedpact
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = [
+    "AccuracyShaping",
     "Assumption",
     "Batch",
     "BatchOutcome",
@@ -59,6 +60,7 @@ PUBLIC = [
     "Quadratic",
     "Recommendation",
     "Scenario",
+    "ProportionalSharing",
     "SemivalueMechanism",
     "Settlement",
     "ShapleyMechanism",
@@ -66,6 +68,7 @@ PUBLIC = [
     "SocialOptimum",
     "StableFederation",
     "Standalone",
+    "Study",
     "Sweep",
     "Transfer",
     "Uncertainty",
@@ -93,6 +96,7 @@ PUBLIC = [
     "splitting_gain",
     "stable_federation",
     "suggest",
+    "study",
     "sweep",
     "thread_count",
 ]

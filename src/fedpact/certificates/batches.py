@@ -85,6 +85,20 @@ def share_bounds(batch: Batch, contributions: FloatArray) -> FloatArray:
     return np.asarray(shares.values - costs + gains)
 
 
+def semivalue_bounds(batch: Batch, contributions: FloatArray, probability: float | None) -> FloatArray:
+    """The same where everybody is paid what it adds on average to coalitions drawn with `probability`."""
+    values, slopes = np.full((2, *contributions.shape), np.nan)
+    inside = np.asarray(~batch.split(leaves_domain(batch.joined, contributions.ravel())).any(axis=1))
+    for places in _portions(batch, np.flatnonzero(inside)):
+        some = batch.take(places)
+        games = Coalitions(some.joined, some.weights, contributions[places], probability=probability)
+        values[places], slopes[places] = games.at_profile()
+    profile = contributions.ravel()
+    climb = slopes - batch.split(batch.joined.costs.slope(profile))
+    gains = tangent_gains(contributions, climb, _own_limits(batch, contributions))
+    return np.asarray(values - batch.split(batch.joined.costs.value(profile)) + gains)
+
+
 def price_bounds(batch: Batch, contributions: FloatArray) -> FloatArray:
     """The best each agent could do at the personal prices of its federation's profile."""
     return batch.split(price_taking(batch.joined, contributions.ravel(), blocks=len(batch)).utilities)

@@ -16,7 +16,7 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.optimality import best_contributions, better_profile, tangent_gains
 from fedpact.certificates.own_lots import OwnGame
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
@@ -38,7 +38,7 @@ def sharing_total(
     payoffs, costs = federation.payoffs(contributions), federation.costs.value(contributions)
     here = share * payoffs.sum() - costs + constants
     earned = share * np.asarray(federation.weights.T @ federation.marginal_payoffs(contributions))
-    upper = _own_limits(federation, contributions)
+    upper = own_limits(federation, contributions)
     gains = tangent_gains(contributions, earned - federation.costs.slope(contributions), upper)
     tols = utility_tolerances(payoffs, costs, here + costs - payoffs, federation.values)
     actions = np.array(contributions)
@@ -82,6 +82,17 @@ def _sharing_total_lots(
     return Deviations(actions=actions, utilities=here + gains, scope=SCOPE_OF_LOTS)
 
 
+def total_bounds(batch: Batch, contributions: FloatArray, constants: FloatArray, *, share: float = 1.0) -> FloatArray:
+    """Utilities nobody exceeds by another contribution of its own in any federation of a batch, by tangents."""
+    profile = contributions.ravel()
+    payoffs = batch.split(batch.joined.payoffs(profile))
+    here = share * payoffs.sum(axis=1, keepdims=True) - batch.split(batch.joined.costs.value(profile)) + constants
+    earned = share * np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
+    upper = batch.joined.caps if batch.has_harm else np.maximum(batch.bounds()[0], profile)
+    gains = tangent_gains(profile, earned - batch.joined.costs.slope(profile), upper)
+    return np.asarray(here + batch.split(gains))
+
+
 def welfare_of_others(federation: Federation, contributions: FloatArray) -> FloatArray:
     """For every agent, the most welfare the others reach without it, by Newton steps from what they contribute here."""
     found = np.zeros(federation.n_agents)
@@ -96,7 +107,7 @@ def welfare_of_others(federation: Federation, contributions: FloatArray) -> Floa
     return found
 
 
-def _own_limits(federation: Federation, contributions: FloatArray) -> FloatArray:
+def own_limits(federation: Federation, contributions: FloatArray) -> FloatArray:
     """How far an agent may want to go: to its cap, as far as its data could pay for or everybody's domain allows."""
     if not federation.has_harm:
         return np.maximum(contribution_bounds(federation)[0], contributions)

@@ -38,6 +38,7 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.records import comparison_record
+from fedpact.report.words import PROPERTY_HEADS
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -45,16 +46,6 @@ from fedpact.utils.words import count_text, group_text, join_names
 
 MAX_NAMES_IN_CELL = 3
 
-# Heads of the table of properties, one per claim.
-PROPERTIES = {
-    Claim.NASH: "stable",
-    Claim.BUDGET_BALANCE: "balanced",
-    Claim.SOCIAL_OPTIMALITY: "optimal",
-    Claim.INDIVIDUAL_RATIONALITY: "all gain",
-    Claim.RECIPROCITY: "fair",
-    Claim.CORE: "groups stay",
-    Claim.SPLIT_PROOF: "split proof",
-}
 VERDICT_WORDS = {
     Verdict.HOLDS: "yes",
     Verdict.NOT_REFUTED: "open",
@@ -257,7 +248,7 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
     made = table(
         f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}",
         "mechanism",
-        *(PROPERTIES[claim] for claim in Claim),
+        *(PROPERTY_HEADS[claim] for claim in Claim),
     )
     budgets = unit.column([outcome.budget for outcome in compared], signed=True)
     for outcome, budget in zip(compared, budgets, strict=True):

@@ -6,21 +6,27 @@ May use: utils, federation, scenario, shapley, programs, certificates, deals, me
 from fedpact.comparison.axes import Axis, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.comparison import Comparison, compare
+from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
+from fedpact.comparison.studies import study
+from fedpact.comparison.study_result import Study
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
 
 __all__ = [
+    "FEDERATION_KINDS",
     "Axis",
     "BatchOutcome",
     "Comparison",
     "Outlook",
     "Recommendation",
+    "Study",
     "Sweep",
     "compare",
     "outlooks",
     "parse_axis",
     "solve_batch",
+    "study",
     "sweep",
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,23 +123,36 @@ def _judge_core(outcome: BatchOutcome, claim: Claim) -> Judgements:
     margins[~outcome.solved] = np.nan
     proved = np.asarray((bounds <= tols).all(axis=1))
     left = np.flatnonzero(~proved & outcome.solved)
-    if batch.n_agents <= MAX_AGENTS_ALWAYS_LISTED and left.size > 1 << batch.n_agents:
-        margins[left], sums[left], clear = _group_margins(batch.take(left), outcome.utilities[left], tols[left])
+    if batch.n_agents <= MAX_AGENTS_ALWAYS_LISTED and (batch in _groups or left.size > 1 << batch.n_agents):
+        welfare, most = (numbers[left] for numbers in _group_welfare(batch))
+        margins[left], sums[left], clear = _group_margins(welfare, most, outcome.utilities[left], tols[left])
         proved[left[clear]] = True
     return _verdicts(outcome, claim, margins, sums, ~proved)
 
 
+_groups: WeakKeyDictionary[Batch, tuple[FloatArray, FloatArray]] = WeakKeyDictionary()  # several mechanisms ask
+
+
+def _group_welfare(batch: Batch) -> tuple[FloatArray, FloatArray]:
+    """(federations, groups): the welfare every group reaches by itself, and a bound on it."""
+    if batch not in _groups:
+        members = all_groups(batch.n_agents)[1:]
+        welfare, bounds = np.empty((2, len(batch), len(members)))
+        for place, group in enumerate(members):
+            some = batch.restrict(np.flatnonzero(group))
+            profiles = ExternalityMechanism().solve_batch(some).contributions
+            welfare[:, place], bounds[:, place] = _welfare_and_bounds(some, profiles)
+        _groups[batch] = welfare, bounds
+    return _groups[batch]
+
+
 def _group_margins(
-    batch: Batch, utilities: FloatArray, tols: FloatArray
+    welfare: FloatArray, most: FloatArray, utilities: FloatArray, tols: FloatArray
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Minus the largest gain of any group, its tolerance, and whether that is settled, (federations,) each."""
-    members = all_groups(batch.n_agents)[1:]
-    gains, bounds = np.empty((2, len(batch), len(members)))
-    for place, group in enumerate(members):
-        some = batch.restrict(np.flatnonzero(group))
-        welfare, most = _welfare_and_bounds(some, ExternalityMechanism().solve_batch(some).contributions)
-        has = utilities[:, group].sum(axis=1)
-        gains[:, place], bounds[:, place] = welfare - has, most - has
+    members = all_groups(utilities.shape[1])[1:]
+    has = utilities @ members.T
+    gains, bounds = welfare - has, most - has
     rounding = tols @ members.T
     beyond = np.asarray(gains > rounding)
     violated = np.asarray(beyond.any(axis=1))
@@ -166,7 +180,8 @@ JUDGES: Mapping[Claim, Callable[[BatchOutcome, Claim], Judgements]] = {
 
 def _deviation_bounds(outcome: BatchOutcome) -> FloatArray:
     try:
-        return outcome.mechanism.deviation_bounds(outcome.batch, outcome.batch.split(outcome.profile))
+        payments = np.nan_to_num(outcome.payments)
+        return outcome.mechanism.deviation_bounds_at(outcome.batch, outcome.batch.split(outcome.profile), payments)
     except SOLVER_ERRORS:  # one federation spoils it: each is judged alone
         return np.full(outcome.contributions.shape, np.nan)
 

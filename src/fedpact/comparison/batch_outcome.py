@@ -18,6 +18,7 @@ from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.externality import price_payments
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
 from fedpact.shapley.enumeration import enumerate_blocks
@@ -101,7 +102,9 @@ class BatchOutcome:
 
     @cached_property
     def payoffs(self) -> FloatArray:
-        """a_i(s)."""
+        """What each gets: a_i(s), or less where the mechanism hands out less than the whole model."""
+        if self.mechanism.has_payoff_rule:
+            return self._per_agent(self.mechanism.payoff_rule)
         return self._per_agent(lambda played, profile: played.payoffs(profile))
 
     @cached_property
@@ -113,6 +116,8 @@ class BatchOutcome:
     def side_payments(self) -> FloatArray:
         """The part of the payments that does not depend on anybody's contribution."""
         parts = np.where(self.solved[:, None], np.zeros(self.payments.shape), np.nan)
+        if self.mechanism.has_side_payments:
+            parts += self.payments - self._per_agent(price_payments)
         for place, outcome in self.outcomes.items():
             parts[place] = outcome.side_payments
         return read_only_copy(parts)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -37,6 +38,32 @@ SINGLE_POINTS = 10  # in other pieces
 MIN_SHARED_POINTS = 200  # for which starting worker processes pays
 
 Arrays = dict[str, np.ndarray]
+
+
+class SolvablePiece(Protocol):
+    """A part of a sweep or a study that is solved by itself, perhaps in another process."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+
+    @property
+    def size(self) -> int:
+        """How many federations there are in it."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what `solve` finds, by name."""
+
+    @property
+    def vectorised(self) -> bool:
+        """Whether it uses all threads by itself."""
+
+    def solve(self) -> Arrays:
+        """What is asked of its federations."""
+
+
+Work = TypeVar("Work", bound=SolvablePiece)
 
 
 def sweep(
@@ -85,7 +112,7 @@ def sweep(
     done: dict[str, Arrays] = {}
     finished, total = 0, sum(piece.size for piece in pieces)
     report(finished, total)
-    with closing(_solve_or_load(pieces, kept)) as solved:
+    with closing(solve_or_load(pieces, kept)) as solved:
         for piece, found in solved:
             done[piece.name] = found
             finished += piece.size
@@ -219,7 +246,7 @@ def _check_grid(federation: Federation, axes: Sequence[Axis], metrics: Sequence[
         )
 
 
-def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generator[tuple[Piece, Arrays], None, None]:
+def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[tuple[Work, Arrays], None, None]:
     """Every piece with what was found, those on disk first, in no order otherwise; closing it ends the workers."""
     open_pieces = []
     for piece in pieces:
@@ -235,14 +262,18 @@ def _solve_or_load(pieces: Sequence[Piece], kept: Checkpoint | None) -> Generato
             yield piece, found
 
 
-def _solve(pieces: Sequence[Piece]) -> Generator[tuple[Piece, Arrays], None, None]:
+def _solve(pieces: Sequence[Work]) -> Generator[tuple[Work, Arrays], None, None]:
     single = [piece for piece in pieces if not piece.vectorised]
     shared = _pays_to_share(sum(piece.size for piece in single))
     for piece in pieces:
         if piece.vectorised or not shared:
             yield piece, piece.solve()
     if shared:
-        yield from map_parallel(Piece.solve, single)
+        yield from map_parallel(_solve_piece, single)
+
+
+def _solve_piece(piece: SolvablePiece) -> Arrays:
+    return piece.solve()
 
 
 def _assemble(
@@ -286,11 +317,11 @@ def _identity(
     varied = [
         (axis.label, axis.field, [place.tolist() for place in axis.places], axis.points.tobytes()) for axis in axes
     ]
-    rules = [(each.name, repr(each), _source(each)) for each in mechanisms]
+    rules = [(each.name, repr(each), mechanism_source(each)) for each in mechanisms]
     return repr((version("fedpact"), federation.signature(), varied, metrics, rules))
 
 
-def _source(mechanism: Mechanism) -> str:
+def mechanism_source(mechanism: Mechanism) -> str:
     """The code of a mechanism; where it cannot be read, something that is never the same again."""
     try:
         return inspect.getsource(sys.modules[type(mechanism).__module__])

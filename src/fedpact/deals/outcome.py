@@ -34,6 +34,7 @@ from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
+PayoffRule = PaymentRule
 PriceRule = Callable[[Federation, FloatArray], FloatArray | None]
 
 # Prices are a number for every pair of agents: beyond this many a deal, and so its file, does not carry them.
@@ -106,6 +107,8 @@ class Outcome:
         The part of the payments that does not depend on anybody's contribution.
     price_rule
         Prices per sample at a profile, for mechanisms that have them.
+    payoff_rule
+        What each gets at a profile, for mechanisms that hand out less than the whole model.
     solver
         How the mechanism solves another federation, for claims that compare with one.
     """
@@ -122,6 +125,7 @@ class Outcome:
     federated: bool = True
     side_payments: FloatArray | None = None
     price_rule: PriceRule | None = None
+    payoff_rule: PayoffRule | None = None
     solver: Callable[[Federation], Outcome] | None = None
 
     def __post_init__(self) -> None:
@@ -157,8 +161,8 @@ class Outcome:
 
     @cached_property
     def payoffs(self) -> FloatArray:
-        """a_i(s)."""
-        return read_only_copy(self._played.payoffs(self.contributions))
+        """What each gets: a_i(s), or less where the mechanism hands out less than the whole model."""
+        return read_only_copy(self._payoffs_at(self.contributions))
 
     @cached_property
     def task_payoffs(self) -> FloatArray:
@@ -313,6 +317,11 @@ class Outcome:
     def _played(self) -> Federation:
         return self.federation if self.federated else self.federation.without_sharing()
 
+    def _payoffs_at(self, contributions: FloatArray) -> FloatArray:
+        if self.payoff_rule is not None:
+            return self.payoff_rule(self.federation, contributions)
+        return self._played.payoffs(contributions)
+
     def _shares_at(self, contributions: FloatArray) -> ShapleyValues:
         try:
             return shapley_values(self._played, contributions)
@@ -324,7 +333,7 @@ class Outcome:
         here = profile is self.contributions or np.array_equal(profile, self.contributions)
         payments = self.payments if here else self.payment_rule(self.federation, profile)
         shares = self.shapley_values if here else self._shares_at(profile).values
-        payoffs = self._played.payoffs(profile)
+        payoffs = self._payoffs_at(profile)
         return EquilibriumBenefits(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ departures to reports, asks the mechanism and knows no class or name; so a mecha
 May use: utils, federation, shapley, programs, certificates, deals.
 """
 
+from fedpact.mechanisms.accuracy_shaping import AccuracyShaping
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.mechanisms.cost_sharing import CostSharing
 from fedpact.mechanisms.equal_split import EqualSplit
@@ -16,6 +17,7 @@ from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.nash_bargaining import NashBargaining
 from fedpact.mechanisms.nucleolus import Nucleolus
+from fedpact.mechanisms.proportional import ProportionalSharing
 from fedpact.mechanisms.registry import (
     DEFAULT_MECHANISMS,
     FIELD_MECHANISMS,
@@ -35,6 +37,7 @@ __all__ = [
     "DEFAULT_MECHANISMS",
     "FIELD_MECHANISMS",
     "MECHANISMS",
+    "AccuracyShaping",
     "BatchSolution",
     "BestResponseTrace",
     "CostSharing",
@@ -46,6 +49,7 @@ __all__ = [
     "MessageGame",
     "NashBargaining",
     "Nucleolus",
+    "ProportionalSharing",
     "SemivalueMechanism",
     "ShapleyMechanism",
     "Standalone",

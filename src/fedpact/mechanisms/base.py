@@ -30,6 +30,7 @@ from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
+RULES = ("solve", "deviations", "payment_rule", "payoff_rule", "at_equilibrium")
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
 
 # What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
@@ -114,6 +115,11 @@ class Mechanism(ABC):
         """What each agent is paid at a profile: nothing, unless a mechanism says otherwise."""
         return np.zeros(federation.n_agents)
 
+    def payoff_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """What each agent gets at a profile: a_i(s), unless a mechanism hands out less than the whole model."""
+        played = federation if self.federated else federation.without_sharing()
+        return played.payoffs(contributions)
+
     def price_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray | None:
         """Prices per sample at a profile, what the row pays for the column's data; None where there are none."""
         return None
@@ -146,6 +152,11 @@ class Mechanism(ABC):
         """Whether it has payments by design, zero as they may be for a federation."""
         return type(self).payment_rule is not Mechanism.payment_rule
 
+    @property
+    def has_payoff_rule(self) -> bool:
+        """Whether members get anything else than a_i(s)."""
+        return type(self).payoff_rule is not Mechanism.payoff_rule
+
     def outcome_at(
         self,
         federation: Federation,
@@ -176,6 +187,7 @@ class Mechanism(ABC):
             face=face,
             federated=self.federated,
             side_payments=None if side_payments is None else np.asarray(side_payments),
+            payoff_rule=self.payoff_rule if self.has_payoff_rule else None,
             price_rule=self.price_rule if type(self).price_rule is not Mechanism.price_rule else None,
             solver=self.solve,
         )
@@ -252,17 +264,22 @@ class Mechanism(ABC):
             [self.deviations(federation, contributions[place]).utilities for place, federation in enumerate(batch)]
         )
 
+    def deviation_bounds_at(self, batch: Batch, contributions: FloatArray, payments: FloatArray) -> FloatArray:
+        """The same where the payments stated say more than the rules, such as which side payments were agreed."""
+        return self.deviation_bounds(batch, contributions)
+
     def __init_subclass__(cls, **options: Any) -> None:
         """What is said of batches and payments is forgotten where a subclass changes rules alone, claims likewise."""
         super().__init_subclass__(**options)
         guard_methods(cls)
         if "claims" in vars(cls) and "claims_without_harm" not in vars(cls):
             cls.claims_without_harm = ()
-        changed = min(_depth(cls, name) for name in ("solve", "deviations", "payment_rule", "at_equilibrium"))
+        changed = min(_depth(cls, name) for name in RULES)
         for name in (
             "is_vectorised",
             "solve_together",
             "deviation_bounds",
+            "deviation_bounds_at",
             "payment_bounds",
             "stated_payment_bounds",
             "second_payment_bounds",

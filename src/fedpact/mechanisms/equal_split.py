@@ -10,12 +10,15 @@ concave, so the equilibria are its maximisers, the welfare optima of the federat
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.common_interest import sharing_total
+from fedpact.certificates.common_interest import sharing_total, total_bounds
 from fedpact.certificates.deviations import Deviations
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution
 from fedpact.mechanisms.optimum import OptimumMechanism
 from fedpact.utils.arrays import FloatArray
 
@@ -48,3 +51,19 @@ class EqualSplit(OptimumMechanism):
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         payoffs = federation.payoffs(contributions)
         return np.asarray(payoffs.mean() - payoffs)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return OptimumMechanism.is_vectorised(self, batch)
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        return OptimumMechanism.solve_together(self, batch)
+
+    def played_together(self, batch: Batch) -> Batch:
+        return replace(batch, joined=batch.joined.replace(values=batch.joined.values / batch.n_agents))
+
+    def payments_together(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        payoffs = batch.split(batch.joined.payoffs(contributions.ravel()))
+        return np.asarray(payoffs.mean(axis=1, keepdims=True) - payoffs)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return total_bounds(batch, contributions, np.zeros(contributions.shape), share=1.0 / batch.n_agents)

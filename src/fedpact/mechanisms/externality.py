@@ -23,16 +23,9 @@ from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.certificates.optimality import better_profile
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution
+from fedpact.mechanisms.base import BatchSolution
 from fedpact.mechanisms.optimum import OptimumMechanism
-from fedpact.programs.batch_solver import maximise_blocks
-from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.social_optimum import faces_possible, optimum_at
-from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray
-
-MAX_COMPILED_AGENTS = 16  # in the compiled welfare program
-PRECISE_GAIN = 1e-13  # a linearised gain, in units of the program's scale, that leaves payments with all their digits
 
 
 def price_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -115,47 +108,13 @@ class ExternalityMechanism(OptimumMechanism):
         return better_profile(federation, contributions)
 
     def is_vectorised(self, batch: Batch) -> bool:
-        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COMPILED_AGENTS
+        return OptimumMechanism.is_vectorised(self, batch)
 
     def solve_together(self, batch: Batch) -> BatchSolution:
-        start = standalone_optimum(batch.joined)[0]  # the right size, and inside the domain unless harm is strong
-        everybody = np.ones((1, batch.n_agents))
-        contributions, gains = maximise_blocks(batch.joined, *batch.bounds(), everybody, np.ones(1), start=start)
-        imprecise = reject_unsolved(contributions, gains)
-        several = _move_to_smallest(batch, contributions)
-        payments = batch.split(price_payments(batch.joined, np.nan_to_num(contributions).ravel()))
-        return BatchSolution(contributions=contributions, payments=payments, several=several, imprecise=imprecise)
+        return OptimumMechanism.solve_together(self, batch)
+
+    def payments_together(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return batch.split(price_payments(batch.joined, contributions.ravel()))
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return price_bounds(batch, contributions)
-
-
-def reject_unsolved(contributions: FloatArray, gains: FloatArray) -> list[int]:
-    """Set to NaN, in place, what compiled code did not solve; returns the places of what it solved badly.
-
-    A gain counts in units of the whole program, but payments follow from small differences between slopes.
-    """
-    contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
-    return np.flatnonzero((gains > PRECISE_GAIN) & (gains <= GAIN_TOLERANCE)).tolist()
-
-
-def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...]:
-    """Move each optimum, in place, to the one of smallest norm; returns the federations that have several optima."""
-    upper, scale = batch.bounds()
-    profile = np.nan_to_num(contributions).ravel()
-    earned = np.asarray(batch.joined.weights.T @ batch.joined.marginal_payoffs(profile))
-    marginal = batch.split(earned - batch.joined.costs.slope(profile))
-    linear = (np.zeros(batch.joined.n_agents) + batch.joined.costs.quadratic).reshape(marginal.shape) == 0
-    several = []
-    for place in faces_possible(batch.weights, marginal, batch.split(upper), scale, linear).tolist():
-        if np.isnan(contributions[place]).any():
-            continue
-        try:
-            optimum = optimum_at(batch[place], contributions[place])
-        except SOLVER_ERRORS:
-            contributions[place] = np.nan  # left to be solved alone
-            continue
-        contributions[place] = optimum.contributions
-        if optimum.face is not None and not optimum.face.is_point:
-            several.append(place)
-    return tuple(several)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.common_interest import sharing_total
+from fedpact.certificates.common_interest import sharing_total, total_bounds
 from fedpact.certificates.deviations import Deviations
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution
 from fedpact.mechanisms.optimum import OptimumMechanism
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -70,6 +71,18 @@ class LeaveOneOut(OptimumMechanism):
             )
         added = federation.payoff.increment(left, given) @ federation.values
         return np.asarray(added - federation.payoffs(contributions))
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return OptimumMechanism.is_vectorised(self, batch)
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        return OptimumMechanism.solve_together(self, batch)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        left = np.repeat(batch.joined.data(contributions.ravel())[None], batch.n_agents, axis=0)  # by who is left out
+        left -= np.concatenate(batch.weights * contributions[:, None, :]).T
+        without = (batch.joined.values * batch.joined.payoff.value(left)).reshape(batch.n_agents, *contributions.shape)
+        return total_bounds(batch, contributions, -without.sum(axis=2).T)
 
 
 def _given(federation: Federation, contributions: FloatArray) -> FloatArray:

@@ -27,6 +27,7 @@ METHODS: Mapping[str, type | None] = {
     "deviations": Deviations,
     "payment_bounds": PaymentBounds,
     "payment_rule": None,
+    "payoff_rule": None,
     "price_rule": None,
     "nearby_equilibrium": None,
     "solve_together": None,
@@ -56,17 +57,17 @@ def _guard(method: Callable[..., Any], name: str, kind: type | None) -> Callable
             raise MechanismError(f"{where} failed: {type(error).__name__}: {error}") from error
         if kind is not None and not isinstance(answer, kind):
             raise MechanismError(f"{where} must return {_article(kind)}, got {short_repr(answer)}")
-        if name == "payment_rule":
-            _check_payments(where, answer, args)
+        if name in ("payment_rule", "payoff_rule"):
+            _check_amounts(where, answer, args)
         return answer
 
     return guarded
 
 
-def _check_payments(where: str, payments: Any, args: tuple[Any, ...]) -> None:
+def _check_amounts(where: str, amounts: Any, args: tuple[Any, ...]) -> None:
     n_agents = args[0].n_agents
-    if np.shape(payments) != (n_agents,) or np.asarray(payments).dtype.kind not in "fiu":
-        raise MechanismError(f"{where} must return {n_agents} numbers, one per agent, got {short_repr(payments)}")
+    if np.shape(amounts) != (n_agents,) or np.asarray(amounts).dtype.kind not in "fiu":
+        raise MechanismError(f"{where} must return {n_agents} numbers, one per agent, got {short_repr(amounts)}")
 
 
 def _article(kind: type) -> str:

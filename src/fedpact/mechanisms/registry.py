@@ -14,6 +14,7 @@ from importlib import import_module
 
 from fedpact.certificates.claims import Claim
 from fedpact.federation import Federation
+from fedpact.mechanisms.accuracy_shaping import AccuracyShaping
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.cost_sharing import CostSharing
 from fedpact.mechanisms.equal_split import EqualSplit
@@ -22,6 +23,7 @@ from fedpact.mechanisms.fair import FairMechanism
 from fedpact.mechanisms.leave_one_out import LeaveOneOut
 from fedpact.mechanisms.nash_bargaining import NashBargaining
 from fedpact.mechanisms.nucleolus import Nucleolus
+from fedpact.mechanisms.proportional import ProportionalSharing
 from fedpact.mechanisms.semivalues import SemivalueMechanism
 from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.mechanisms.standalone import Standalone
@@ -44,12 +46,14 @@ FIELD_MECHANISMS: Mapping[str, Mechanism] = {
     mechanism.name: mechanism
     for mechanism in (
         EqualSplit(),
+        ProportionalSharing(),
         CostSharing(),
         NashBargaining(),
         Nucleolus(),
         VCGMechanism(),
         LeaveOneOut(),
         SemivalueMechanism(),
+        AccuracyShaping(),
     )
 }
 

@@ -16,15 +16,21 @@ one equilibrium. Of all semivalues only the Shapley value hands out exactly A: t
 
 from __future__ import annotations
 
+import numpy as np
+
+from fedpact.certificates.batches import semivalue_bounds
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
 from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS
 from fedpact.deals import Outcome
-from fedpact.federation import Federation
-from fedpact.mechanisms.base import Mechanism
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution, Mechanism
+from fedpact.mechanisms.optimum import reject_unsolved
 from fedpact.mechanisms.shapley import potential_equilibria
+from fedpact.programs.batch_solver import maximise_blocks
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.shapley_equilibrium import semivalue_optimum
-from fedpact.shapley.enumeration import enumerate_semivalues
+from fedpact.shapley.enumeration import coalitions, enumerate_semivalues, semivalue_weights
 from fedpact.shapley.values import check_domain
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -86,6 +92,24 @@ class SemivalueMechanism(Mechanism):
     ) -> Outcome:
         equilibria = potential_equilibria(federation, contributions)
         return self.outcome_at(federation, contributions, payments, equilibria=equilibria)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        members, _ = coalitions(batch.n_agents)
+        shares = semivalue_weights(batch.n_agents, self.probability)[members.sum(axis=1).astype(int)]
+        start = 2.0 * standalone_optimum(batch.joined)[0]
+        bounds = batch.bounds(multiple=float(shares.sum()))
+        contributions, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:], start=start)
+        imprecise = reject_unsolved(contributions, gains)
+        payments = np.full(contributions.shape, np.nan)
+        for place in np.flatnonzero(~np.isnan(contributions).any(axis=1)).tolist():
+            payments[place] = self.payment_rule(batch[place], contributions[place])
+        return BatchSolution(contributions=contributions, payments=payments, imprecise=imprecise)
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return semivalue_bounds(batch, contributions, self.probability)
 
     def _check_size(self, federation: Federation) -> None:
         if federation.n_agents > MAX_COALITION_AGENTS:

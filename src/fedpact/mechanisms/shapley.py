@@ -22,7 +22,7 @@ from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bou
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
-from fedpact.mechanisms.externality import reject_unsolved
+from fedpact.mechanisms.optimum import reject_unsolved
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import best_answer, best_shapley_lots, standalone_optimum
 from fedpact.programs.shapley_equilibrium import shapley_optimum, split_dimension

@@ -21,7 +21,8 @@ from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bou
 from fedpact.certificates.tolerances import STAKE_TOLERANCE, agent_values, utility_tolerances
 from fedpact.deals import Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
 from fedpact.mechanisms.optimum import equilibria_of
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
@@ -112,6 +113,28 @@ class SidePaymentMechanism(ExternalityMechanism):
             side_payments=side,
         )
         return replace(made, deviations=rules.deviations, payment_rule=rules.payment_rule)
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        """The optima and prices of all together, side payments one federation after the other."""
+        found = ExternalityMechanism().solve_together(batch)
+        payments = np.full(found.payments.shape, np.nan)
+        contributions = found.contributions.copy()
+        for place in np.flatnonzero(~np.isnan(contributions).any(axis=1)).tolist():
+            try:
+                side = self._side_payments(batch[place], contributions[place])
+                payments[place] = found.payments[place] + side
+            except SOLVER_ERRORS:
+                contributions[place] = np.nan  # told when it is solved alone
+        return replace(found, contributions=contributions, payments=payments)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return ExternalityMechanism().is_vectorised(batch)
+
+    def deviation_bounds_at(self, batch: Batch, contributions: FloatArray, payments: FloatArray) -> FloatArray:
+        """What is paid beyond the prices is a constant."""
+        prices = ExternalityMechanism()
+        side = payments - prices.payments_together(batch, contributions)
+        return prices.deviation_bounds(batch, contributions) + side
 
     def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
         """Payments at prices, certified; of side payments that nobody states nothing is."""

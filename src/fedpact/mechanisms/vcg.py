@@ -18,9 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.common_interest import sharing_total, welfare_of_others
+from fedpact.certificates.common_interest import sharing_total, total_bounds, welfare_of_others
 from fedpact.certificates.deviations import Deviations
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution
+from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.optimum import OptimumMechanism
 from fedpact.programs.groups import group_optima
 from fedpact.utils.arrays import FloatArray
@@ -57,3 +59,28 @@ class VCGMechanism(OptimumMechanism):
         net = federation.payoffs(contributions) - federation.spending(contributions)
         without = group_optima(federation, ~np.eye(federation.n_agents, dtype=np.bool_)).values
         return np.asarray(net.sum() - net - without)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return OptimumMechanism.is_vectorised(self, batch)
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        return OptimumMechanism.solve_together(self, batch)
+
+    def payments_together(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        profile = contributions.ravel()
+        net = batch.split(batch.joined.payoffs(profile) - batch.joined.costs.value(profile))
+        return np.asarray(net.sum(axis=1, keepdims=True) - net - self._welfare_without(batch))
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        costs = batch.split(batch.joined.costs.value(contributions.ravel()))
+        others = costs.sum(axis=1, keepdims=True) - costs
+        return total_bounds(batch, contributions, -others - self._welfare_without(batch))
+
+    def _welfare_without(self, batch: Batch) -> FloatArray:
+        """(federations, n): the welfare the others reach without each member, at a profile that is best for them."""
+        found = np.zeros((len(batch), batch.n_agents))
+        for agent in range(batch.n_agents if batch.n_agents > 1 else 0):
+            rest = batch.restrict(np.delete(np.arange(batch.n_agents), agent))
+            profile = ExternalityMechanism().solve_batch(rest).contributions.ravel()
+            found[:, agent] = rest.split(rest.joined.payoffs(profile) - rest.joined.costs.value(profile)).sum(axis=1)
+        return found

@@ -23,7 +23,7 @@ from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
-    from fedpact.comparison import BatchOutcome, Comparison, Outlook, Sweep
+    from fedpact.comparison import BatchOutcome, Comparison, Outlook, Study, Sweep
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery
     from fedpact.stability import StableFederation
@@ -197,6 +197,11 @@ def batch_outcome_frame(outcome: BatchOutcome) -> Any:
     per_agent = [label for label in PER_AGENT if not (outcome.batch.has_lots and label in PER_LOT)]
     columns = {label: np.ravel(getattr(outcome, label)) for label in per_agent}
     return pandas.DataFrame(columns | {"status": np.repeat(outcome.statuses, outcome.batch.n_agents)}, index=index)
+
+
+def study_frame(study: Study) -> Any:
+    """A pandas frame with a row for each federation and mechanism of a study."""
+    return _pandas().DataFrame(study.columns())
 
 
 def sweep_frame(sweep: Sweep) -> Any:

@@ -14,7 +14,7 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.utils.jsonl import jsonable
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Comparison, Outlook, Sweep
+    from fedpact.comparison import Comparison, Outlook, Study, Sweep
     from fedpact.fitting import Delivery, Fit, Suggestion
     from fedpact.stability import BlockingGroup, StableFederation
 
@@ -37,6 +37,20 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
                 }
                 for mechanism, metrics in sweep.metrics.items()
             },
+        }
+    )
+
+
+def study_record(study: Study) -> dict[str, Any]:
+    """A study as plain data: what it was, and a row for every kind and mechanism."""
+    return jsonable(
+        {
+            "kinds": study.kinds,
+            "mechanisms": list(study.mechanisms),
+            "count": study.count,
+            "n_agents": study.n_agents,
+            "seed": study.seed,
+            "summary": study.summary(),
         }
     )
 

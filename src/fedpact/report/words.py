@@ -6,6 +6,17 @@ from collections.abc import Mapping
 
 from fedpact.certificates import Claim
 
+# Heads of tables of properties, one per claim.
+PROPERTY_HEADS: Mapping[Claim, str] = {
+    Claim.NASH: "stable",
+    Claim.BUDGET_BALANCE: "balanced",
+    Claim.SOCIAL_OPTIMALITY: "optimal",
+    Claim.INDIVIDUAL_RATIONALITY: "all gain",
+    Claim.RECIPROCITY: "fair",
+    Claim.CORE: "groups stay",
+    Claim.SPLIT_PROOF: "split proof",
+}
+
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
     Claim.NASH: (
         "Nobody gains by giving more or less",

@@ -7,6 +7,7 @@ one, and returns it: notebooks show it and `figure.savefig` writes it to a file.
 
 from fedpact.report.plots.federations import plot_comparison, plot_federation, plot_outcome
 from fedpact.report.plots.negotiations import plot_misreports, plot_negotiation
+from fedpact.report.plots.studies import plot_study
 from fedpact.report.plots.style import new_figure
 from fedpact.report.plots.sweeps import plot_sweep
 from fedpact.report.plots.tradeoff import plot_tradeoff
@@ -22,6 +23,7 @@ __all__ = [
     "plot_negotiation",
     "plot_outcome",
     "plot_run",
+    "plot_study",
     "plot_sweep",
     "plot_tradeoff",
 ]

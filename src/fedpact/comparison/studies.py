@@ -1,0 +1,217 @@
+"""Mechanisms on many random federations: how often each property holds, and what is left of welfare and fair shares.
+
+Federations are drawn by kind (`federation_kinds`) and worked on in pieces, each a batch that goes through all
+mechanisms; what groups reach by themselves is worked out once for all of them. Pieces are shared out to worker
+processes where there are enough of them. Finished ones can be kept, so that an interrupted study goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedpact.certificates.claims import Claim, Verdict
+from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
+from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
+from fedpact.comparison.study_result import NOT_KNOWN, Study
+from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
+from fedpact.federation import Batch
+from fedpact.mechanisms import Mechanism, resolve_mechanisms
+from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.registry import ALL
+from fedpact.programs.groups import MAX_LISTED_AGENTS
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.checkpoint import Checkpoint
+from fedpact.utils.errors import InvalidInput
+
+DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
+PIECE_SIZE = 50  # federations
+MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
+MAX_FEDERATIONS = 1_000_000  # of all kinds
+JUDGED_TOGETHER = (
+    Claim.NASH,
+    Claim.BUDGET_BALANCE,
+    Claim.SOCIAL_OPTIMALITY,
+    Claim.INDIVIDUAL_RATIONALITY,
+    Claim.CORE,
+)
+
+
+def study(
+    kinds: str | Sequence[str] | None = None,
+    mechanisms: Mechanism | str | Sequence[Mechanism | str] = ALL,
+    *,
+    count: int = DEFAULT_COUNT,
+    n_agents: int = DEFAULT_AGENTS,
+    seed: int = 0,
+    splits: int = DEFAULT_SPLITS,
+    progress: Callable[[int, int], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Study:
+    """Put mechanisms to many random federations of chosen kinds.
+
+    Parameters
+    ----------
+    kinds
+        Of `FEDERATION_KINDS`; all of them if not given.
+    mechanisms
+        Objects or names; all of fedpact's own if not given.
+    count, n_agents, seed
+        How many federations of each kind, how many members each has, and the seed they are drawn from.
+    splits
+        On how many federations of each kind it is tried whether somebody gains by posing as two: that takes a solve for
+        every member.
+    progress
+        Called with the number of federations done, and of all.
+    checkpoint
+        A folder for finished pieces: an interrupted study that is started again goes on from there. It is left for the
+        caller to remove.
+
+    Examples
+    --------
+    >>> found = study("dense", ["externality", "voluntary"], count=4, n_agents=3, splits=0)
+    >>> found.share_holding("dense", "externality", "core"), found.share_holding("dense", "voluntary", "core")
+    (1.0, 0.0)
+    """
+    chosen, rules = _check(kinds, count, n_agents, seed, splits), resolve_mechanisms(mechanisms)
+    pieces = [
+        StudyPiece(
+            kind=kind, mechanisms=rules, n_agents=n_agents, seed=seed, splits=splits, start=start,
+            stop=min(start + PIECE_SIZE, count),
+        )
+        for kind in chosen
+        for start in range(0, count, PIECE_SIZE)
+    ]  # fmt: skip
+    kept = Checkpoint(Path(checkpoint), _identity(rules, n_agents, seed, splits)) if checkpoint else None
+    report = progress or (lambda done, total: None)
+    done: dict[str, Arrays] = {}
+    finished, total = 0, count * len(chosen)
+    report(finished, total)
+    with closing(solve_or_load(pieces, kept)) as solved:
+        for piece, found in solved:
+            done[piece.name] = found
+            finished += piece.size
+            report(finished, total)
+
+    def join(kind: str, label: str) -> np.ndarray:
+        return np.concatenate([done[piece.name][label] for piece in pieces if piece.kind == kind])
+
+    return Study(
+        kinds=chosen,
+        mechanisms={each.name: each for each in rules},
+        n_agents=n_agents,
+        seed=seed,
+        numbers={
+            kind: {each.name: {name: join(kind, f"{each.name}:{name}") for name in FIELDS} for each in rules}
+            for kind in chosen
+        },
+    )
+
+
+FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in Claim))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StudyPiece:
+    """Some federations of one kind through all mechanisms; pieces travel to other processes."""
+
+    kind: str
+    mechanisms: Sequence[Mechanism]
+    n_agents: int
+    seed: int
+    splits: int
+    start: int
+    stop: int
+    vectorised: bool = False  # worth a process of its own
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other pieces of a study."""
+        return f"{self.kind}-{self.start}-{self.stop}"
+
+    @property
+    def size(self) -> int:
+        """How many federations there are in it."""
+        return self.stop - self.start
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what `solve` finds, by name."""
+        return {f"{each.name}:{name}": (self.size,) for each in self.mechanisms for name in FIELDS}
+
+    def solve(self) -> Arrays:
+        """Everything that is asked of its federations, by mechanism and name."""
+        batch = draw_federations(self.kind, self.start, self.stop, n_agents=self.n_agents, seed=self.seed)
+        best = solve_batch(batch, "externality").welfare
+        found: Arrays = {}
+        for mechanism in self.mechanisms:
+            found |= {f"{mechanism.name}:{name}": part for name, part in self._judge(batch, mechanism, best).items()}
+        return found
+
+    def _judge(self, batch: Batch, mechanism: Mechanism, best: FloatArray) -> Arrays:
+        outcome = solve_batch(batch, mechanism)
+        gaps, tols = outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1)
+        found: Arrays = {str(claim): _codes(outcome.certificates[claim].verdicts) for claim in JUDGED_TOGETHER}
+        found[Claim.RECIPROCITY] = np.where(np.isnan(gaps), NOT_KNOWN, gaps >= -tols).astype(np.int8)
+        found[Claim.SPLIT_PROOF] = self._split(outcome)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(best > 0, outcome.welfare / best, np.nan)
+        return found | {
+            "welfare": np.asarray(outcome.welfare),
+            "share_of_best": share,
+            "lowest_share": np.asarray(outcome.reciprocity),
+            "budget": outcome.payments.sum(axis=1),
+            "solved": outcome.solved,
+        }
+
+    def _split(self, outcome: BatchOutcome) -> np.ndarray:
+        """Whether nobody was found to gain by posing as two, in the first federations of the kind."""
+        found = np.full(self.size, NOT_KNOWN, dtype=np.int8)
+        tried = range(min(self.size, max(self.splits - self.start, 0)))
+        for place in tried if outcome.mechanism.federated else ():
+            if outcome.solved[place]:
+                try:
+                    verdict = outcome[place].certificates[Claim.SPLIT_PROOF].verdict
+                except SOLVER_ERRORS:
+                    continue
+                found[place] = verdict is not Verdict.VIOLATED
+        return found
+
+
+def _codes(verdicts: np.ndarray) -> np.ndarray:
+    """1 where a claim holds, 0 where it is violated, NOT_KNOWN otherwise."""
+    known = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0}
+    return np.array([known.get(verdict, NOT_KNOWN) for verdict in verdicts], dtype=np.int8)
+
+
+def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: int, splits: int) -> tuple[str, ...]:
+    chosen = tuple(FEDERATION_KINDS) if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    known = ", ".join(FEDERATION_KINDS)
+    for kind in chosen:
+        if kind not in FEDERATION_KINDS:
+            raise InvalidInput(field="kinds", rule=f"must be among {known}", value=kind)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InvalidInput(field="kinds", rule="must be one or more, each once", value=list(chosen))
+    most = min(MAX_STUDIED_AGENTS, MAX_LISTED_AGENTS)
+    for label, number, low, high in (
+        ("count", count, 1, MAX_FEDERATIONS // len(chosen)),
+        ("n_agents", n_agents, 1, most),
+        ("splits", splits, 0, MAX_FEDERATIONS),
+        ("seed", seed, 0, 2**63),
+    ):
+        if not low <= number <= high:
+            raise InvalidInput(field=label, rule=f"must be from {low} to {high}", value=number)
+    return chosen
+
+
+def _identity(mechanisms: Sequence[Mechanism], n_agents: int, seed: int, splits: int) -> str:
+    """Everything that makes a piece what it is beside its kind and place."""
+    from importlib.metadata import version  # noqa: PLC0415 - for checkpoints only
+
+    rules = [(each.name, repr(each), mechanism_source(each)) for each in mechanisms]
+    return repr(("study", version("fedpact"), rules, n_agents, seed, splits))
