@@ -32,12 +32,13 @@ from fedpact.cli.common import (
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
+from fedpact.comparison.misreports import FACTORS
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
+from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, misreporting, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
-from fedpact.report.records import comparison_record
+from fedpact.report.records import comparison_record, properties_record
 from fedpact.report.words import PROPERTY_HEADS
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
@@ -102,7 +103,7 @@ def compare(
     if plot is not None:
         write_picture(compared.plot_tradeoff(), plot)
     if as_json:
-        print_json(comparison_record(compared))
+        print_json(comparison_record(compared) | (properties_record(compared) if every else {}))
         return
     _show(chosen, compared, in_brief=every)
     if html is not None:
@@ -114,7 +115,7 @@ def compare(
 def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int | None, seed: int) -> Comparison:
     """The comparison with all that the tables need worked out, under a progress bar."""
     count = len(compared_mechanisms(scenario.federation) if rules is None else resolve_mechanisms(rules))
-    with progress(2 * count + 2) as begin:
+    with progress(2 * count + 3) as begin:
         compared = compare_mechanisms(
             scenario.federation,
             rules,
@@ -130,6 +131,9 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
             _ = outcome.certificates
         begin("looking for groups that would leave")
         _ = compared.blocking_groups, compared.splitting_gains
+        if rules == ALL:
+            begin("looking for lies that gain")
+            _ = compared.misreporting_gains
         begin("following who leaves")
         _ = compared.recommendation
     return compared
@@ -249,6 +253,7 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
         f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}",
         "mechanism",
         *(PROPERTY_HEADS[claim] for claim in Claim),
+        "lies gain",
     )
     budgets = unit.column([outcome.budget for outcome in compared], signed=True)
     for outcome, budget in zip(compared, budgets, strict=True):
@@ -256,8 +261,13 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
         cells = {claim: VERDICT_WORDS[verdicts[claim]] for claim in Claim}
         if verdicts[Claim.BUDGET_BALANCE] is Verdict.VIOLATED:
             cells[Claim.BUDGET_BALANCE] = terminal_text(budget)
-        made.add_row(compared.title(outcome.mechanism), *cells.values())
+        lying = misreporting(compared, outcome.mechanism, unit)
+        made.add_row(compared.title(outcome.mechanism), *cells.values(), terminal_text(lying.gain or lying.word))
     console.print(made)
+    console.print(
+        "lies gain: the most one member gains by reporting costs or values between half and twice its own, of "
+        f"{len(FACTORS)} factors tried."
+    )
 
 
 def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:

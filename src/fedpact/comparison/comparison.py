@@ -12,6 +12,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT
 from fedpact.certificates.tolerances import outcome_tolerances
+from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
 from fedpact.deals import Outcome
@@ -138,10 +139,29 @@ class Comparison:
 
     def largest_splitting_gain(self, mechanism: str) -> tuple[str, float] | None:
         """The member that gains most by posing as two, and what it gains; None if nobody gains, or it is not known."""
-        gains, outcome = self.splitting_gains.get(mechanism), self[mechanism]
+        return self._largest_gain(mechanism, self.splitting_gains.get(mechanism))
+
+    def _largest_gain(self, mechanism: str, gains: Mapping[str, float] | None) -> tuple[str, float] | None:
+        outcome = self[mechanism]
         tols = dict(zip(outcome.agents, outcome_tolerances(outcome), strict=True))
         beyond = {name: gain for name, gain in (gains or {}).items() if gain > tols[name]}
         return max(beyond.items(), key=lambda item: item[1]) if beyond else None
+
+    @cached_property
+    def misreporting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
+        """For every mechanism, the most each member gains by reporting other costs or values, of a few lies tried.
+
+        None where it is not worked out: among more than 8 members, or with several lots of data.
+        """
+        few = self.federation.n_agents <= MAX_AGENTS_LYING and not self.federation.has_lots
+        return {
+            outcome.mechanism: misreporting_gains(outcome, self.mechanisms[outcome.mechanism]) if few else None
+            for outcome in self.outcomes
+        }
+
+    def largest_misreporting_gain(self, mechanism: str) -> tuple[str, float] | None:
+        """The member that gains most by misreporting, and what; None if no lie tried gains, or it is not known."""
+        return self._largest_gain(mechanism, self.misreporting_gains.get(mechanism))
 
     def group_verdict(self, mechanism: str) -> Verdict:
         """Whether a mechanism keeps groups: violated if one gains by leaving, not refuted if none was found that does.

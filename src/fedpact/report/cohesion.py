@@ -61,7 +61,17 @@ def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptat
     """The member that gains most by entering under two names that share what it has."""
     if comparison.splitting_gains.get(mechanism) is None:
         return Temptation(word=NOT_WORKED_OUT)
-    largest = comparison.largest_splitting_gain(mechanism)
+    return _one_member(comparison.largest_splitting_gain(mechanism), unit)
+
+
+def misreporting(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
+    """The member that gains most by reporting other costs or values than its own, of the lies tried."""
+    if comparison.misreporting_gains.get(mechanism) is None:
+        return Temptation(word=NOT_WORKED_OUT)
+    return _one_member(comparison.largest_misreporting_gain(mechanism), unit)
+
+
+def _one_member(largest: tuple[str, float] | None, unit: Unit) -> Temptation:
     if largest is None:
         return Temptation(word=NOBODY)
     member, gain = largest

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from fedpact.stability import BlockingGroup, StableFederation
 
 
+def properties_record(comparison: Comparison) -> dict[str, Any]:
+    """Mechanisms against properties: verdicts by claim, and what members gain by misreporting."""
+    return jsonable({"verdicts": comparison.verdicts, "misreporting_gains": comparison.misreporting_gains})
+
+
 def sweep_record(sweep: Sweep) -> dict[str, Any]:
     """A sweep as plain data: the values of every axis, and the metrics and flags over the grid by mechanism."""
     return jsonable(
