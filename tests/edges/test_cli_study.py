@@ -20,7 +20,7 @@ def test_numbers_picture_and_table(run, tmp_path: Path) -> None:
     with (tmp_path / "study.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["mechanism"] for row in rows] == ["externality"] * 3 + ["voluntary"] * 3
-    assert rows[0]["core"] == "True" and rows[3]["core"] == "False" and rows[1]["split-proof"] == ""
+    assert rows[0]["core"] == "true" and rows[3]["core"] == "false" and rows[1]["split-proof"] == ""
 
 
 def test_json(run) -> None:

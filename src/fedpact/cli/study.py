@@ -21,7 +21,7 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.cli.pictures import can_draw, write_picture
-from fedpact.comparison import FEDERATION_KINDS, Study
+from fedpact.comparison import FEDERATION_KINDS, FieldStudy
 from fedpact.comparison import study as run_study
 from fedpact.comparison.studies import DEFAULT_AGENTS, DEFAULT_COUNT, DEFAULT_SPLITS
 from fedpact.mechanisms.registry import ALL
@@ -82,7 +82,7 @@ def study(
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms] if mechanisms else ALL
 
-    def run(report: Callable[[int, int], None]) -> Study:
+    def run(report: Callable[[int, int], None]) -> FieldStudy:
         return run_study(
             kinds, rules, count=count, n_agents=members, seed=seed, splits=splits, progress=report, checkpoint=partial
         )
@@ -101,7 +101,7 @@ def study(
     console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
-def _run(run: Callable[[Callable[[int, int], None]], Study]) -> Study:
+def _run(run: Callable[[Callable[[int, int], None]], FieldStudy]) -> FieldStudy:
     """The study with a progress bar; an interrupt says what is kept."""
     done, total = 0, 0
     try:
@@ -119,28 +119,32 @@ def _run(run: Callable[[Callable[[int, int], None]], Study]) -> Study:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(found: Study) -> None:
+def _show(found: FieldStudy) -> None:
     for kind in found.kinds:
         title = f"{kind}: {found.count} federations of {found.n_agents}, per cent in which each property holds"
-        heads = ("mechanism", *PROPERTY_HEADS.values(), "welfare", "share", "none")
+        heads = ("mechanism", *PROPERTY_HEADS.values(), "best", "share")
         made = table(title, *heads)
+        made.padding, made.columns[0].no_wrap = (0, 1, 0, 0), True  # so that it fits eighty columns
         for name in found.mechanisms:
             made.add_row(found.title(name), *_cells(found, kind, name))
         console.print(made)
+        for name in found.mechanisms:
+            missing = int((~found.numbers[kind][name]["solved"].astype(bool)).sum())
+            if missing:
+                console.print(f"{found.title(name)}: no outcome in {missing} of {found.count}")
         console.print()
     judged = int((found.numbers[found.kinds[0]][next(iter(found.mechanisms))][Claim.SPLIT_PROOF] >= 0).sum())
     console.print(
-        "welfare: median, in per cent of the best. share: the smallest part of its Shapley value that a member gets "
-        "back, median, in per cent. none: federations without an outcome. split proof: looked at in "
+        "best: welfare, median, in per cent of the best there is. share: the smallest part of its Shapley value that a member gets "
+        "back, median, in per cent. split proof: looked at in "
         f"{judged} of each kind."
     )
 
 
-def _cells(found: Study, kind: str, name: str) -> Sequence[str]:
+def _cells(found: FieldStudy, kind: str, name: str) -> Sequence[str]:
     shares = [_percent(found.share_holding(kind, name, claim)) for claim in PROPERTY_HEADS]
     medians = [_percent(found.quantiles(kind, name, number)["median"]) for number in ("share_of_best", "lowest_share")]
-    missing = int((~found.numbers[kind][name]["solved"].astype(bool)).sum())
-    return [*shares, *medians, str(missing) if missing else ""]
+    return [*shares, *medians]
 
 
 def _percent(share: float) -> str:

@@ -10,7 +10,7 @@ from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
 from fedpact.comparison.studies import study
-from fedpact.comparison.study_result import Study
+from fedpact.comparison.study_result import FieldStudy
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
 
@@ -19,9 +19,9 @@ __all__ = [
     "Axis",
     "BatchOutcome",
     "Comparison",
+    "FieldStudy",
     "Outlook",
     "Recommendation",
-    "Study",
     "Sweep",
     "compare",
     "outlooks",

@@ -18,7 +18,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.study_result import NOT_KNOWN, Study
+from fedpact.comparison.study_result import NOT_KNOWN, FieldStudy
 from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
 from fedpact.federation import Batch
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -52,7 +52,7 @@ def study(
     splits: int = DEFAULT_SPLITS,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-) -> Study:
+) -> FieldStudy:
     """Put mechanisms to many random federations of chosen kinds.
 
     Parameters
@@ -101,7 +101,7 @@ def study(
     def join(kind: str, label: str) -> np.ndarray:
         return np.concatenate([done[piece.name][label] for piece in pieces if piece.kind == kind])
 
-    return Study(
+    return FieldStudy(
         kinds=chosen,
         mechanisms={each.name: each for each in rules},
         n_agents=n_agents,

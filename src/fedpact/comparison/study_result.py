@@ -16,7 +16,7 @@ QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Study:
+class FieldStudy:
     """Mechanisms on many random federations.
 
     Attributes

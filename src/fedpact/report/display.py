@@ -23,7 +23,7 @@ from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
-    from fedpact.comparison import BatchOutcome, Comparison, Outlook, Study, Sweep
+    from fedpact.comparison import BatchOutcome, Comparison, FieldStudy, Outlook, Sweep
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery
     from fedpact.stability import StableFederation
@@ -199,7 +199,7 @@ def batch_outcome_frame(outcome: BatchOutcome) -> Any:
     return pandas.DataFrame(columns | {"status": np.repeat(outcome.statuses, outcome.batch.n_agents)}, index=index)
 
 
-def study_frame(study: Study) -> Any:
+def study_frame(study: FieldStudy) -> Any:
     """A pandas frame with a row for each federation and mechanism of a study."""
     return _pandas().DataFrame(study.columns())
 

@@ -14,7 +14,7 @@ from fedpact.deals.deal_file import outcome_record
 from fedpact.utils.jsonl import jsonable
 
 if TYPE_CHECKING:
-    from fedpact.comparison import Comparison, Outlook, Study, Sweep
+    from fedpact.comparison import Comparison, FieldStudy, Outlook, Sweep
     from fedpact.fitting import Delivery, Fit, Suggestion
     from fedpact.stability import BlockingGroup, StableFederation
 
@@ -46,7 +46,7 @@ def sweep_record(sweep: Sweep) -> dict[str, Any]:
     )
 
 
-def study_record(study: Study) -> dict[str, Any]:
+def study_record(study: FieldStudy) -> dict[str, Any]:
     """A study as plain data: what it was, and a row for every kind and mechanism."""
     return jsonable(
         {

@@ -55,7 +55,7 @@ def test_what_compiled_code_leaves_open_is_solved_alone(monkeypatch: pytest.Monk
         contributions, gains = true_way(*given, **options)
         return np.zeros_like(contributions), np.full_like(gains, np.inf)
 
-    monkeypatch.setattr("fedpact.mechanisms.externality.maximise_blocks", gives_up)
+    monkeypatch.setattr("fedpact.mechanisms.optimum.maximise_blocks", gives_up)
     again = fp.solve_batch(BATCH, fp.ExternalityMechanism())
     np.testing.assert_allclose(again.contributions, expected.contributions, rtol=1e-7)
 
@@ -128,7 +128,7 @@ def test_what_one_federation_spoils_is_worked_out_alone(monkeypatch: pytest.Monk
         return standalone_optimum(federation)
 
     monkeypatch.setattr("fedpact.comparison.batch_outcome.standalone_optimum", gives_up)
-    monkeypatch.setattr("fedpact.mechanisms.externality.standalone_optimum", gives_up)
+    monkeypatch.setattr("fedpact.mechanisms.optimum.standalone_optimum", gives_up)
     again = fp.solve_batch(BATCH, "externality")
     for field in PER_AGENT:
         np.testing.assert_allclose(getattr(again, field), getattr(expected, field), rtol=1e-7, atol=1e-9, err_msg=field)

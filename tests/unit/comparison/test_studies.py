@@ -14,11 +14,11 @@ QUICK = ["externality", "shapley", "equal-split", "vcg"]
 
 
 @pytest.fixture(scope="module")
-def found() -> fp.Study:
+def found() -> fp.FieldStudy:
     return fp.study(["dense", "harmful"], QUICK, count=6, n_agents=3, splits=1, seed=7)
 
 
-def test_numbers_are_those_of_each_federation_alone(found: fp.Study) -> None:
+def test_numbers_are_those_of_each_federation_alone(found: fp.FieldStudy) -> None:
     for kind in found.kinds:
         federations = draw_federations(kind, 0, 6, n_agents=3, seed=7)
         for name in QUICK:
@@ -31,7 +31,7 @@ def test_numbers_are_those_of_each_federation_alone(found: fp.Study) -> None:
                     assert bool(numbers[claim][place]) == outcome.certificates[claim].holds, (kind, name, place, claim)
 
 
-def test_what_is_known_of_the_mechanisms_shows(found: fp.Study) -> None:
+def test_what_is_known_of_the_mechanisms_shows(found: fp.FieldStudy) -> None:
     for kind in found.kinds:
         assert found.share_holding(kind, "externality", "social-optimality") == 1.0
         assert found.share_holding(kind, "shapley", "budget-balance") == 1.0
@@ -43,7 +43,7 @@ def test_what_is_known_of_the_mechanisms_shows(found: fp.Study) -> None:
     np.testing.assert_allclose(found.numbers["dense"]["externality"]["share_of_best"], 1.0, rtol=1e-12)
 
 
-def test_rows_of_the_table(found: fp.Study) -> None:
+def test_rows_of_the_table(found: fp.FieldStudy) -> None:
     columns = found.columns()
     assert {len(column) for column in columns.values()} == {2 * len(QUICK) * 6}
     assert columns["split-proof"].count(None) == 2 * len(QUICK) * 5
@@ -113,6 +113,6 @@ def test_what_cannot_be_studied(options: dict, message: str) -> None:
         fp.study(mechanisms="externality", **options)
 
 
-def test_the_picture_has_a_row_for_every_mechanism(found: fp.Study) -> None:
+def test_the_picture_has_a_row_for_every_mechanism(found: fp.FieldStudy) -> None:
     figure = found.plot()
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [found.title(name) for name in QUICK]

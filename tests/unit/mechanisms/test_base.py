@@ -148,6 +148,7 @@ def test_payments_by_design() -> None:
         "fair": True,
         "fair-members": True,
         **dict.fromkeys(FIELD_MECHANISMS, True),
+        "accuracy-shaping": False,
     }
     assert EqualCosts().has_payments
 

@@ -13,14 +13,14 @@ from fedpact.report.words import PROPERTY_HEADS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fedpact.comparison import Study
+    from fedpact.comparison import FieldStudy
 
 WIDTH, ROW_HEIGHT, MIN_HEIGHT = 11.0, 0.3, 2.6  # inches
 DARK = 0.55  # of a share, from which on its number is white
 MAX_SHARE_SHOWN = 1.5
 
 
-def plot_study(study: Study, *, figure: Any = None) -> Any:
+def plot_study(study: FieldStudy, *, figure: Any = None) -> Any:
     """A row per mechanism: the share of federations of all kinds in which each property holds, and two ranges."""
     height = max(MIN_HEIGHT, 1.2 + ROW_HEIGHT * len(study.mechanisms))
     figure = new_figure(WIDTH, height) if figure is None else figure
@@ -37,7 +37,7 @@ def plot_study(study: Study, *, figure: Any = None) -> Any:
     return figure
 
 
-def _draw_shares(ax: Axes, study: Study, names: list[str]) -> None:
+def _draw_shares(ax: Axes, study: FieldStudy, names: list[str]) -> None:
     claims = list(Claim)
     shares = np.array([[_share(study, name, claim) for claim in claims] for name in names])
     ax.imshow(np.nan_to_num(shares), cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
@@ -51,14 +51,14 @@ def _draw_shares(ax: Axes, study: Study, names: list[str]) -> None:
     ax.set_title("holds in so many per cent", loc="left", fontsize=8, color=FAINT)
 
 
-def _share(study: Study, mechanism: str, claim: Claim) -> float:
+def _share(study: FieldStudy, mechanism: str, claim: Claim) -> float:
     """Over the federations of all kinds that were looked at."""
     found = np.concatenate([study.numbers[kind][mechanism][claim] for kind in study.kinds])
     known = found[found >= 0]
     return float(known.mean()) if known.size else float("nan")
 
 
-def _draw_ranges(ax: Axes, study: Study, names: list[str], number: str, title: str) -> None:
+def _draw_ranges(ax: Axes, study: FieldStudy, names: list[str], number: str, title: str) -> None:
     """The middle nine tenths as a line and the median as a mark."""
     dress_axes(ax, tick_size=7)
     for row, name in enumerate(names):
