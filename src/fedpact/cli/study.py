@@ -135,9 +135,8 @@ def _show(found: FieldStudy) -> None:
         console.print()
     judged = int((found.numbers[found.kinds[0]][next(iter(found.mechanisms))][Claim.SPLIT_PROOF] >= 0).sum())
     console.print(
-        "best: welfare, median, in per cent of the best there is. share: the smallest part of its Shapley value that a member gets "
-        "back, median, in per cent. split proof: looked at in "
-        f"{judged} of each kind."
+        "best: welfare, median, in per cent of the best there is. share: the smallest part of its Shapley value that a "
+        f"member gets back, median, in per cent. split proof: looked at in {judged} of each kind."
     )
 
 

@@ -99,7 +99,13 @@ def test_renaming_members_permutes_the_outcome(name: str) -> None:
     np.testing.assert_allclose(there.payments, here.payments[order], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", FIELD_MECHANISMS)
+@pytest.mark.parametrize("name", ["proportional", "accuracy-shaping"])
+def test_several_lots_are_refused(name: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=name):
+        MECHANISMS[name].solve(LOTS)
+
+
+@pytest.mark.parametrize("name", [name for name, each in FIELD_MECHANISMS.items() if each.knows_lots])
 def test_no_other_amounts_of_ones_lots_do_better(name: str) -> None:
     mechanism, rng = MECHANISMS[name], np.random.default_rng(3)
     outcome = mechanism.solve(LOTS)
