@@ -101,7 +101,8 @@ def _game_of(
     def bound(low: FloatArray, high: FloatArray) -> FloatArray:
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         worth, rise = total(middle)
-        share, more = part(middle), others / np.maximum(middle + others, np.finfo(float).tiny) ** 2 if others else 0.0
+        share, far = part(middle), np.maximum(middle + others, np.finfo(float).tiny)
+        more = others / far / far if others else 0.0
         spent, dearer = cost.value(middle), cost.slope(middle)
         with np.errstate(all="ignore"):  # (worth + rise t)(share + more t) - spent - dearer t, for t in [-half, half]
             bend, lean = rise * more, worth * more + rise * share - dearer
