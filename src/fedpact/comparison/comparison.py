@@ -19,16 +19,13 @@ from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
+from fedpact.programs.worst_group import affordable_relaxations
 from fedpact.scenario import Uncertainty
 from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
-# Searches for a group among more than 16 members solve up to this many relaxations, fewer where members are many:
-# the time for one grows with their square or faster. What a search finds then does not depend on the machine,
-# unless it meets the time limit, as among hundreds of members.
-MAX_RELAXATIONS = 40
-MAX_RELAXATIONS_TIMES_SQUARE = 25_000
+# What a search for a group finds does not depend on the machine unless it meets this, as among hundreds of members.
 GROUP_TIME_LIMIT = 20.0  # seconds
 MAX_AGENTS_FAIR_DRAWN = 8  # with more, the fair deal of a draw takes long: its outlook has to be asked for
 
@@ -325,7 +322,7 @@ def _blocking_group(outcome: Outcome) -> BlockingGroup:
     found = blocking_group(outcome, proper=True, time_limit=0.0)
     if _is_settled(found, outcome):
         return found
-    relaxations = min(MAX_RELAXATIONS, MAX_RELAXATIONS_TIMES_SQUARE // len(outcome.agents) ** 2)
+    relaxations = affordable_relaxations(len(outcome.agents))
     return blocking_group(outcome, proper=True, time_limit=GROUP_TIME_LIMIT, max_relaxations=relaxations)
 
 

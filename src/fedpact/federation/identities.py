@@ -13,6 +13,7 @@ values and caps describe both, and where their cheapest joint cost is again a li
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
@@ -114,6 +115,48 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
     names[first] = _unused(f"{federation.names[first]} + {federation.names[second]}", names)
     joint = Quadratic(*costs) if costs[1].any() else Linear(costs[0])
     return alone.replace(values=values, caps=caps, costs=joint, names=names), first
+
+
+def interchangeable_agents(federation: Federation) -> NDArray[np.intp]:
+    """(n,): for every agent the first one it could change places with, so that only names would differ.
+
+    Agents with several lots or tasks are each taken to be one of a kind.
+
+    Examples
+    --------
+    >>> from fedpact.federation import PowerLaw
+    >>> three = Federation(
+    ...     [[1.0, 0.2, 0.5], [0.2, 1.0, 0.5], [0.3, 0.3, 1.0]], costs=0.01, caps=10.0, payoff=PowerLaw(1.0)
+    ... )
+    >>> interchangeable_agents(three).tolist()
+    [0, 0, 2]
+    """
+    size = federation.n_agents
+    first = np.arange(size)
+    if federation.has_lots:
+        return first
+    curves = [np.broadcast_to(numbers, size) for numbers in federation.payoff.parameters.values()]
+    own = (federation.caps, federation.values, federation.costs.linear, federation.costs.quadratic, *curves)
+    numbers = np.array([np.broadcast_to(each, size) for each in (*own, federation.own_weights)])
+    seen: dict[bytes, list[int]] = {}
+    for agent in range(size):
+        candidates = seen.setdefault(numbers[:, agent].tobytes(), [])
+        found = next((other for other in candidates if _could_swap(federation, other, agent)), None)
+        if found is None:
+            candidates.append(agent)
+        else:
+            first[agent] = found
+    return first
+
+
+def _could_swap(federation: Federation, one: int, other: int) -> bool:
+    """Whether two agents with the same numbers of their own draw on the others, and are drawn on, alike."""
+    swapped = np.arange(federation.n_agents)
+    swapped[[one, other]] = other, one
+    return all(
+        np.array_equal(weights(one)[swapped], weights(other))
+        for weights in (federation.weights_to, federation.weights_from)
+    )
 
 
 def _part_names(federation: Federation, place: int, parts: int) -> list[str]:

@@ -19,6 +19,7 @@ needs no reports, does not find it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,6 +32,7 @@ from fedpact.certificates.side_payments import check_side_payments
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
+from fedpact.federation.identities import interchangeable_agents
 from fedpact.mechanisms.side_payments import SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
@@ -38,26 +40,26 @@ from fedpact.programs.fair_shares import (
     FairShares,
     KeptGroups,
     Unkept,
-    no_more_groups,
     share_among_groups,
     share_among_members,
 )
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
+from fedpact.programs.known_groups import KnownGroups
 from fedpact.programs.social_optimum import SocialOptimum
-from fedpact.programs.worst_group import worst_group
+from fedpact.programs.worst_group import affordable_relaxations, worst_group
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
+from fedpact.utils.progress import report_progress
 from fedpact.utils.words import MAX_NAMES, join_names
 
 KEEP = ("groups", "members")
 NAMES = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
 MAX_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
-MAX_AGENTS_WITHOUT_PAIRS = 32  # for which the search looks at all but two members from the start
-MAX_LOOKS, MIN_BEAM = 10_000, 4  # groups of many members that grow: about how many in all, and at least at a time
 GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
-DEFAULT_RELAXATIONS = 16
+DEFAULT_TIME_LIMIT = 120.0  # seconds
+ORDER_DIGITS = 9  # of a member's numbers, by which members are put in order
 SHARE_ROUNDING = 1e-9  # lowest shares that differ by less are alike
 KEPT_IF_FOUND = "side payments keep every group found; of more than {} members not all groups are looked at"
 
@@ -70,9 +72,13 @@ class FairMechanism(SidePaymentMechanism):
     keep
         Who must be at least as well off as outside: every group of members ("groups") or every member ("members").
     max_relaxations
-        For the search through groups of more than 16 members, each time it looks closely; groups may be left that were
-        not found. The outcome says so, and its core certificate how much these could gain at most; in more time
-        `fedpact.blocking_group` says it more closely. A number rather than a time: all machines make the same deal.
+        For the search through groups of more than 16 members, each time it looks closely: up to 40, fewer among many,
+        if not given. Groups may be left that were not found. The outcome says so, and its core certificate how much
+        these could gain at most; in more time `fedpact.blocking_group` says it more closely. A number rather than a
+        time: all machines make the same deal.
+    time_limit
+        Seconds after which no more groups of more than 16 members are looked for; those found until then are kept, and
+        the outcome says so. It is there for federations of hundreds of members: on other machines the deal may differ.
 
     Examples
     --------
@@ -88,10 +94,18 @@ class FairMechanism(SidePaymentMechanism):
         "to its Shapley share as can be while nobody is better off outside."
     )
 
-    def __init__(self, keep: str = "groups", *, max_relaxations: int = DEFAULT_RELAXATIONS) -> None:
+    def __init__(
+        self,
+        keep: str = "groups",
+        *,
+        max_relaxations: int | None = None,
+        time_limit: float = DEFAULT_TIME_LIMIT,
+    ) -> None:
         if keep not in KEEP:
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
-        self.keep, self.max_relaxations = keep, max_relaxations
+        if not time_limit >= 0:
+            raise InvalidInput(field="time_limit", rule="must be a number of seconds, 0 or more", value=time_limit)
+        self.keep, self.max_relaxations, self.time_limit = keep, max_relaxations, time_limit
         self.name, self.title = NAMES[keep], TITLES[keep]
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
         self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)
@@ -136,10 +150,13 @@ class FairMechanism(SidePaymentMechanism):
         return PaymentBounds(payments=priced.payments + side, errors=np.full(side.size, np.inf))
 
     def _outcome(self, federation: Federation, optimum: SocialOptimum, payments: FloatArray | None = None) -> Outcome:
+        begun = time.monotonic()
         made = super()._outcome(federation, optimum, payments)
         if not self._is_bracketed(federation):
             return made
         note = f"{made.equilibria.note}; {KEPT_IF_FOUND.format(MAX_LISTED_AGENTS)}"
+        if time.monotonic() - begun > self.time_limit:
+            note += f", and the search ended after {self.time_limit:g} seconds"
         return replace(made, equilibria=replace(made.equilibria, note=note))
 
     def _is_bracketed(self, federation: Federation) -> bool:
@@ -159,14 +176,32 @@ class FairMechanism(SidePaymentMechanism):
             ) from error
         welfare = float(payoffs.sum() - costs.sum())
         check_shares(shares, payoffs, costs)
-        stakes = stakes_at_prices(federation, contributions)
-        try:
-            if self.keep == "members":
+        if self.keep == "members":
+            try:
                 return share_among_members(shares, costs, alone, welfare)
-            search = _GroupSearch(federation, stakes, self.max_relaxations)
-            return share_among_groups(shares, costs, alone, welfare, search, stakes=stakes)
+            except Unkept as unkept:
+                raise no_deal_error(federation.names, unkept) from None
+        stakes = stakes_at_prices(federation, contributions)
+        if self._is_bracketed(federation):
+            order = _canonical_order(payoffs, stakes, costs, alone, shares)
+            ordered = federation.take(order)
+        else:
+            order, ordered = np.arange(federation.n_agents), federation
+        search = _GroupSearch(ordered, stakes[order], self.max_relaxations, time.monotonic() + self.time_limit)
+        try:
+            found = share_among_groups(
+                *(numbers[order] for numbers in (shares, costs, alone)),
+                welfare,
+                search,
+                quick_search=search.quick,
+                stakes=stakes[order],
+                alike=interchangeable_agents(ordered),
+            )
         except Unkept as unkept:
-            raise no_deal_error(federation.names, unkept) from None
+            raise no_deal_error(ordered.names, unkept) from None
+        places = np.argsort(order)
+        groups = KeptGroups(members=found.groups.members[:, places], values=found.groups.values)
+        return FairShares(utilities=found.utilities[places], lowest_share=found.lowest_share, groups=groups)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(keep={self.keep!r})"
@@ -175,64 +210,57 @@ class FairMechanism(SidePaymentMechanism):
 class _GroupSearch:
     """Groups that would gain by leaving: of all groups where they can be listed, else of those that a search finds.
 
-    Many members are searched in steps, each only where the one before finds nothing: the groups known so far; groups
-    that grow by one member at a time, the best of each size; neighbours of what prices point at; branch and bound. What
-    a group reaches by itself does not depend on what is shared out, so every group looked at stays known.
+    Many members are searched in steps, each only where the one before finds nothing: the groups known so far; the
+    neighbours of those that come closest; groups that grow from pairs and shrink from everybody; what prices point at,
+    and branch and bound.
     """
 
-    def __init__(self, federation: Federation, stakes: FloatArray, max_relaxations: int) -> None:
-        self._federation, self._stakes, self._max_relaxations = federation, stakes, max_relaxations
-        self._is_listed = federation.n_agents <= MAX_LISTED_AGENTS
-        if self._is_listed:
-            listed = group_optima(federation)
-            self._known = KeptGroups(members=listed.members[1:], values=listed.values[1:])  # the first is empty
+    def __init__(
+        self, federation: Federation, stakes: FloatArray, max_relaxations: int | None, deadline: float
+    ) -> None:
+        self._federation, self._stakes = federation, stakes
+        affordable = affordable_relaxations(federation.n_agents)
+        self._max_relaxations = affordable if max_relaxations is None else max_relaxations
+        self._listed: KeptGroups | None = None
+        if federation.n_agents <= MAX_LISTED_AGENTS:
+            listed = group_optima(federation, progress=_report)
+            self._listed = KeptGroups(members=listed.members[1:], values=listed.values[1:])  # the first is empty
             return
-        self._known = no_more_groups(stakes)
-        self._places: dict[bytes, int] = {}
-        self._look_at(_likely_groups(federation.n_agents))
+        self._known = KnownGroups(federation, deadline=deadline)
+        self._known.look_at_likely()
 
     def __call__(self, utilities: FloatArray) -> KeptGroups:
+        found = self.quick(utilities)
+        if self._listed is None and not found.values.size and not self._known.is_late:
+            self._known.climb_from_best(utilities)
+            found = self._among_known(utilities)
+        if self._listed is None and not found.values.size and not self._known.is_late:
+            worst_group(
+                self._federation,
+                utilities,
+                time_limit=self._known.time_left,
+                max_relaxations=self._max_relaxations,
+                known=self._known,
+            )
+            found = self._among_known(utilities)
+        return found
+
+    def quick(self, utilities: FloatArray) -> KeptGroups:
+        """Without what takes longest."""
+        if self._listed is not None:
+            return _worst(self._listed, self._listed.shortfalls(utilities), self._listed.members @ self._stakes, 0.0)
         found = self._among_known(utilities)
-        if self._is_listed or found.values.size:
-            return found
-        self._grow(utilities)
-        found = self._among_known(utilities)
-        for relaxations in (0, self._max_relaxations):
-            if found.values.size:
+        for look in (self._known.walk, self._known.grow_and_shrink):
+            if found.values.size or self._known.is_late:
                 break
-            worst = worst_group(self._federation, utilities, time_limit=np.inf, max_relaxations=relaxations)
-            self._look_at(worst.members[None])
+            look(utilities)
             found = self._among_known(utilities)
         return found
 
     def _among_known(self, utilities: FloatArray) -> KeptGroups:
-        """Those that lack most, measured by their stakes; beyond rounding where others could be looked for."""
-        lacking = self._known.shortfalls(utilities) / (self._known.members @ self._stakes)
-        worst = np.argsort(-lacking, kind="stable")[:GROUPS_AT_A_TIME]
-        worst = worst[lacking[worst] > (0.0 if self._is_listed else 2.0 * SHORTFALL_TOLERANCE)]
-        return KeptGroups(members=self._known.members[worst], values=self._known.values[worst])
-
-    def _look_at(self, groups: NDArray[np.bool_]) -> FloatArray:
-        """What groups reach by themselves, each worked out once."""
-        new = [group for group in groups if group.tobytes() not in self._places]
-        if new:
-            found = group_optima(self._federation, np.array(new))
-            first = self._known.values.size
-            self._places |= {group.tobytes(): first + place for place, group in enumerate(new)}
-            self._known = self._known.joined(KeptGroups(members=found.members, values=found.values))
-        return self._known.values[[self._places[group.tobytes()] for group in groups]]
-
-    def _grow(self, utilities: FloatArray) -> None:
-        """From the pairs that gain most, one member more at a time: a beam search."""
-        size = utilities.size
-        width = max(MIN_BEAM, MAX_LOOKS // size**2)
-        groups = self._known.members[self._known.members.sum(axis=1) == 2]
-        for _ in range(size - 3):
-            gains = self._look_at(groups) - groups @ utilities
-            best = groups[np.argsort(-gains, kind="stable")[:width]]
-            more = (best[:, None, :] | np.eye(size, dtype=np.bool_)).reshape(-1, size)
-            groups = np.unique(more[more.sum(axis=1) == best[0].sum() + 1], axis=0)
-        self._look_at(groups)
+        known = KeptGroups(members=self._known.members, values=self._known.values)
+        gains, stakes = self._known.gains(utilities), self._known.sums(self._stakes)
+        return _worst(known, gains, stakes, 2.0 * SHORTFALL_TOLERANCE)
 
 
 def check_shares(shares: FloatArray, payoffs: FloatArray, costs: FloatArray) -> None:
@@ -246,13 +274,25 @@ def check_shares(shares: FloatArray, payoffs: FloatArray, costs: FloatArray) -> 
         )
 
 
-def _likely_groups(n_agents: int) -> NDArray[np.bool_]:
-    """Groups of many members that a search begins with: pairs, and all but one or, if these are few, two."""
-    one = np.eye(n_agents, dtype=np.bool_)
-    first, second = np.triu_indices(n_agents, 1)
-    pairs = one[first] | one[second]
-    parts = [pairs, ~one]
-    return np.concatenate([*parts, ~pairs] if n_agents <= MAX_AGENTS_WITHOUT_PAIRS else parts)
+def _report(done: int, total: int) -> None:
+    report_progress(f"{done:,} of {total:,} groups")
+
+
+def _worst(groups: KeptGroups, lacking: FloatArray, stakes: FloatArray, tolerance: float) -> KeptGroups:
+    """Those that lack most, measured by their stakes, and more than the tolerance."""
+    shares = lacking / stakes
+    worst = np.argsort(-shares, kind="stable")[:GROUPS_AT_A_TIME]
+    worst = worst[shares[worst] > tolerance]
+    return KeptGroups(members=groups.members[worst], values=groups.values[worst])
+
+
+def _canonical_order(*numbers: FloatArray) -> NDArray[np.intp]:
+    """The members in an order that does not depend on how they are numbered, as far as their numbers tell them apart.
+
+    A search among many members may find other groups if they come in another order.
+    """
+    sizes = [max(float(np.abs(key).max()), np.finfo(float).tiny) for key in numbers]
+    return np.lexsort([np.round(key / size, ORDER_DIGITS) for key, size in zip(numbers, sizes, strict=True)])
 
 
 def no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:

@@ -12,9 +12,17 @@ alike and renaming members renames the answer.
 
 With members alone both steps have closed forms: r is where the convex sum of max(d_i, r phi_i - c_i) meets W, and the
 nearest point lowers everybody by the same amount down to its own bound. With groups the first step is a linear program
-and the second a projection by a dual active-set method (Goldfarb and Idnani, 1983): it begins at the Shapley shares and
-takes in the constraint that is violated most, until none is. Groups are few among the 2^n that bind, so both take them
-in as they are found to be violated (constraint generation).
+and the second a projection (`fedpact.programs.projection`): it begins at the Shapley shares and takes in the constraint
+that is violated most, until none is. Groups are few among the 2^n that bind, so both take them in as they are found to
+be violated (constraint generation).
+
+Corners of the linear program jump about, and each jump finds other groups. So groups are first taken in along the way
+of one projection: of the point (phi - c, K) in the space of x and r, K far beyond 1. For K large enough its nearest
+point has the best r, and among those the x that is looked for (Mangasarian, 1979); it moves a little with each group.
+The two steps above then begin with the groups that bind there, and have little left to do.
+
+Members with the same numbers, who could change places without a difference, are given the same: every group counts as
+the average over all groups that differ by such changes. All of these reach the same.
 
 Members may differ by many orders of magnitude. Rounding is therefore counted in shares of each member's stake, and of a
 group's stakes together: the linear program is written in these units, and what a projection leaves a small group short
@@ -30,20 +38,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.programs.projection import Projection, nearest_point
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
 BoolArray = NDArray[np.bool_]
 
-# Shares of what is to be shared out, the unit in which everything here is worked out.
-VIOLATION_TOLERANCE = 1e-12  # a constraint violated by less is kept
 # Shares of the stakes of those whom a constraint is about.
 LP_TOLERANCE = 1e-10  # the smallest HiGHS takes
 SMALLEST_UNIT = 1e-7  # of all stakes: HiGHS takes smaller coefficients for zeros
 SHORTFALL_TOLERANCE = 1e-11  # a group that lacks less has what it must
 VALUE_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # by which what groups reach may be overstated, or r be
-INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of it beside those already binding
 MAX_ROUNDS = 10_000
+APPROACH_TOLERANCE = 1e-9  # of stakes: what groups may lack along the way
+APPROACH_LEVEL = 1e3  # K
+MAX_APPROACH_STEPS = 2_000  # at a time
 INFEASIBLE = 2  # SciPy's word for it
 
 
@@ -176,14 +185,20 @@ def share_among_groups(
     welfare: float,
     search: GroupSearch,
     *,
+    quick_search: GroupSearch | None = None,
     stakes: FloatArray | None = None,
+    alike: NDArray[np.intp] | None = None,
 ) -> FairShares:
     """The fairest utilities that keep every member and every group the search knows of.
 
     Parameters
     ----------
+    quick_search
+        One that may overlook groups, for the first steps; the search itself if not given.
     stakes
         What each member has at stake, of which shares count as rounding; as much as all have if not given.
+    alike
+        (n,): the same number for members who could change places; all differ if not given.
 
     Raises
     ------
@@ -195,11 +210,27 @@ def share_among_groups(
     unit = _scale(shares, costs, alone, welfare)
     at_stake = np.full(shares.size, unit) if stakes is None else stakes
     at_stake = np.maximum(at_stake / unit, np.finfo(float).tiny)
-    rounds = _Rounds(shares / unit, costs / unit, alone / unit, welfare / unit, at_stake, search=search, unit=unit)
-    rounds.run(rounds.best_level, LP_TOLERANCE)
+    even = _averaging(np.arange(shares.size) if alike is None else alike)
+    rounds = _Rounds(
+        even @ (shares / unit),
+        even @ (costs / unit),
+        even @ (alone / unit),
+        welfare / unit,
+        stakes=even @ at_stake,
+        even=even,
+        search=search,
+        unit=unit,
+    )
+    rounds.approach(search if quick_search is None else quick_search)
     utilities, lowest = rounds.run(rounds.nearest, 2.0 * SHORTFALL_TOLERANCE)
     kept = KeptGroups(members=rounds.groups.members, values=rounds.groups.values * unit)
     return FairShares(utilities=utilities * unit, lowest_share=lowest, groups=kept)
+
+
+def _averaging(alike: NDArray[np.intp]) -> FloatArray:
+    """(n, n): gives everybody the average of those alike."""
+    same = alike[:, None] == alike[None, :]
+    return np.asarray(same / same.sum(axis=1, keepdims=True))
 
 
 class _Rounds:
@@ -214,12 +245,13 @@ class _Rounds:
         costs: FloatArray,
         alone: FloatArray,
         welfare: float,
-        stakes: FloatArray,
         *,
+        stakes: FloatArray,
+        even: FloatArray,
         search: GroupSearch,
         unit: float,
     ) -> None:
-        self.shares, self.costs, self.welfare, self.stakes = shares, costs, welfare, stakes
+        self.shares, self.costs, self.welfare, self.stakes, self._even = shares, costs, welfare, stakes, even
         self.groups = KeptGroups(members=np.eye(shares.size, dtype=np.bool_), values=alone)
         self._known = {group.tobytes() for group in self.groups.members}
         self._search, self._unit = search, unit
@@ -228,16 +260,49 @@ class _Rounds:
         """What `solve` finds once no group gains under it by more than this share of its stakes."""
         for _ in range(MAX_ROUNDS):
             utilities, level = solve()
-            found = self._search(utilities * self._unit)
-            found = KeptGroups(members=found.members, values=found.values / self._unit)
-            lacking = found.shortfalls(utilities) > tolerance * (found.members @ self.stakes)
-            # Of a group it knows, `solve` has left what it takes for rounding.
-            new = lacking & np.array([group.tobytes() not in self._known for group in found.members], dtype=np.bool_)
-            if not new.any():
+            new = self._new_groups(self._search, utilities, tolerance)
+            if not new.values.size:
                 return utilities, level
-            self.groups = self.groups.joined(KeptGroups(members=found.members[new], values=found.values[new]))
-            self._known.update(group.tobytes() for group in found.members[new])
+            self.groups = self.groups.joined(new)
         raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
+
+    def _new_groups(self, search: GroupSearch, utilities: FloatArray, tolerance: float) -> KeptGroups:
+        """Groups that lack more than this share of their stakes and were not found before.
+
+        Of those found before, the solver has left what it takes for rounding.
+        """
+        found = search(utilities * self._unit)
+        values = found.values / self._unit
+        lacking = values - found.members @ utilities > tolerance * (found.members @ self.stakes)
+        new = lacking & np.array([group.tobytes() not in self._known for group in found.members], dtype=np.bool_)
+        self._known.update(group.tobytes() for group in found.members[new])
+        return KeptGroups(members=found.members[new], values=values[new])
+
+    def approach(self, search: GroupSearch) -> None:
+        """Groups along the way of one projection, (phi - c, K) in the space of x and r; those that bind are kept.
+
+        A head start, no more: where the way ends in a contradiction or takes too long, the rounds begin without it.
+        """
+        size = self.shares.size
+        plane = np.append(np.ones(size), 0.0)
+        start = np.append(self.shares - self.costs, APPROACH_LEVEL)
+        way = Projection(start + (self.welfare - start @ plane) / size * plane, plane)
+        share_rows = np.vstack([np.hstack([np.eye(size), -self.shares[:, None]]), np.append(np.zeros(size), -1.0)])
+        way.append(share_rows, np.append(-self.costs, -1.0))
+        known, new = no_more_groups(self.stakes), self.groups
+        try:
+            while new.values.size:
+                known = known.joined(new)
+                way.append(np.hstack([new.members @ self._even, np.zeros((new.values.size, 1))]), new.values)
+                if not way.run(APPROACH_TOLERANCE / size, MAX_APPROACH_STEPS):
+                    break
+                new = self._new_groups(search, self._even @ way.point[:-1], APPROACH_TOLERANCE)
+        except NotConverged:
+            pass
+        binding = np.array(way.binding, dtype=np.intp) - len(share_rows)
+        binding = binding[binding >= size]  # members alone are there already
+        self.groups = self.groups.joined(KeptGroups(members=known.members[binding], values=known.values[binding]))
+        self._known = {group.tobytes() for group in self.groups.members}
 
     def best_level(self) -> tuple[FloatArray, float]:
         """The linear program: utilities with the largest lowest share, and that share."""
@@ -262,25 +327,28 @@ class _Rounds:
             b_eq=np.array([self.welfare / everybody]),
             bounds=[(None, None)] * units.size + [(0.0, 1.0)],
         )
-        return None if answer is None else (answer.x[:-1] * units, float(np.clip(answer.x[-1], 0.0, 1.0)))
+        if answer is None:
+            return None
+        return self._even @ (answer.x[:-1] * units), float(np.clip(answer.x[-1], 0.0, 1.0))
 
     def _in_units(self) -> tuple[FloatArray, float, FloatArray, FloatArray]:
         """Members' units for a linear program, their sum, and what groups must have, rows and bounds, in theirs."""
         units = self.stakes + SMALLEST_UNIT * float(self.stakes.sum())
         sums = self.groups.members @ units
-        return units, float(units.sum()), self.groups.members * (-units / sums[:, None]), -self.groups.values / sums
+        rows = (self.groups.members @ self._even) * (-units / sums[:, None])
+        return units, float(units.sum()), rows, -self.groups.values / sums
 
     def nearest(self) -> tuple[FloatArray, float]:
         """The utilities closest to Shapley shares among those with the largest lowest share, and that share."""
         _, best = self.best_level()
-        rows = np.vstack([np.eye(self.shares.size), self.groups.members.astype(float)])
+        rows = np.vstack([np.eye(self.shares.size), self.groups.members @ self._even])
         for less in VALUE_ROUNDING:
             lowest = max(0.0, best - less)
             floors = lowest * self.shares - self.costs - less * self.stakes
             limits = np.concatenate([floors, self.groups.values - less * self._group_stakes])
             found = nearest_point(self.shares - self.costs, rows, limits, self.welfare)
             if found is not None:
-                return self._make_up(found, less + SHORTFALL_TOLERANCE), lowest
+                return self._even @ self._make_up(self._even @ found, less + SHORTFALL_TOLERANCE), lowest
         raise NotConverged(
             f"the constraints of fair shares contradict each other by more than {VALUE_ROUNDING[-1]:g} of what members "
             "have at stake: what groups reach by themselves is not known well enough"
@@ -306,12 +374,13 @@ class _Rounds:
         return np.asarray(self.groups.members @ self.stakes)
 
     def _unkept(self) -> Unkept:
-        """The least that keeps every group, and the groups that ask for it."""
+        """The least that keeps every group, and the groups that ask for it, those of members alike each by itself."""
+        self._even = np.eye(self.shares.size)
 
         def cheapest() -> tuple[FloatArray, float]:
             found = self._asked()
             units, everybody, *_ = self._in_units()
-            return found.x * units, float(found.fun) * everybody
+            return self._even @ (found.x * units), float(found.fun) * everybody
 
         _, total = self.run(cheapest, LP_TOLERANCE)
         asking = -self._asked().ineqlin.marginals > LP_TOLERANCE
@@ -342,65 +411,3 @@ def _linear_program(objective: FloatArray, **constraints: Any) -> Any:
     if answer.status != 0:
         raise NotConverged(f"the linear program of fair shares was not solved: {answer.message}")
     return answer
-
-
-def nearest_point(target: FloatArray, rows: FloatArray, limits: FloatArray, total: float) -> FloatArray | None:
-    """The point x nearest to the target with rows @ x >= limits and this sum, by a dual active-set method.
-
-    It begins at the nearest point with the sum. Each step takes in the constraint violated most and moves straight
-    towards it, as far as the multipliers of those that bind stay at least zero; one whose multiplier would not is let
-    go. Stops when no constraint is violated by more than `VIOLATION_TOLERANCE`; None where they contradict each other.
-    """
-    projection = _Projection(target + (total - target.sum()) / target.size, rows, limits)
-    for _ in range(MAX_ROUNDS):
-        worst = projection.most_violated()
-        if worst is None:
-            return projection.point
-        if not projection.take_in(worst):
-            return None
-    raise NotConverged(f"the nearest fair shares were not found in {MAX_ROUNDS} steps", result=projection.point)
-
-
-class _Projection:
-    """The state of the dual active-set method: the point, what binds there, and its multipliers."""
-
-    def __init__(self, point: FloatArray, rows: FloatArray, limits: FloatArray) -> None:
-        self.point, self._rows, self._limits = point, rows, limits
-        self._normals = rows - rows.mean(axis=1, keepdims=True)  # along the plane of this sum
-        lengths = np.einsum("ij,ij->i", self._normals, self._normals)
-        self._fixed = lengths <= INDEPENDENCE_TOLERANCE  # everybody together: its sum is given
-        self._binding: list[int] = []
-        self._multipliers = np.zeros(0)
-
-    def most_violated(self) -> int | None:
-        lacking = self._limits - self._rows @ self.point
-        lacking[self._fixed] = -np.inf
-        lacking[self._binding] = -np.inf
-        worst = int(np.argmax(lacking))
-        return worst if lacking[worst] > VIOLATION_TOLERANCE else None
-
-    def take_in(self, added: int) -> bool:
-        """Move to where one more constraint binds; False where there is no such point."""
-        normal, own = self._normals[added], 0.0
-        while True:
-            held = self._normals[self._binding]
-            along = np.linalg.lstsq(held.T, normal, rcond=None)[0] if self._binding else np.zeros(0)
-            direction = normal - held.T @ along
-            free = float(direction @ direction)
-            is_free = free > INDEPENDENCE_TOLERANCE * float(normal @ normal)
-            full = (self._limits[added] - self._rows[added] @ self.point) / free if is_free else np.inf
-            falling = np.flatnonzero(along > 0)
-            steps = self._multipliers[falling] / along[falling]
-            step = min(full, float(steps.min(initial=np.inf)))
-            if not np.isfinite(step):
-                return False
-            self._multipliers, own = np.maximum(self._multipliers - step * along, 0.0), own + step
-            if is_free:
-                self.point = self.point + step * direction
-            if step == full:
-                self._binding.append(added)
-                self._multipliers = np.append(self._multipliers, own)
-                return True
-            dropped = int(falling[np.argmin(steps)])
-            del self._binding[dropped]
-            self._multipliers = np.delete(self._multipliers, dropped)

@@ -75,6 +75,7 @@ def group_optima(
     federation: Federation,
     members: ArrayLike | None = None,
     *,
+    start: FloatArray | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GroupOptima:
     """The best that groups of a federation can do by themselves.
@@ -83,6 +84,8 @@ def group_optima(
     ----------
     members
         (groups, n), true or false; all 2^n groups, the empty one first, if not given (up to 16 agents).
+    start
+        (groups, lots): contributions to begin at, if something better than what members do alone is known.
     progress
         Called with how many groups are done, and how many there are.
 
@@ -109,8 +112,10 @@ def group_optima(
         places = np.flatnonzero(sizes == size)
         for first in range(0, places.size, piece):
             some = places[first : first + piece]
-            start = None if one_more is None or size == federation.n_agents else contributions[one_more[some]]
-            contributions[some], values[some] = solver.solve(groups[some], start)
+            begin = None if start is None else start[some]
+            if one_more is not None and size < federation.n_agents:
+                begin = contributions[one_more[some]]
+            contributions[some], values[some] = solver.solve(groups[some], begin)
             done += some.size
             if progress is not None:
                 progress(done, len(groups))

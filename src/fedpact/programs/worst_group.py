@@ -3,8 +3,8 @@
 A deal gives the members utilities U. A group X that leaves reaches v(X) by itself (`fedpact.programs.groups`) and so
 gains v(X) - U(X). Up to 16 agents all groups are solved, and the answer is exact. Beyond, it is bracketed:
 
-* from below by groups found: everybody, each member alone, those that the bounds point at, and from there one member
-  more or less as long as that gains;
+* from below by groups found: everybody, each member alone, those that the bounds point at, and from there neighbours
+  as long as these gain (`fedpact.programs.known_groups`);
 * from above by prices, whatever the signs of the weights. At prices m_i = a_i'(xi_i) of reach, those of any profile,
 
       v(X) - U(X) <= sum_{i in X} d_i,     d_i = a_i - m_i (xi_i - 1) + max_{0 <= s <= cap_i} [g_i s - c_i(s)] - U_i,
@@ -36,6 +36,7 @@ from fedpact.programs.groups import (
     GroupOptima,
     group_optima,
 )
+from fedpact.programs.known_groups import KnownGroups
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput
@@ -44,8 +45,11 @@ from fedpact.utils.errors import InvalidInput
 BRACKET_TOLERANCE = 1e-6
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 ROUNDING_THRESHOLDS = (0.1, 0.5, 0.9)  # of a relaxed membership, from which on a member is taken in
-NEIGHBOURS_AT_A_TIME = 4  # of a group too large for compiled code
 DEFAULT_TIME_LIMIT = 30.0  # seconds
+# Where the answer must not depend on the machine, a search solves up to this many relaxations, fewer among many agents:
+# the time for one grows with their square or faster.
+MAX_RELAXATIONS = 40
+MAX_RELAXATIONS_TIMES_SQUARE = 25_000
 
 Progress = Callable[[int, int], None]
 
@@ -87,6 +91,7 @@ def worst_group(
     time_limit: float = DEFAULT_TIME_LIMIT,
     max_relaxations: int | None = None,
     progress: Progress | None = None,
+    known: KnownGroups | None = None,
 ) -> WorstGroup:
     """The group with the largest v(X) - U(X): exact up to 16 agents, beyond that a bracket within the time given.
 
@@ -102,6 +107,8 @@ def worst_group(
         The same in relaxations solved, with which the answer does not depend on how fast the machine is.
     progress
         Called with how much is done, and how much there is to do as far as that is known.
+    known
+        Groups looked at before, which a search among more than 16 agents begins with and adds to.
 
     Examples
     --------
@@ -117,8 +124,13 @@ def worst_group(
         raise InvalidInput("proper groups need at least two agents, got a federation of one")
     if federation.n_agents <= MAX_LISTED_AGENTS:
         return _among_all(group_optima(federation, progress=progress), stay, proper=proper)
-    search = _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper)
+    search = _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper, known=known)
     return search.run(max_relaxations)
+
+
+def affordable_relaxations(n_agents: int) -> int:
+    """How many relaxations take some seconds at most."""
+    return min(MAX_RELAXATIONS, MAX_RELAXATIONS_TIMES_SQUARE // n_agents**2)
 
 
 def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
@@ -178,15 +190,19 @@ class _Search:
         progress: Progress | None,
         *,
         proper: bool = False,
+        known: KnownGroups | None = None,
     ) -> None:
         self._federation, self._utilities = federation, utilities
         self._deadline, self._progress, self._proper = deadline, progress, proper
-        everybody = group_optima(federation, np.ones((1, federation.n_agents), dtype=bool))
-        self._everybody = everybody.contributions[0]
+        self._known = KnownGroups(federation, deadline=deadline) if known is None else known
+        everybody = GroupOptima(
+            members=self._known.members[:1],
+            values=self._known.values[:1],
+            contributions=self._known.contributions[:1],
+        )
         self._scale = max(abs(float(everybody.values[0])), np.finfo(float).tiny)
-        self._tried = {everybody.members[0].tobytes()}
         self.best, self._gain = everybody, -np.inf if proper else float(everybody.gains(utilities)[0])
-        self._prices = price_bounds(federation, utilities, self._everybody)
+        self._prices = price_bounds(federation, utilities, everybody.contributions[0])
         self._upper = float(np.maximum(self._prices, 0.0).sum()) + GAIN_TOLERANCE * self._scale
 
     def run(self, max_relaxations: int | None = None) -> WorstGroup:
@@ -226,56 +242,40 @@ class _Search:
         return self._deadline - time.monotonic()
 
     def _try(self, groups: BoolArray) -> bool:
-        """Whether one of the groups that were not tried before gains more than the best so far, and so replaces it."""
-        new = [group for group in groups if group.any() and group.tobytes() not in self._tried]
-        if not new:
+        """Whether one of the groups gains more than the best so far, and so replaces it."""
+        some = groups[groups.any(axis=1)]
+        if len(some):
+            self._known.look_at(some)
+        return self._choose()
+
+    def _choose(self) -> bool:
+        """Whether one of the groups known gains more than the best so far, and so replaces it."""
+        gains = self._known.gains(self._utilities)
+        if self._proper:
+            gains[0] = -np.inf  # everybody
+        if gains.max() <= self._gain + TIE_TOLERANCE * self._scale:
             return False
-        self._tried.update(group.tobytes() for group in new)
-        found = group_optima(self._federation, np.array(new))
-        gains = found.gains(self._utilities)
-        place = int(np.argmax(gains))
-        if gains[place] <= self._gain + TIE_TOLERANCE * self._scale:
-            return False
+        alike = gains >= gains.max() - TIE_TOLERANCE * self._scale
+        place = int(np.argmin(np.where(alike, self._known.members.sum(axis=1), np.inf)))
         self._gain, some = float(gains[place]), slice(place, place + 1)
         self.best = GroupOptima(
-            members=found.members[some], values=found.values[some], contributions=found.contributions[some]
+            members=self._known.members[some],
+            values=self._known.values[some],
+            contributions=self._known.contributions[some],
         )
         return True
 
     def _climb(self) -> None:
-        """One member more or less, as long as that gains and there is time; of large groups the likeliest first."""
-        gained = True
-        while gained and self._time_left > 0 and not self._is_closed:
-            gained = False
-            order = np.argsort(-self._flip_gains(), kind="stable")
-            small = self.best.members.sum() < MAX_COMPILED_MEMBERS
-            piece = order.size if small else NEIGHBOURS_AT_A_TIME
-            for first in range(0, order.size, piece):
-                if gained or self._time_left <= 0:
-                    break
-                flips = order[first : first + piece]
-                neighbours = np.repeat(self.best.members, flips.size, axis=0)
-                neighbours[np.arange(flips.size), flips] ^= True
-                gained = self._try(neighbours)
-
-    def _flip_gains(self) -> FloatArray:
-        """About what the best group would gain by taking in or leaving out each agent, the others' data as it is."""
-        federation, members, profile = self._federation, self.best.members[0], self.best.contributions[0]
-        data = federation.data(profile)
-        inside = data > federation.payoff.floor  # others harm those outside as much as they like
-        data = np.where(inside, data, 0.0)
-        slopes = federation.values * federation.payoff.slope(data)
-        tasks, lots = members[federation.task_owners], members[federation.lot_owners]
-        contributed = np.where(lots, profile, np.minimum(self._everybody, federation.caps))
-        slopes = slopes * tasks
-        earned = np.asarray(federation.weights.T @ slopes) - federation.own_worth(slopes)
-        reached = np.where(tasks, data, data + federation.own_data(contributed))
-        reached = np.where(reached > federation.payoff.floor, reached, 0.0)  # own lots may harm
-        worth = federation.per_agent_from_tasks(federation.values * federation.payoff.value(reached))
-        worth = worth - federation.spending(contributed)
-        joining = worth + federation.per_agent_from_lots(earned * contributed) - self._utilities
-        harmed = federation.per_agent_from_tasks((~inside).astype(np.float64)) > 0
-        return np.where(harmed, -np.inf, np.where(members, -joining, joining))
+        """Neighbours of the best groups; where no relaxation will point at others, of groups of every size as well."""
+        if self._is_closed or self._time_left <= 0:
+            return
+        self._known.walk(self._utilities)
+        if relaxation_obstacle(self._federation) and self._federation.n_agents <= MAX_COMPILED_MEMBERS:
+            self._known.look_at_likely()
+            self._known.walk(self._utilities)
+            self._known.grow_and_shrink(self._utilities)
+            self._known.climb_from_best(self._utilities)
+        self._choose()
 
     def _branch(self, max_relaxations: int | None) -> int:
         """Branch and bound until the bracket is closed or the limit reached; how many relaxations it took."""
@@ -308,8 +308,11 @@ class _Search:
         self, membership: FloatArray, upper: float, solved: int, inside: BoolArray, outside: BoolArray
     ) -> list[tuple[float, int, BoolArray, BoolArray]]:
         """The cases left of one after its relaxation, which also points at groups to try."""
-        rounded = np.array([membership > threshold for threshold in ROUNDING_THRESHOLDS])
-        if self._try(rounded | inside) and solved == 1:
+        rounded = np.array([membership > threshold for threshold in ROUNDING_THRESHOLDS]) | inside
+        rounded = rounded[rounded.any(axis=1)]
+        if len(rounded):
+            self._known.climb(rounded, self._utilities)
+        if self._try(rounded) and solved == 1:
             self._climb()
         if upper <= self._gain + BRACKET_TOLERANCE * self._scale:
             return []

@@ -190,6 +190,18 @@ def many_members() -> fp.Federation:
     return fp.Federation(weights, costs=costs, caps=400.0, payoff=fp.PowerLaw(beta=0.02), values=values)
 
 
+def with_twins(federation: fp.Federation, doubled: list[int]) -> fp.Federation:
+    """Some members again, with the same numbers."""
+    origin = np.array([*range(federation.n_agents), *doubled])
+    return fp.Federation(
+        federation.dense_weights()[np.ix_(origin, origin)],
+        costs=federation.costs.take(origin),
+        caps=federation.caps[origin],
+        payoff=federation.payoff.take(origin),
+        values=federation.values[origin],
+    )
+
+
 def test_of_many_members_every_group_found_is_kept_and_the_outcome_says_so() -> None:
     federation, rules = many_members(), fp.FairMechanism(max_relaxations=0)
     outcome = rules.solve(federation)
@@ -201,6 +213,28 @@ def test_of_many_members_every_group_found_is_kept_and_the_outcome_says_so() -> 
     stake = float(outcome.payoffs.sum() + outcome.costs.sum())
     assert group_optima(federation, groups).gains(outcome.utilities).max() <= ROUNDING * stake
     np.testing.assert_array_equal(rules.solve(federation).side_payments, outcome.side_payments)
+
+
+def test_of_many_members_equals_have_the_same_and_renaming_permutes() -> None:
+    base = many_members().take(range(15))
+    twins = with_twins(base, [0, 1, 1])
+    rules = fp.FairMechanism(max_relaxations=0)
+    outcome = rules.solve(twins)
+    for one, other in ((0, 15), (1, 16), (1, 17)):
+        assert outcome.side_payments[one] == pytest.approx(outcome.side_payments[other], abs=1e-12)
+    order = np.random.default_rng(0).permutation(18)
+    renamed = rules.solve(twins.take(order))
+    np.testing.assert_allclose(renamed.side_payments, outcome.side_payments[order], atol=1e-9)
+
+
+def test_out_of_time_the_groups_found_are_kept_and_the_outcome_says_so() -> None:
+    outcome = fp.FairMechanism(time_limit=0.0).solve(many_members())
+    assert "the search ended after 0 seconds" in outcome.equilibria.note
+    pairs = np.array([np.isin(np.arange(17), (one, other)) for one in range(17) for other in range(one)])
+    stake = float(outcome.payoffs.sum() + outcome.costs.sum())
+    assert group_optima(many_members(), pairs).gains(outcome.utilities).max() <= ROUNDING * stake
+    with pytest.raises(fp.InvalidInput, match="time_limit must be a number of seconds"):
+        fp.FairMechanism(time_limit=-1.0)
 
 
 @pytest.mark.slow

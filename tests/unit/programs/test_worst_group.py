@@ -61,6 +61,14 @@ def test_with_harm_the_bracket_holds_the_truth():
         assert found.exact == (found.upper_bound - found.gain <= BRACKET_TOLERANCE * scale)
 
 
+def test_with_harm_the_worst_group_of_many_is_found():
+    rng = np.random.default_rng(11)
+    for federation in random_federations(24, 20, n_agents=10, harm=True):
+        utilities, scale = drawn_utilities(rng, federation), abs(group_optima(federation).values).max()
+        truth = find(federation, utilities).gain
+        np.testing.assert_allclose(searched(federation, utilities).gain, truth, rtol=0, atol=1e-9 * scale)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_relaxation_bounds_every_group_and_is_tight_for_one_that_is_decided(family):
     rng = np.random.default_rng(2)
