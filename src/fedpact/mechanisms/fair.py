@@ -190,7 +190,9 @@ class FairMechanism(SidePaymentMechanism):
         search = _GroupSearch(ordered, stakes[order], self.max_relaxations, time.monotonic() + self.time_limit)
         try:
             found = share_among_groups(
-                *(numbers[order] for numbers in (shares, costs, alone)),
+                shares[order],
+                costs[order],
+                alone[order],
                 welfare,
                 search,
                 quick_search=search.quick,

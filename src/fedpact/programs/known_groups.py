@@ -228,7 +228,7 @@ class KnownGroups:
         federation = self._federation
         tasks = groups[:, federation.task_owners]
         data = np.asarray((federation.weights @ profiles.T).T)
-        admissible = ((data > federation.payoff.floor) | ~tasks).all(axis=1)
+        admissible = np.asarray(((data > federation.payoff.floor) | ~tasks).all(axis=1))
         data = np.where(tasks & admissible[:, None], data, 0.0)
         payoffs = (federation.values * federation.payoff.value(data) * tasks).sum(axis=1)
         spent = np.asarray(federation.costs.value(profiles)).sum(axis=1)
