@@ -23,9 +23,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import fedpact
 from extremes.evaluator import Evaluator
 from extremes.federations import GROUP
-from extremes.trials import BAD, CRASHED, FLAGGED, REFUSED, RIGHT, ROWS, VERDICTS, Trial
+from extremes.trials import BAD, CRASHED, FLAGGED, NONE, REFUSED, RIGHT, ROWS, VERDICTS, Trial
 from fedpact.utils.threads import thread_count
 
+NOTES = """none: there is no equilibrium, which a proof shows
+confirmed: of those right and none, by a route that shares nothing with the package"""
 SLOW = 10.0  # seconds: trials that take longer are counted
 MAX_REASONS = 8
 Numbered = tuple[int, Trial]
@@ -46,7 +48,7 @@ class Tally:
     def add(self, number: int, trial: Trial) -> None:
         """Count one trial of the federation of that number."""
         self.counts[trial.row, trial.verdict] += 1
-        self.checked[trial.row] += trial.verdict == RIGHT and trial.checked
+        self.checked[trial.row] += trial.verdict in {RIGHT, NONE} and trial.checked
         self.slow[trial.row] += trial.seconds > SLOW
         self.slowest[trial.row] = max(self.slowest.get(trial.row, (0.0, 0)), (trial.seconds, number))
         self.seconds += trial.seconds
@@ -63,7 +65,12 @@ class Tally:
             seconds, number = self.slowest.get(row, (0.0, 0))
             counts = [*(self.counts[row, verdict] for verdict in VERDICTS), self.checked[row], self.slow[row]]
             lines.append(f"{row:<19}" + "".join(f"{count:10,d}" for count in counts) + f"{seconds:8.1f} s{number:12d}")
-        return "\n".join([*lines, "confirmed: of those right, by a route that shares nothing with the package"])
+        return "\n".join(
+            [
+                *lines,
+                NOTES,
+            ]
+        )
 
 
 def _kind(reason: str) -> str:
@@ -78,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     groups = range(-(-options.cases // GROUP))
     if options.only is not None:
         groups = range(options.only // GROUP, options.only // GROUP + 1)
+    known = {} if options.only is not None else _known(options)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -88,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Progress(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task("federations", total=len(groups) * GROUP)
-            for done, (number, trial) in _trials(options, groups):
+            for done, (number, trial) in _trials(options, groups, known):
                 bar.update(task, completed=done * GROUP)
                 if options.only in {None, number}:
                     tally.add(number, trial)
@@ -97,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
     except KeyboardInterrupt:
         print(f"interrupted; the same command goes on where this ended ({options.results})")
-    _report(tally, options, time.monotonic() - begun)
+    _report(tally, options, time.monotonic() - begun, sum(group in known for group in groups) * GROUP)
     return 1 if tally.bad else 0
 
 
@@ -107,13 +115,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="the number of one federation: run it alone")
     parser.add_argument("--results", type=Path, default=Path("out/extremes.jsonl"), help="where they are kept")
-    parser.add_argument("--jobs", type=int, default=thread_count(), help="processes at work")
+    parser.add_argument("--workers", type=int, default=thread_count(), help="processes at work")
     return parser.parse_args(arguments)
 
 
-def _trials(options: argparse.Namespace, groups: range) -> Iterator[tuple[int, Numbered]]:
+def _trials(
+    options: argparse.Namespace, groups: range, known: dict[int, list[Trial]]
+) -> Iterator[tuple[int, Numbered]]:
     """Every trial with its federation's number and how many groups are done: first those of an earlier run."""
-    known = {} if options.only is not None else _known(options)
     done = itertools.count(1)
     for group in groups:
         if group in known:
@@ -128,7 +137,7 @@ def _trials(options: argparse.Namespace, groups: range) -> Iterator[tuple[int, N
             evaluators.append(own.evaluator)
         return group, own.evaluator.evaluate(options.seed, group)
 
-    jobs = min(options.jobs, len(waiting)) or 1
+    jobs = min(options.workers, len(waiting)) or 1
     parallel = joblib.Parallel(
         n_jobs=jobs, backend="threading", return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs
     )
@@ -177,16 +186,17 @@ def _line(seed: int, number: int, trial: Trial) -> str:
     return f"{trial.row}: {trial.verdict} ({trial.reason or 'no remark'}, {trial.seconds:.2f} s): {again}"
 
 
-def _report(tally: Tally, options: argparse.Namespace, elapsed: float) -> None:
+def _report(tally: Tally, options: argparse.Namespace, elapsed: float, before: int) -> None:
     for (row, verdict, reason), count in tally.reasons.most_common(MAX_REASONS * len(ROWS)):
         print(f"{count:7d} {row}: {verdict}: {reason}")
     print(tally.table())
     federations = max(sum(tally.counts[row, verdict] for verdict in VERDICTS) for row in ROWS)
     if federations:
-        hours = tally.seconds / federations * 100_000 / 3600
+        each, pace = 1e3 * tally.seconds / federations, elapsed / max(federations - before, 1)
         print(
             f"seed {options.seed}: {federations:,.0f} federations in {elapsed / 60:.1f} min. The package took "
-            f"{1e3 * tally.seconds / federations:.0f} ms of processor time each: {hours:.1f} h for 100,000 on one core."
+            f"{each:.0f} ms of processor time each, {each / 36:.1f} h for 100,000. With its judges and "
+            f"{options.workers} at work these would take {pace * 100 / 3.6:.1f} h."
         )
     for number, trial in tally.bad:
         print(_line(options.seed, number, trial))

@@ -91,7 +91,7 @@ def evaluate(group: list[fp.Federation], skip: Collection[tuple[str, int]] = ())
                 continue
             yield {"begins": {"row": name, "places": [place]}}
             with _time_limit():
-                trial, outcome = try_alone(federation, place, name)
+                trial, outcome = try_alone(federation, place, name, exact[place])
             alone[place] = outcome
             if trial.verdict == RIGHT and outcome is not None:
                 trial = check(trial, outcome, exact[place])
@@ -102,7 +102,7 @@ def evaluate(group: list[fp.Federation], skip: Collection[tuple[str, int]] = ())
             continue
         yield {"begins": {"row": row, "places": places}}
         with _time_limit(len(group)):
-            trials, together = try_batch(group, name)
+            trials, together = try_batch(group, name, exact)
         for place in places:
             trial = trials[place]
             if trial.verdict == RIGHT and together is not None:

@@ -1,6 +1,7 @@
 """One federation under one mechanism, alone or in a batch: right, refused, flagged, wrong or crashed.
 
 right     every promised claim is certified, and no other route disagrees
+none      there is no equilibrium, and the proof of it holds in sixty digits
 refused   an error of fedpact's own says why there is no answer
 flagged   an answer, with a promised claim that is not certified: whoever reads it is warned
 wrong     an answer whose promises are all certified, and yet another route disagrees, or the batch with the single one
@@ -29,16 +30,18 @@ from extremes.exact import (
     welfare_gap,
 )
 from extremes.extended import shapley_integral
+from extremes.no_equilibrium import is_refuted
 from fedpact.certificates import Verdict
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.mechanisms import FIELD_MECHANISMS
 from fedpact.mechanisms import MECHANISMS as ALL_MECHANISMS
 from fedpact.mechanisms.payment_check import check_payments
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError
+from fedpact.utils.errors import FedpactError, NoEquilibrium
 
-RIGHT, REFUSED, FLAGGED, WRONG, CRASHED, HUNG = "right", "refused", "flagged", "wrong", "crashed", "hung"
-VERDICTS = (RIGHT, REFUSED, FLAGGED, WRONG, CRASHED, HUNG)
+RIGHT, NONE, REFUSED, FLAGGED = "right", "none", "refused", "flagged"
+WRONG, CRASHED, HUNG = "wrong", "crashed", "hung"
+VERDICTS = (RIGHT, NONE, REFUSED, FLAGGED, WRONG, CRASHED, HUNG)
 BAD = (WRONG, CRASHED, HUNG)
 
 ALLOWANCE = 2.0  # times the certificates' tolerances
@@ -97,19 +100,37 @@ def mechanisms_for(federation: fp.Federation) -> list[str]:
 ROWS = tuple(row for name in MECHANISMS for row in (name, f"{name}, batch"))
 
 
-def try_alone(federation: fp.Federation, place: int, name: str) -> tuple[Trial, fp.Outcome | None]:
+def try_alone(
+    federation: fp.Federation, place: int, name: str, exact: ExactFederation
+) -> tuple[Trial, fp.Outcome | None]:
     """One mechanism on one federation, with the certificates it promises."""
     mechanism = MECHANISMS[name]
 
-    def work() -> tuple[fp.Outcome, str]:
-        outcome = mechanism.solve(federation)
+    def work() -> tuple[fp.Outcome | NoEquilibrium, str]:
+        try:
+            outcome = mechanism.solve(federation)
+        except NoEquilibrium as error:
+            return error, ""
         return outcome, _broken_promise(mechanism, outcome)
 
     trial, found = _watch(work, place, name)
+    if found is not None and isinstance(found[0], NoEquilibrium):
+        return check_proof(trial, found[0], exact), None
     return trial, None if found is None else found[0]
 
 
-def try_batch(group: list[fp.Federation], name: str) -> tuple[list[Trial], fp.BatchOutcome | None]:
+def check_proof(trial: Trial, error: NoEquilibrium, exact: ExactFederation) -> Trial:
+    """That there is no equilibrium, proved once more."""
+    if trial.verdict == CRASHED:
+        return trial
+    if not is_refuted(exact, error.proof):
+        return _with(trial, WRONG, f"the proof does not hold: {error}")
+    return _with(trial, NONE, checked=True)
+
+
+def try_batch(
+    group: list[fp.Federation], name: str, exact: list[ExactFederation]
+) -> tuple[list[Trial], fp.BatchOutcome | None]:
     """One mechanism on all federations of a group together, with the certificates it promises."""
     mechanism, row = MECHANISMS[name], f"{name}, batch"
 
@@ -135,7 +156,10 @@ def try_batch(group: list[fp.Federation], name: str) -> tuple[list[Trial], fp.Ba
             for claim in mechanism.promises(group[place]):
                 if (said := outcome.certificates[claim].verdicts[place]) != Verdict.HOLDS:
                     verdict, reason = FLAGGED, f"{claim} {said}"
-        trials.append(Trial(place=place, row=row, verdict=verdict, reason=reason, seconds=seconds))
+        trial = Trial(place=place, row=row, verdict=verdict, reason=reason, seconds=seconds)
+        if isinstance(error := outcome.errors.get(place), NoEquilibrium):
+            trial = check_proof(trial, error, exact[place])
+        trials.append(trial)
     return trials, outcome
 
 

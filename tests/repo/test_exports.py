@@ -48,6 +48,7 @@ PUBLIC = [
     "MissingExtra",
     "Money",
     "NashBargaining",
+    "NoEquilibrium",
     "NoFairDeal",
     "NotConverged",
     "Nucleolus",

@@ -38,7 +38,7 @@ from fedpact.cli import (
     verify,
 )
 from fedpact.cli.common import print_json
-from fedpact.utils.errors import FedpactError, InvalidInput, NoFairDeal, NotConverged
+from fedpact.utils.errors import FedpactError, InvalidInput, NoEquilibrium, NoFairDeal, NotConverged
 from fedpact.utils.jsonl import jsonable
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
@@ -118,7 +118,9 @@ def _run() -> None:
         thread_setting()
         app()
     except NoFairDeal as error:
-        _fail_without_deal(error)
+        _fail_without_deal(f"there is no such deal: {error}", error, groups=error.groups, subsidy=error.subsidy)
+    except NoEquilibrium as error:
+        _fail_without_deal(str(error), error, proof=error.proof)
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
@@ -193,11 +195,11 @@ def _fail(error: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _fail_without_deal(error: NoFairDeal) -> NoReturn:
-    """Say that no deal keeps what the mechanism promises, with --json as an object too: nothing failed to converge."""
+def _fail_without_deal(message: str, error: NotConverged, **parts: Any) -> NoReturn:
+    """Say that there is no deal as the mechanism has it, with --json as an object too: nothing failed to converge."""
     if "--json" in sys.argv:
-        print_json(jsonable({"error": str(error), "groups": error.groups, "subsidy": error.subsidy}))
-    _fail(f"there is no such deal: {error}", CLAIM_FAILS)
+        print_json(jsonable({"error": str(error), **parts}))
+    _fail(message, CLAIM_FAILS)
 
 
 def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:

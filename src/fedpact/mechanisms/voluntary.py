@@ -12,12 +12,13 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
+from fedpact.certificates.no_equilibrium import refutes
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import NotConverged
+from fedpact.utils.errors import NoEquilibrium
 
 NOTES = {
     True: "the only equilibrium",
@@ -53,13 +54,13 @@ class Voluntary(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """A free-riding equilibrium."""
-        contributions = free_riding_equilibrium(self.played(federation))
-        if not federation.admits(contributions):
-            raise NotConverged(
-                "free riding has no admissible equilibrium: what agents contribute for themselves harms others beyond "
-                f"the domain of their payoffs, {_worst_reach(federation, contributions)}; lower caps may help",
-                result=contributions,
-            )
+        played = self.played(federation)
+        try:
+            contributions = free_riding_equilibrium(played)
+        except NoEquilibrium as error:
+            if refutes(played, error.proof):
+                raise
+            raise (error.__cause__ or error) from None  # rounding spoiled the proof: what led to it stands
         return self.at_equilibrium(federation, contributions)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
@@ -90,13 +91,3 @@ class Voluntary(Mechanism):
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return batch.split(free_riding(batch.joined, contributions.ravel()).utilities)
-
-
-def _worst_reach(federation: Federation, contributions: FloatArray) -> str:
-    """Who is harmed most, and how far it would have to stay from that."""
-    data = federation.data(contributions)
-    floor = np.broadcast_to(federation.payoff.floor, data.shape)
-    task = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
-    limit = f"has to stay above {floor[task]:g}" if np.isfinite(floor[task]) else "is worth no finite payoff"
-    agent = federation.names[federation.task_owners[task]]
-    return f'"{agent}" with a reach of {data[task]:.6g} that {limit}'

@@ -11,6 +11,7 @@ agents permutes the whole path, and where the solutions form a convex set it end
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import combinations, product
 
 import numpy as np
@@ -18,32 +19,37 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.programs.best_response import best_free_lots, standalone_optimum
-from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import NotConverged
+from fedpact.programs.lemke import box_lemke
+from fedpact.programs.no_equilibrium import MAX_NAMES, decide_equilibrium, explain
+from fedpact.utils.arrays import FloatArray, like_sized
+from fedpact.utils.errors import NoEquilibrium, NotConverged
 
 # The path k_0, k_0 / 2, ... is followed until k is this share of the smallest row of weights, then to zero.
 LAST_STIFFNESS = 1e-12
-MAX_NEWTON_STEPS = 60
+MAX_NEWTON_STEPS = 150
+MAX_DESCENTS, MAX_HALVINGS = 60, 30
+NEARLY_SOLVED = 1e-3  # of equations with numbers about one
+START_FACTORS = (1.0, 10.0, 0.1, 0.01)
+SMALLEST_CONTRIBUTION = 1e-200  # of those whose first sample costs nothing
+MAX_ROOM = 1e8  # below a cap, in units of contributions: beyond, a cap is as good as none
 MAX_LINEARISATIONS = 60
 NEWTON_AFTER = 10  # linearisations, whether Newton steps get there from here is tried
 MAX_REFINEMENTS = 2
-MAX_SCALINGS = 5
 MAX_MULTIPLE = 1e8  # of the largest want, weights being of like size: beyond, answers are taken to grow without end
 DATA_TOLERANCE = 1e-11  # of the data that goes into an agent's reach
-MAX_NAMES = 3  # told in an error
+NEAR_BOUND = 1e-9  # of the cap, or of what an agent contributes alone
 MAX_MINOR_AGENTS = 12
 MAX_SUPPORT_AGENTS = 6
-MAX_PIVOTS_PER_VARIABLE = 50
-PIVOTS_PER_FACTORISATION = 20
 MAX_ANSWERS, ANSWER_TOLERANCE = 1000, 1e-10  # of agents with several lots
 CLOSE_ANSWERS, FAR_ANSWERS = 0.05, 0.5  # of the largest contribution: from where Newton steps start, and may lead
 MAX_TRIES, MAX_NEWTON_ANSWERS = 20, 12
-MIN_PIVOT = 1e-11
-TIE_DIGITS = 9  # of numbers about one, by which rows of equal ratios are told apart
 
 
 def free_riding_equilibrium(federation: Federation) -> FloatArray:
-    """One equilibrium, admissible if the path or Lemke's method ends at such a one; `NotConverged` if there is none.
+    """One equilibrium; `NoEquilibrium`, with the proof, where there is none, `NotConverged` where that is not known.
+
+    The path is followed first, then Lemke's method tried, and where neither ends at an admissible equilibrium all cases
+    are gone through (`fedpact.programs.no_equilibrium`).
 
     Stopping inequality: W s - t(s) has the right sign, or is within 1e-11 of the data sum_j |w_ij| s_j + |t_i|; where
     marginal costs rise, of that and g'(t_i) / |g''(t_i)|.
@@ -52,9 +58,46 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
         return _damped_answers(federation)
     able = np.flatnonzero(federation.caps > 0)
     contributions = np.zeros(federation.n_agents)
-    if able.size:
-        contributions[able] = _equilibrium(federation.take(able))
-    return contributions
+    if not able.size:
+        return contributions
+    problem = _Complementarity(federation.take(able))
+    try:
+        contributions[able] = _equilibrium(problem)
+        if federation.admits(contributions):
+            return contributions
+        failure = _outside_domain(federation, contributions)
+    except NotConverged as error:
+        failure = error
+
+    def polish(near: FloatArray) -> FloatArray | None:
+        exact = np.zeros(federation.n_agents)
+        with suppress(NotConverged):
+            for attempt in (problem.at_bounds_of(near[able]), problem.solve(near[able], 0.0)):
+                exact[able] = attempt
+                if problem.is_solved(attempt) and not problem.grows(attempt).any() and federation.admits(exact):
+                    return exact
+        return None
+
+    decided = decide_equilibrium(federation, polish)
+    if isinstance(decided, dict):
+        raise NoEquilibrium(explain(federation, decided), proof=decided, result=failure.result) from failure
+    if decided is None:
+        raise failure
+    return decided
+
+
+def _outside_domain(federation: Federation, contributions: FloatArray) -> NotConverged:
+    """Who is harmed most, and how far it would have to stay from that."""
+    data = federation.data(contributions)
+    floor = np.broadcast_to(federation.payoff.floor, data.shape)
+    task = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
+    limit = f"has to stay above {floor[task]:g}" if np.isfinite(floor[task]) else "is worth no finite payoff"
+    agent = federation.names[federation.task_owners[task]]
+    return NotConverged(
+        "no admissible free-riding equilibrium was found: what agents contribute for themselves harms others beyond "
+        f'the domain of their payoffs, "{agent}" with a reach of {data[task]:.6g} that {limit}; lower caps may help',
+        result=contributions,
+    )
 
 
 def _damped_answers(federation: Federation) -> FloatArray:
@@ -107,12 +150,14 @@ def _newton_answers(federation: Federation, profile: FloatArray) -> FloatArray |
     return None
 
 
-def _equilibrium(federation: Federation) -> FloatArray:
-    problem = _Complementarity(federation)
+def _equilibrium(problem: _Complementarity) -> FloatArray:
+    federation = problem.federation
     followed = _follow_path(problem)
     if followed is not None and federation.admits(followed):
         return followed
     pivoted = _by_lemke(problem)
+    if not problem.is_solved(pivoted):
+        pivoted = _by_descent(problem, (pivoted, *_starts(problem)))
     solved, growing = problem.is_solved(pivoted), problem.grows(pivoted)
     if solved and not growing.any() and (followed is None or federation.admits(pivoted)):
         return pivoted
@@ -138,11 +183,13 @@ def _follow_path(problem: _Complementarity) -> FloatArray | None:
     rows = np.abs(problem.weights).sum(axis=1)
     contributions, stiffness = problem.alone, float(rows.max())
     while stiffness > LAST_STIFFNESS * rows.min():
-        contributions = problem.solve(contributions, stiffness)
+        before, contributions = contributions, problem.solve(contributions, stiffness)
         if not problem.is_solved(contributions, stiffness):
-            return None
+            contributions = _by_descent(problem, (before,), stiffness)
+            if not problem.is_solved(contributions, stiffness):
+                return None
         stiffness /= 2.0
-    contributions = problem.solve(contributions, 0.0)
+    contributions = _by_descent(problem, (problem.solve(contributions, 0.0), contributions))
     return contributions if problem.is_solved(contributions) and not problem.grows(contributions).any() else None
 
 
@@ -185,8 +232,10 @@ class _Complementarity:
         self.weights = federation.dense_weights()
         self.own = federation.own_weights
         self.costly = federation.costs.linear > 0
+        # Where the first sample costs nothing, zero is never an answer; but what is wanted may be next to nothing.
+        self.least = np.where(self.costly, 0.0, SMALLEST_CONTRIBUTION)
         self.alone, _ = standalone_optimum(federation)
-        rows, sizes = _like_sized(self.weights)
+        rows, sizes = like_sized(self.weights)
         wanted, _ = self.wanted(self.alone)
         bend = -federation.payoff.slope(0.0 * wanted) / federation.payoff.curvature(0.0 * wanted)
         largest = float((rows * (np.abs(wanted) + bend)).max())
@@ -194,7 +243,7 @@ class _Complementarity:
 
     def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t_i(s_i) and its derivative, which is not positive."""
-        federation = self.federation
+        federation, contributions = self.federation, np.maximum(contributions, self.least)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # looked at below
             marginal = federation.costs.slope(contributions) / (federation.values * self.own)
             wanted = federation.payoff.inverse_slope(marginal)
@@ -218,7 +267,7 @@ class _Complementarity:
             wanted, falls = self.wanted(contributions)
             excess = self.weights @ contributions + stiffness * contributions - wanted
             aim = contributions - excess / (self.own + stiffness - falls)
-            # Where the first sample costs nothing, zero is never an answer: the step is only shortened.
+            # Where zero is never an answer the step is only shortened.
             low, high = (aim <= 0.0) & self.costly, aim >= self.caps
             new = self.at_bounds(contributions, low, high, stiffness, (wanted, falls))
             key = low.tobytes() + high.tobytes()
@@ -246,7 +295,12 @@ class _Complementarity:
         if free.any():
             block = jacobian[np.ix_(free, free)]
             new[free] = _solution(block, target[free]) if stiffness else _least_norm_solution(block, target[free])
-        return np.where(self.costly, np.maximum(new, 0.0), np.maximum(new, contributions / 8.0))
+        return np.maximum(new, np.where(self.costly, 0.0, np.maximum(contributions / 8.0, self.least)))
+
+    def at_bounds_of(self, near: FloatArray) -> FloatArray:
+        """The exact contributions if those who are at their bounds nearby are, and nobody else."""
+        low, high = near <= NEAR_BOUND * self.alone, near >= (1.0 - NEAR_BOUND) * self.caps
+        return np.clip(self.at_bounds(near, low & self.costly, high), 0.0, self.caps)
 
     def is_solved(self, contributions: FloatArray, stiffness: float = 0.0) -> bool:
         """Whether every agent has the data it wants, or is at the bound that keeps it from having it."""
@@ -262,11 +316,50 @@ class _Complementarity:
             np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0) & np.isfinite(curvature))
         allowed -= width
         short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
-        return not ((short & (contributions < self.caps)) | (spare & (contributions > 0.0))).any()
+        return not ((short & (contributions < self.caps)) | (spare & (contributions > self.least))).any()
+
+    def equations(
+        self, contributions: FloatArray, matrix: FloatArray, rows: FloatArray, sizes: FloatArray
+    ) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+        """What is zero at an equilibrium with these weights, and what is wanted there; numbers of like size."""
+        wants = self.wanted(contributions)
+        excess = rows * (matrix @ contributions - wants[0])
+        above = _fischer(np.minimum(self.caps - contributions, MAX_ROOM * sizes) / sizes, -excess)
+        return _fischer(contributions / sizes, -above), wants
+
+    def equation_slopes(
+        self,
+        contributions: FloatArray,
+        matrix: FloatArray,
+        rows: FloatArray,
+        sizes: FloatArray,
+        wants: tuple[FloatArray, FloatArray],
+    ) -> FloatArray:
+        """Their derivatives."""
+        wanted, falls = wants
+        below = np.minimum(self.caps - contributions, MAX_ROOM * sizes) / sizes
+        excess = rows * (matrix @ contributions - wanted)
+        above = _fischer(below, -excess)
+        by_room, by_excess = _fischer_slopes(below, -excess)
+        by_own, by_above = _fischer_slopes(contributions / sizes, -above)
+        jacobian = rows[:, None] * (matrix - np.diag(falls)) * sizes
+        return np.diag(by_own + by_above * by_room) + (by_above * by_excess)[:, None] * jacobian
 
     def grows(self, contributions: FloatArray) -> NDArray[np.bool_]:
         """Which agents contribute without end: as much as they are let, though nothing caps them."""
         return (contributions >= self.caps) & (self.federation.caps > self.caps)
+
+
+def _fischer(a: FloatArray, b: FloatArray) -> FloatArray:
+    """a + b - sqrt(a^2 + b^2), without the digits that cancel."""
+    root = np.hypot(a, b)
+    total = a + b
+    return np.where(total > 0, 2.0 * a * b / np.where(total > 0, total + root, 1.0), total - root)
+
+
+def _fischer_slopes(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    root = np.maximum(np.hypot(a, b), np.finfo(float).tiny)
+    return 1.0 - a / root, 1.0 - b / root
 
 
 def _solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
@@ -278,7 +371,7 @@ def _solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 def _least_norm_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """The solution of smallest norm; where it is the only one, each of its numbers to the last digits."""
-    rows, columns = _like_sized(matrix)
+    rows, columns = like_sized(matrix)
     level = rows[:, None] * matrix * columns
     solution, _, rank, _ = np.linalg.lstsq(level, rows * right, rcond=1e-13)
     if rank < right.size:
@@ -286,17 +379,6 @@ def _least_norm_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     for _ in range(MAX_REFINEMENTS):
         solution = solution + np.linalg.solve(level, rows * (right - matrix @ (columns * solution)))
     return np.asarray(columns * solution)
-
-
-def _like_sized(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Factors of rows and columns that bring the largest numbers of each close to one."""
-    size = np.abs(matrix)
-    rows, columns = np.ones(size.shape[0]), np.ones(size.shape[1])
-    for _ in range(MAX_SCALINGS):
-        now = rows[:, None] * size * columns
-        rows = rows / np.sqrt(np.maximum(now.max(axis=1), np.finfo(float).tiny))
-        columns = columns / np.sqrt(np.maximum(now.max(axis=0), np.finfo(float).tiny))
-    return rows, columns
 
 
 def _by_lemke(problem: _Complementarity) -> FloatArray:
@@ -308,10 +390,10 @@ def _by_lemke(problem: _Complementarity) -> FloatArray:
     for attempt in range(MAX_LINEARISATIONS):
         wanted, falls = problem.wanted(contributions)
         jacobian = problem.weights - np.diag(falls)
-        rows, sizes = _like_sized(jacobian)
+        rows, sizes = like_sized(jacobian)
         constants = rows * (falls * contributions - wanted)
         unit = max(float(np.abs(constants).max()), np.finfo(float).tiny)
-        states = _box_lemke(rows[:, None] * jacobian * sizes, constants / unit, problem.caps / (unit * sizes))
+        states = box_lemke(rows[:, None] * jacobian * sizes, constants / unit, problem.caps / (unit * sizes))
         if states is None:
             break
         low, high = states
@@ -322,6 +404,56 @@ def _by_lemke(problem: _Complementarity) -> FloatArray:
         # Answers that go to and fro meet in between.
         contributions = ahead if attempt < NEWTON_AFTER else contributions + 0.3 * (ahead - contributions)
     return contributions
+
+
+def _starts(problem: _Complementarity) -> list[FloatArray]:
+    """Where an equilibrium may be near: what agents contribute alone, less by as much as they get from others."""
+    sizes = np.abs(problem.weights)
+    shares = (np.ones(problem.own.size), problem.own / sizes.sum(axis=1), problem.own / sizes.sum(axis=0))
+    return [factor * share * problem.alone for share in (*shares, shares[1] * shares[2]) for factor in START_FACTORS]
+
+
+def _by_descent(problem: _Complementarity, starts: tuple[FloatArray, ...], stiffness: float = 0.0) -> FloatArray:
+    """Where costs bend, linear problems may answer each other in circles: Newton steps that must bring all closer.
+
+    With a + b - sqrt(a^2 + b^2), which is zero where a and b are not negative and one of them is zero, the conditions
+    become equations (Fischer and Burmeister), and the sum of their squares has to fall. The first start that leads to
+    an equilibrium counts; the first of all if none does.
+    """
+    for start in starts:
+        if problem.is_solved(start, stiffness):
+            return start
+        with suppress(NotConverged):
+            near, error = _descend(problem, start, stiffness)
+            found = problem.solve(near, stiffness) if error <= NEARLY_SOLVED else near
+            if problem.is_solved(found, stiffness):
+                return found
+    return starts[0]
+
+
+def _descend(problem: _Complementarity, s: FloatArray, stiffness: float) -> tuple[FloatArray, float]:
+    """Where the steps end, and what is left of the equations there."""
+    matrix = problem.weights + stiffness * np.eye(s.size)
+    rows, sizes = like_sized(matrix)
+    s = np.maximum(s, problem.least)
+    values, wants = problem.equations(s, matrix, rows, sizes)
+    for _ in range(MAX_DESCENTS):
+        if not np.isfinite(values).all() or np.abs(values).max() <= np.finfo(float).eps:
+            break
+        slopes = problem.equation_slopes(s, matrix, rows, sizes, wants)
+        step = -_solution(slopes, values)
+        if not (np.isfinite(step).all() and (values @ (slopes @ step)) < 0):
+            step = -slopes.T @ values / max(float(np.square(slopes).sum()), np.finfo(float).tiny)
+        for halving in range(MAX_HALVINGS):
+            moved = np.clip(s + 0.5**halving * step * sizes, 0.0, problem.caps)
+            ahead = np.where(problem.costly, moved, np.maximum(moved, np.maximum(s / 8.0, problem.least)))
+            ahead_values, ahead_wants = problem.equations(ahead, matrix, rows, sizes)
+            if values @ values - ahead_values @ ahead_values >= 1e-4 * 0.5**halving * (values @ values):
+                s, values, wants = ahead, ahead_values, ahead_wants
+                break
+        else:
+            break
+    return s, float(np.abs(values).max())
 
 
 def _all_minors_positive(weights: FloatArray) -> bool:
@@ -361,63 +493,3 @@ def _at_choice(
             return None
         candidate[free] = solved
     return candidate if (candidate >= 0).all() and (candidate <= caps).all() else None
-
-
-def _box_lemke(
-    matrix: FloatArray, constants: FloatArray, caps: FloatArray
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """Who is at zero and who at its cap in a solution of  w = M z + q,  z in [0, caps],  w >= 0 at 0, <= 0 at caps.
-
-    Lemke's path of the solutions with q + theta: from z = 0 at a large theta down to theta = 0. Since z is bounded and
-    z = caps is the only solution at a very negative theta, the path must cross zero: a solution is found whatever M is
-    (Cottle, Pang and Stone, The Linear Complementarity Problem, section 4.4). Ties are broken lexicographically, so it
-    does not cycle. None if it takes too many pivots. Cost: a few n pivots of n^2 each. SciPy has no such solver.
-    """
-    n_agents = constants.size
-    size = 2 * n_agents
-    block = np.zeros((size, size))
-    block[:n_agents, :n_agents] = matrix
-    block[:n_agents, n_agents:], block[n_agents:, :n_agents] = np.eye(n_agents), -np.eye(n_agents)
-    # Columns: the slacks (the identity), z and the slope at the caps, theta, the constants.
-    theta = 2 * size
-    lowered = np.concatenate([np.ones(n_agents), np.zeros(n_agents)])
-    given = np.hstack([np.eye(size), -block, -lowered[:, None], np.concatenate([constants, caps])[:, None]])
-    tableau, basis = given.copy(), np.arange(size)
-    row, entering = int(np.argmin(constants)), theta
-    if constants[row] >= 0:
-        return np.full(n_agents, True), np.full(n_agents, False)
-    for pivot in range(1, MAX_PIVOTS_PER_VARIABLE * size):
-        leaving = int(basis[row])
-        _pivot(tableau, row, entering)
-        basis[row] = entering
-        if leaving == theta:
-            inside = np.isin(np.arange(2 * size), basis)
-            return ~inside[size : size + n_agents], inside[size + n_agents : 2 * size]
-        if pivot % PIVOTS_PER_FACTORISATION == 0:
-            tableau = np.linalg.solve(given[:, basis], given)
-        entering = leaving + size if leaving < size else leaving - size
-        column = tableau[:, entering]
-        rows = np.flatnonzero(column > MIN_PIVOT * max(1.0, float(np.abs(column).max())))
-        if rows.size == 0:
-            return None
-        row = _first_to_vanish(tableau, rows, column, basis, theta)
-    return None
-
-
-def _pivot(tableau: FloatArray, row: int, column: int) -> None:
-    tableau[row] /= tableau[row, column]
-    factors = tableau[:, column].copy()
-    factors[row] = 0.0
-    tableau -= np.outer(factors, tableau[row])
-
-
-def _first_to_vanish(tableau: FloatArray, rows: np.ndarray, column: FloatArray, basis: np.ndarray, last: int) -> int:
-    """The row of the smallest ratio; among equals the artificial variable's, else the lexicographically smallest."""
-    ratios = tableau[rows, -1] / column[rows]
-    tied = rows[ratios <= ratios.min() + 1e-12 * max(1.0, abs(float(ratios.min())))]
-    if tied.size > 1:
-        if (basis[tied] == last).any():
-            return int(tied[basis[tied] == last][0])
-        keys = np.round(tableau[tied, : basis.size] / column[tied][:, None], TIE_DIGITS)
-        return int(tied[np.lexsort(keys.T[::-1])[0]])
-    return int(tied[0])

@@ -102,18 +102,23 @@ MAX_PIECES = 100  # of a sum of straight pieces, more than a step of Newton's me
 GAIN_TOLERANCE = 1e-10
 # At the edge of the domain slopes have few digits: the first gain ends the search, the second is still accepted.
 EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
-SAME_POINT = 8.0 * float(np.finfo(float).eps)
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
 ROUGH_BARRIER = 1e-9
 BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
+SETTLED_GAIN = 1e-3  # of mu: a step that promises no more gets nowhere
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
 FRACTION_TO_BOUNDARY = 0.995
 FRACTION_TO_DOMAIN = 0.9
 # A step is good while slope / slope at the start lies between -MAX_SLOPE_TURNED and MAX_SLOPE_LEFT.
 MAX_SLOPE_LEFT, MAX_SLOPE_TURNED = 0.9, 0.9
-MAX_ITERATIONS = 300
+MAX_ITERATIONS = 500
+SURE_PROGRESS = 0.7  # of the least error so far: a step that lowers it further gets somewhere
+EDGE_SHARE, EDGE_DECREASE = (
+    0.1,
+    1e-3,
+)  # of the gain accepted, that the barrier at the edge may cost; how it falls to that
 MAX_WAIT, MAX_WAIT_AT_LAST = 30, 4  # iterations without a lower mu before the finish takes over
 MAX_TRIALS = 60
 MAX_FINISHING_STEPS = 60
@@ -326,33 +331,47 @@ def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
 def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     x = problem.start()
     mu = np.full(x.shape[:-1], FIRST_BARRIER)
+    edge_mu = mu  # at the edge of the domain: the same at first, in the end next to nothing
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
-    lowered_at = 0
+    lowered_at, least, rests = 0, np.full(mu.shape, np.inf), False
     for iteration in range(MAX_ITERATIONS):
         repulsion = problem.repulsion(x)
-        lower = _lowered(mu, _barrier_error(gradient - mu[..., None] * repulsion, x, z, v, mu), last)
-        lowered_at = iteration if (lower < mu).any() else lowered_at
-        mu = lower
-        error = _barrier_error(gradient - mu[..., None] * repulsion, x, z, v, mu)
+        error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
+        if (error < SURE_PROGRESS * least).any():
+            lowered_at = iteration
+        least = np.minimum(error, least)
+        settled = (error <= BARRIER_ACCURACY * mu) | rests
+        lower = np.where(settled, np.maximum(np.minimum(0.2 * mu, mu**1.5), last), mu)
+        lower_edge = lower
+        if problem.rows is not None and (mu <= last).all():
+            matters = float(_gap(-edge_mu[..., None] * repulsion, x)) > EDGE_SHARE * GAIN_TOLERANCE
+            lower_edge = np.where(settled & matters, EDGE_DECREASE * edge_mu, edge_mu)
+        if (lower < mu).any() or (lower_edge < edge_mu).any():
+            lowered_at, least = iteration, np.full(mu.shape, np.inf)
+        elif rests:
+            break
+        mu, edge_mu = lower, lower_edge
+        error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
         done = (mu <= last) & (error <= BARRIER_ACCURACY * last)
         if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
             break
         target = mu[..., None]
-        push = gradient - target * (1.0 / x - 1.0 / (1.0 - x) + repulsion)
-        dx = problem.barrier_curvature(x, mu).solve(z / x + v / (1.0 - x), -push)
+        push = gradient - target * (1.0 / x - 1.0 / (1.0 - x)) - edge_mu[..., None] * repulsion
+        dx = problem.barrier_curvature(x, edge_mu).solve(z / x + v / (1.0 - x), -push)
         dz = target / x - z - z / x * dx
         dv = target / (1.0 - x) - v + v / (1.0 - x) * dx
         x_before = x
-        x, gradient = _search(problem, x, dx, push, target)
+        x, gradient = _search(problem, x, dx, push, (mu, edge_mu))
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
         waits = iteration - lowered_at > MAX_WAIT_AT_LAST
-        if (x == x_before).all() or (waits and problem.ends_at_edge(gradient, x)):
+        if waits and problem.ends_at_edge(gradient, x):
             break
-        if problem.rows is not None and (np.abs(x - x_before) <= SAME_POINT * np.minimum(x, 1.0 - x)).all():
-            break
+        # Rounding may keep the error above its aim: then the next barrier is begun where steps end.
+        promised = np.abs((push * dx).sum(axis=-1))
+        rests = bool((x == x_before).all() or (promised <= SETTLED_GAIN * mu).all())
     return x, z, v, iteration + 1
 
 
@@ -362,20 +381,15 @@ def _barrier_error(gradient: FloatArray, x: FloatArray, z: FloatArray, v: FloatA
     return np.maximum.reduce(parts).max(axis=-1)
 
 
-def _lowered(mu: FloatArray, error: FloatArray, last: float) -> FloatArray:
-    """The next barrier parameter of every instance that has solved its present one well enough."""
-    lower = np.maximum(np.minimum(0.2 * mu, mu**1.5), last)
-    return np.where(error <= BARRIER_ACCURACY * mu, lower, mu)
-
-
 def _search(
-    problem: _Scaled, x: FloatArray, dx: FloatArray, push: FloatArray, target: FloatArray
+    problem: _Scaled, x: FloatArray, dx: FloatArray, push: FloatArray, barriers: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Move along dx to where the slope of the barrier function has clearly fallen but hardly changed its sign.
 
     Newton steps on these payoffs err both ways: too short where the curvature falls along the step, far too long where
     the payoff is saturated. So the step is doubled while the slope stays steep, and bisected when it has turned.
     """
+    target, edge_target = (mu[..., None] for mu in barriers)
     slope_here = (push * dx).sum(axis=-1)
     longest = np.minimum(
         FRACTION_TO_BOUNDARY * np.minimum(_longest(x, dx), _longest(1.0 - x, -dx)),
@@ -386,7 +400,7 @@ def _search(
     for _ in range(MAX_TRIALS):
         tried = x + length[..., None] * dx
         gradient = problem.gradient(tried)
-        push_there = gradient - target * (1.0 / tried - 1.0 / (1.0 - tried) + problem.repulsion(tried))
+        push_there = gradient - target * (1.0 / tried - 1.0 / (1.0 - tried)) - edge_target * problem.repulsion(tried)
         slope = (push_there * dx).sum(axis=-1)
         ratio = slope / np.where(slope_here < 0, slope_here, -1.0)  # 1 at the start, 0 at the minimum, below it past
         long = ~(ratio >= -MAX_SLOPE_TURNED)

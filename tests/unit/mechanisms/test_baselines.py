@@ -7,7 +7,6 @@ import pytest
 
 import fedpact as fp
 from cases import CASES, answers, homogeneous, welfare_total
-from fedpact.utils.errors import NotConverged
 from strategies import random_federations
 
 
@@ -56,7 +55,7 @@ class TestVoluntary:
     def test_equilibria_beyond_the_domain_are_refused(self):
         """Agent 1 contributes 9 for itself; agent 0 cannot contribute enough to bear the harm."""
         fed = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=0.1, caps=[2.0, np.inf], payoff=fp.Log())
-        with pytest.raises(NotConverged, match="no admissible equilibrium"):
+        with pytest.raises(fp.NoEquilibrium, match='harms "agent 0" beyond the domain'):
             fp.Voluntary().solve(fed)
 
 

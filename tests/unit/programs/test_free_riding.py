@@ -10,10 +10,11 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import CASES, answers
+from fedpact.certificates.no_equilibrium import refutes
 from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
 from fedpact.scenario.examples import hospitals
-from fedpact.utils.errors import NotConverged
+from fedpact.utils.errors import NoEquilibrium, NotConverged
 from random_cases import cases
 from strategies import federations, random_federations
 
@@ -114,8 +115,9 @@ def test_agents_without_room_may_have_costs_that_start_flat():
 def test_endless_growth_is_reported():
     """Each other's harm makes both contribute more and more: no equilibrium without caps."""
     fed = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.1, payoff=fp.Log())
-    with pytest.raises(NotConverged, match="no free-riding equilibrium was reached"):
+    with pytest.raises(NoEquilibrium, match="there is no free-riding equilibrium") as raised:
         free_riding_equilibrium(fed)
+    assert refutes(fed, raised.value.proof)
 
 
 def test_values_beyond_double_precision_are_named():
@@ -150,7 +152,12 @@ def test_weights_over_eight_orders_of_magnitude(seed):
 def test_with_caps_and_harm_every_answer_is_a_best_response(seed):
     """The complementarity problem on a box always has a solution, whatever the weights."""
     fed = spread_federation(100 + seed, 5 + seed % 30, harm=0.3, caps=10.0)
-    s = free_riding_equilibrium(fed)
+    proof = None
+    try:
+        s = free_riding_equilibrium(fed)
+    except NotConverged as error:  # it may be outside the domain of a payoff; where nothing else is, that is proved
+        s, proof = error.result, getattr(error, "proof", None)
+    assert proof is None or refutes(fed, proof)
     wanted = fed.payoff.inverse_slope(fed.costs.linear / (fed.values * fed.own_weights))
     spare = fed.data(s) - wanted
     rounding = 1e-11 * (np.abs(fed.dense_weights()) @ s + np.abs(wanted))
@@ -160,14 +167,41 @@ def test_with_caps_and_harm_every_answer_is_a_best_response(seed):
 
 def test_who_grows_without_end_is_named():
     fed = fp.Federation([[1.0, -2.0], [-2.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Ada", "Bob"])
-    with pytest.raises(NotConverged, match=r'grow without end, "Ada", "Bob" first.*give caps'):
+    with pytest.raises(NotConverged, match=r'"Ada", "Bob" would contribute more and more without end.*give lower caps'):
         free_riding_equilibrium(fed)
 
 
 def test_who_is_harmed_beyond_the_domain_is_named():
     fed = fp.Federation([[1.0, -30.0], [0.0, 1.0]], costs=0.1, caps=[1.0, 9.0], payoff=fp.Log(), names=["Ada", "Bob"])
-    with pytest.raises(NotConverged, match=r'"Ada".*reach of -269.*above -1'):
+    with pytest.raises(
+        NoEquilibrium, match=r'in 2 cases: what "Bob" would contribute .* harms "Ada" beyond the domain'
+    ):
         fp.Voluntary().solve(fed)
+
+
+def test_a_spoiled_proof_proves_nothing() -> None:
+    """Without one of its cases, with another multiplier or another cap, it does not add up."""
+    fed = fp.Federation([[1.0, -30.0], [0.0, 1.0]], costs=0.1, caps=[1.0, 9.0], payoff=fp.Log())
+    with pytest.raises(NoEquilibrium) as raised:
+        fp.Voluntary().solve(fed)
+    proof = raised.value.proof
+    assert refutes(fed, proof)
+    assert not refutes(fed, proof["at"])
+    assert not refutes(fed, proof["away"])
+    assert not refutes(fed.replace(caps=[271.0, 9.0]), proof)
+    rows = [[*row[:3], 0.0 if row[0] == "floor" else 1.0] for row in proof["away"]["rows"]]
+    assert not refutes(fed, proof | {"away": {"rows": rows}})
+
+
+def test_rising_costs_are_proved_case_by_case() -> None:
+    """Its first sample costs agent 1 nothing, so that it contributes something, which is more than agent 0 bears."""
+    fed = fp.Federation(
+        [[1.0, -1e5], [0.0, 1.0]], costs=fp.Quadratic([1.0, 0.0], [1.0, 1.0]), caps=[1.0, 2.0], payoff=fp.Log()
+    )
+    with pytest.raises(NoEquilibrium, match='harms "agent 0"') as raised:
+        fp.Voluntary().solve(fed)
+    assert refutes(fed, raised.value.proof)
+    assert fp.Voluntary().solve(fed.replace(weights=[[1.0, -0.1], [0.0, 1.0]])).certificates["nash"].verdict == "holds"
 
 
 def test_who_wants_no_more_than_the_floor_of_its_domain_ends_no_search() -> None:

@@ -1,0 +1,321 @@
+"""Whether there is any free-riding equilibrium at all: one is found, or there is a proof that there is none.
+
+At an equilibrium with reach y = W s, every agent i is in one of three places, and each has its linear consequences.
+With worth_i = values_i w_ii and t_i(x) the reach at which worth_i g_i' = c_i'(x), falling and convex in x:
+
+    wants     s_i < cap_i: no more is wanted, worth_i g_i'(y_i) <= c_i'(s_i); and since slopes of payoffs are convex,
+              worth_i (g_i'(a) + g_i''(a) (y_i - a)) <= c_i'(s_i)  for every a
+    enough    s_i > 0 and s_i >= x: no less is wanted, y_i <= t_i(x)
+    chord     the same with l <= s_i <= u: y_i lies below the chord of t_i from l to u
+    floor     payoffs are defined: y_i >= floor_i
+
+Where a linear program finds no contributions that satisfy them, multiples of these inequalities add up to a
+contradiction, which is a proof that anybody can check (`fedpact.certificates.no_equilibrium`). Where it finds some,
+they are an equilibrium, or an agent is told to be at its bound in one case and away from it in another, or, where its
+marginal costs rise, below an amount and above. Cost: a linear program per case.
+
+A proof is plain data: {"rows": [[name, agent, where, multiplier], ...]} of a contradiction, where being a, t_i(x), or
+both ends of the chord; or {"agent", "bound", "at", "away"}, two proofs: for the bound "cap" or "zero" of the agent at
+it and not, for a number of the agent contributing at most and at least so much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.utils.arrays import FloatArray, like_sized
+
+Proof = dict[str, Any]
+Row = list[Any]
+
+MAX_CASES = 150  # linear programs
+MAX_CUTS = 6  # rounds of tangents in one case
+MAX_REPAIRS = 30
+LEEWAY = 1e-9  # of every number in an inequality: multiples that contradict it with this to spare do so exactly
+FEASIBLE = 1e-9  # a violation, with numbers of like size, that is rounding of the linear program
+VIOLATED = 1e-7  # the same, of complementarity, from which on an agent is looked at
+MAX_NAMES = 3  # told in an error
+CLOSE = 1e-3  # of an interval, to its ends
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is assumed: who is at which bound and who is not, between what amounts, and where tangents are drawn."""
+
+    low: FloatArray
+    high: FloatArray
+    below_cap: frozenset[int]
+    positive: frozenset[int] = frozenset()
+    tangents: tuple[tuple[int, float], ...] = ()
+
+    def with_bound(self, agent: int, bound: str | float, caps: FloatArray) -> tuple[Case, Case]:
+        """The two cases: at the bound, or below the amount; and away from it, or above the amount."""
+        if bound == "cap":
+            return self._between(agent, caps[agent], caps[agent], positive=True), replace(
+                self, below_cap=self.below_cap | {agent}
+            )
+        if bound == "zero":
+            return self._between(agent, 0.0, 0.0, below=True), replace(self, positive=self.positive | {agent})
+        amount = float(bound)
+        return (
+            self._between(agent, self.low[agent], amount, below=True),
+            self._between(agent, amount, self.high[agent], positive=True),
+        )
+
+    def _between(self, agent: int, low: float, high: float, *, below: bool = False, positive: bool = False) -> Case:
+        lows, highs = self.low.copy(), self.high.copy()
+        lows[agent], highs[agent] = low, high
+        return replace(
+            self,
+            low=lows,
+            high=highs,
+            below_cap=self.below_cap | {agent} if below else self.below_cap,
+            positive=self.positive | {agent} if positive else self.positive,
+        )
+
+
+class Refuter:
+    """Looks for an equilibrium, or for the proof that there is none.
+
+    `polish` takes contributions that may be an equilibrium to one, or returns None.
+    """
+
+    def __init__(self, federation: Federation, polish: Callable[[FloatArray], FloatArray | None]) -> None:
+        self.federation, self.polish = federation, polish
+        self.weights, self.caps = federation.dense_weights(), federation.caps
+        self.floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
+        self.worth = federation.values * federation.own_weights
+        self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
+        self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
+        self.found: FloatArray | None = None
+        self.cases = 0
+
+    def decide(self) -> FloatArray | Proof | None:
+        """An equilibrium, a proof that there is none, or None where neither was found."""
+        able = self.caps > 0
+        first = self.wanted(np.zeros_like(self.caps))
+        tangents = [(agent, float(first[agent])) for agent in np.flatnonzero(np.isfinite(first) & able).tolist()]
+        case = Case(
+            low=np.zeros_like(self.caps),
+            high=self.caps,
+            below_cap=frozenset(np.flatnonzero(np.isinf(self.caps)).tolist()),
+            tangents=tuple((agent, at) for agent, at in tangents if at > self.floor[agent]),
+        )
+        proof = self._refute(case)
+        return self.found if self.found is not None else proof
+
+    def wanted(self, contributions: FloatArray) -> FloatArray:
+        """t_i(s_i), the reach at which nobody wants to change its own contribution."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            marginal = self.linear + 2.0 * self.quadratic * contributions
+            return np.asarray(self.federation.payoff.inverse_slope(marginal / self.worth))
+
+    def _refute(self, case: Case) -> Proof | None:
+        agent: int | None = None
+        bound: str | float | None = None
+        for _ in range(MAX_CUTS):
+            self.cases += 1
+            if self.cases > MAX_CASES:
+                return None
+            rows, s, agent = self._solve(case)
+            if s is None:
+                if agent is None:
+                    return {"rows": rows}
+                bound = "zero"  # of who contributes without end, which the linear program overlooked
+                break
+            agent, bound = self._most_violated(case, s)
+            cuts = self._cuts(case, s)
+            if not cuts or set(cuts) <= set(case.tangents):
+                break
+            case = replace(case, tangents=case.tangents + cuts)
+        if s is not None and (agent is None or isinstance(bound, float)):
+            self.found = self.polish(s)
+        if agent is None or bound is None or self.found is not None:
+            return None
+        at, away = case.with_bound(agent, bound, self.caps)
+        first = self._refute(at)
+        second = self._refute(away) if first is not None else None
+        if first is None or second is None:
+            return None
+        return {"agent": int(agent), "bound": bound, "at": first, "away": second}
+
+    def _rows(self, case: Case) -> tuple[list[Row], FloatArray, FloatArray]:
+        """The inequalities of a case, matrix @ s >= bounds."""
+        names: list[Row] = []
+        matrix, bounds = [], []
+
+        def add(row: Row, sign: float, own: float, bound: float) -> None:
+            agent = row[1]
+            factors = sign * self.weights[agent]
+            factors[agent] += own
+            if np.isfinite(factors).all() and np.isfinite(bound):
+                names.append(row)
+                matrix.append(factors)
+                bounds.append(bound)
+
+        payoff = self.federation.payoff
+        for agent, at in case.tangents:
+            if agent not in case.below_cap:
+                continue
+            here, one = np.array([at]), payoff.take([agent])
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                bend = -self.worth[agent] * float(one.curvature(here)[0])
+                excess = self.worth[agent] * float(one.slope(here)[0]) - self.linear[agent]
+                if bend > 0:
+                    add(["wants", agent, at], 1.0, float(2.0 * self.quadratic[agent] / bend), float(at + excess / bend))
+        enough = self.wanted(case.low)
+        enough = enough + LEEWAY * np.abs(enough)
+        ends = self.wanted(np.where(np.isfinite(case.high), case.high, 0.0))
+        ends = ends + LEEWAY * np.abs(ends)
+        for agent in sorted(case.positive):
+            left, right, width = float(enough[agent]), float(ends[agent]), case.high[agent] - case.low[agent]
+            add(["enough", agent, left], -1.0, 0.0, -left)
+            if self.quadratic[agent] > 0 and 0 < width < np.inf and np.isfinite(left):
+                falls = (right - left) / width
+                add(["chord", agent, [left, right]], -1.0, float(falls), float(-left + falls * case.low[agent]))
+        for agent in np.flatnonzero(np.isfinite(self.floor)).tolist():
+            add(["floor", agent, None], 1.0, 0.0, float(self.floor[agent]))
+        return names, np.array(matrix).reshape(len(names), self.caps.size), np.array(bounds)
+
+    def _solve(self, case: Case) -> tuple[list[Row], FloatArray | None, int | None]:
+        """Inequalities that contradict each other with their multipliers, or contributions that satisfy all.
+
+        With no contributions and an agent: that agent's contribution would have to be told apart first.
+        """
+        from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed off the ordinary case
+
+        names, matrix, bounds = self._rows(case)
+        if not names:
+            return [], case.low, None
+        loose = np.hstack([matrix + LEEWAY * np.abs(matrix), (bounds - LEEWAY * np.abs(bounds))[:, None]])
+        rows, columns = like_sized(loose)
+        level, unit = rows[:, None] * loose * columns, columns[:-1] / columns[-1]
+        with np.errstate(over="ignore"):
+            box = [*zip(case.low / unit, case.high / unit, strict=True), (0.0, None)]
+        # As little violation of all of them as possible.
+        answer = linprog(
+            np.append(np.zeros(unit.size), 1.0),
+            A_ub=-np.hstack([level[:, :-1], np.ones((len(names), 1))]),
+            b_ub=-level[:, -1],
+            bounds=box,
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if answer.x is None:  # rounding is too much for it
+            self.cases = MAX_CASES
+            return [], case.low, None
+        if answer.fun <= FEASIBLE:
+            return [], np.clip(answer.x[:-1] * unit, case.low, case.high), None
+        multipliers, agent = self._repair(case, names, matrix, np.maximum(-answer.ineqlin.marginals, 0.0) * rows)
+        return [[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0], None, agent
+
+    def _repair(
+        self, case: Case, names: list[Row], matrix: FloatArray, multipliers: FloatArray
+    ) -> tuple[FloatArray, int | None]:
+        """Multipliers under which nobody without a cap could make up for what is missing; or who could, by rounding.
+
+        What is small beside other numbers of a column passes for nothing in a linear program, but without a cap it
+        counts. An agent that has enough data of its own is held against it by that.
+        """
+        enough = {row[1]: place for place, row in enumerate(names) if row[0] == "enough"}
+        multipliers = multipliers / multipliers.max()
+        for _ in range(MAX_REPAIRS):
+            gains = multipliers @ matrix
+            open_ended = np.flatnonzero(np.isinf(case.high) & (gains > 0))
+            if not open_ended.size:
+                return multipliers, None
+            for agent in open_ended.tolist():
+                if agent not in enough:
+                    return multipliers, agent
+                place = enough[agent]
+                multipliers[place] += (1.0 + CLOSE) * gains[agent] / -matrix[place, agent]
+        return multipliers, None
+
+    def _cuts(self, case: Case, s: FloatArray) -> tuple[tuple[int, float], ...]:
+        """Tangents that exclude contributions at which somebody below its cap, its costs bending, wants more."""
+        y, wanted = self.weights @ s, self.wanted(s)
+        free = np.isin(np.arange(s.size), list(case.below_cap)) & (self.quadratic > 0) & (self.caps > 0)
+        short = free & (wanted - y > VIOLATED * self._sizes(s))
+        # Where the first sample costs nothing any tangent says that some is contributed.
+        middle = np.where(
+            np.isfinite(wanted), 0.5 * (np.maximum(y, self.floor) + wanted), np.maximum(y, 0.5 * self.floor)
+        )
+        return tuple((int(agent), float(middle[agent])) for agent in np.flatnonzero(short & np.isfinite(middle)))
+
+    def _sizes(self, s: FloatArray) -> FloatArray:
+        return np.abs(self.weights) @ s + np.abs(np.nan_to_num(self.wanted(s), posinf=0.0)) + np.finfo(float).tiny
+
+    def _most_violated(self, case: Case, s: FloatArray) -> tuple[int | None, str | float | None]:
+        """Who is not at the bound that would explain what it has, of those not yet told apart."""
+        y, wanted, sizes = self.weights @ s, self.wanted(s), self._sizes(s)
+        agents = np.arange(s.size)
+        positive, below = (np.isin(agents, list(chosen)) for chosen in (case.positive, case.below_cap))
+        with np.errstate(invalid="ignore"):
+            short = np.where((case.low < case.high) & (s < self.caps) & ~below, (wanted - y) / sizes, 0.0)
+            spare = np.where((case.low < case.high) & (s > 0), (y - wanted) / sizes, 0.0)
+        spare[positive & (self.quadratic == 0)] = 0.0
+        short, spare = np.nan_to_num(short), np.nan_to_num(spare)
+        worst = int(np.argmax(np.maximum(short, spare)))
+        if max(short[worst], spare[worst]) <= VIOLATED:
+            return None, None
+        if short[worst] >= spare[worst]:
+            return worst, "cap"
+        return worst, self._amount(case, s, worst) if positive[worst] else "zero"
+
+    def _amount(self, case: Case, s: FloatArray, agent: int) -> float:
+        """Where to cut the interval of an agent in two: at what it contributes, away from the ends."""
+        low, high, at = float(case.low[agent]), float(case.high[agent]), float(s[agent])
+        if np.isinf(high):
+            return max(at, 2.0 * low)
+        return float(np.clip(at, low + 0.1 * (high - low), high - 0.1 * (high - low)))
+
+
+def decide_equilibrium(
+    federation: Federation, polish: Callable[[FloatArray], FloatArray | None]
+) -> FloatArray | Proof | None:
+    """An admissible free-riding equilibrium, a proof that there is none, or None where neither was found."""
+    return Refuter(federation, polish).decide()
+
+
+def leaves(proof: Proof) -> Iterator[Proof]:
+    """The cases of a proof, each a contradiction."""
+    if "rows" in proof:
+        yield proof
+        return
+    yield from leaves(proof["at"])
+    yield from leaves(proof["away"])
+
+
+def contradictions(proof: Proof) -> Iterator[list[Any]]:
+    """All the inequalities a proof uses, those of each case in the order of their agents."""
+    for leaf in leaves(proof):
+        yield from leaf["rows"]
+
+
+def explain(federation: Federation, proof: Proof) -> str:
+    """Who cannot all be content, in words."""
+    rows = list(contradictions(proof))
+    growing, harmed = (_names(federation, name, rows) for name in ("wants", "floor"))
+    cases = sum(1 for _ in leaves(proof))
+    text = "there is no free-riding equilibrium, as linear inequalities prove" + (
+        f" in {cases} cases" if cases > 1 else ""
+    )
+    if growing and harmed:
+        text += (
+            f": what {growing} would contribute to have the data wanted harms {harmed} beyond the domain of its payoff"
+        )
+    elif harmed:
+        text += f": others harm {harmed} beyond the domain of its payoff"
+    else:
+        text += f": {growing} would contribute more and more without end, to make up for the harm of others"
+    return text + "; give lower caps to those who harm"
+
+
+def _names(federation: Federation, name: str, rows: list[list[Any]]) -> str:
+    agents = list(dict.fromkeys(row[1] for row in rows if row[0] == name))
+    return ", ".join(f'"{federation.names[agent]}"' for agent in agents[:MAX_NAMES])
