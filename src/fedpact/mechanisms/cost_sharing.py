@@ -19,8 +19,7 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
-from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import BatchSolution
+from fedpact.federation import Federation
 from fedpact.mechanisms.voluntary import Voluntary
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -66,12 +65,6 @@ class CostSharing(Voluntary):
             utilities=(1.0 - part) * best.utilities - paid,
             scope="all contributions of one agent in [0, cap], at the costs left to it",
         )
-
-    def is_vectorised(self, batch: Batch) -> bool:
-        return True
-
-    def solve_together(self, batch: Batch) -> BatchSolution:
-        return Voluntary.solve_together(self, batch)
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
         costs = federation.spending(contributions)

@@ -6,16 +6,12 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-import numpy as np
-
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.certificates.no_equilibrium import refutes
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
+from fedpact.mechanisms.base import Mechanism
 from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NoEquilibrium
@@ -75,19 +71,6 @@ class Voluntary(Mechanism):
         note = NOTE_OF_LOTS if federation.has_lots else NOTES[unique]
         chosen = Equilibria(unique=unique, dimension=around, note=note)
         return self.outcome_at(federation, contributions, payments, equilibria=chosen)
-
-    def is_vectorised(self, batch: Batch) -> bool:
-        return True
-
-    def solve_together(self, batch: Batch) -> BatchSolution:
-        """One federation after the other, without asking whether there are other equilibria."""
-        found = np.full((2, len(batch), batch.n_agents), np.nan)
-        for place, federation in enumerate(batch):
-            with suppress(*SOLVER_ERRORS):  # told when it is solved alone
-                contributions = free_riding_equilibrium(self.played(federation))
-                if federation.admits(contributions):
-                    found[:, place] = contributions, self.payment_rule(federation, contributions)
-        return BatchSolution(contributions=found[0], payments=found[1])
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return batch.split(free_riding(batch.joined, contributions.ravel()).utilities)
