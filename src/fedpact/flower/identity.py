@@ -50,11 +50,7 @@ def private_file(context: Context) -> Path:
 
 def own_agent(context: Context) -> Agent:
     """The agent of a node's private file."""
-    path = private_file(context)
-    agent = load_agent(path)
-    if not 0 <= agent.index < agent.weights.size:
-        raise InvalidInput(f"{path}: index must be a place from 0 to {agent.weights.size - 1}, got {agent.index}")
-    return agent
+    return load_agent(private_file(context))
 
 
 def own_key(context: Context) -> SigningKey:

@@ -15,7 +15,6 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from fedpact.deals.documents import (
     settlement_document,
     statement_document,
 )
-from fedpact.deals.signatures import document_digest, is_signature
+from fedpact.deals.signatures import document_digest
 from fedpact.flower.countersigning import check_document, check_everybody_signed, check_settlement
 from fedpact.flower.identity import keep_receipt, keys_of_others, own_agent, own_key
 from fedpact.flower.learner import Learner, LearnerFactory
@@ -106,20 +105,9 @@ def _mask_secret(context: Context) -> bytes:
     return bytes(kept["secret"])  # type: ignore[arg-type]
 
 
-def _identity(context: Context) -> Identity | None:
-    """The key the node signs with, where its configuration names one, and the others' public ones."""
-    if not context.node_config.get("key"):
-        return None
-    known, size = keys_of_others(context), int(own_agent(context).weights.size)
-    others = {place: key for place in range(size) if (key := known.by_place.get(place)) is not None}
-    return Identity(
-        sign=own_key(context).sign_bytes,
-        verify={place: partial(_is_key_of, key) for place, key in others.items()},
-    )
-
-
-def _is_key_of(key: str, signature: str, text: bytes) -> bool:
-    return is_signature(key, text, signature)
+def _identity(context: Context) -> Identity:
+    """The key the node signs with, read when it does, and the others' public ones."""
+    return Identity(sign=lambda text: own_key(context).sign_bytes(text), known=keys_of_others(context))
 
 
 def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:

@@ -17,12 +17,13 @@ phi_i - a_i.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedpact.deals.signatures import KnownKeys, is_signature
 from fedpact.negotiation import masks
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray
@@ -41,18 +42,18 @@ PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """A member's signing key, and the public ones of those it knows, by place.
+    """A member's signing key, and the public ones of those it knows.
 
     Attributes
     ----------
     sign
         Makes a signature of bytes, as hexadecimal.
-    verify
-        By place: whether a signature of bytes is that member's. With none it believes whatever keys it is told.
+    known
+        Others' public keys, by name or by place. With none it believes whatever keys it is told.
     """
 
-    sign: Any
-    verify: Mapping[int, Any] = field(default_factory=dict)
+    sign: Callable[[bytes], str]
+    known: KnownKeys = field(default_factory=KnownKeys)
 
 
 def count_of(question: Mapping[str, Any]) -> int:
@@ -186,15 +187,21 @@ def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
 
 def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any]) -> None:
     """All keys are signed by the members whose they are; with one that is made up a sum would bare the others."""
-    signatures = question.get("signatures") or {}
-    for place in question["members"]:
-        if not identity.verify or place == own:
+    if not identity.known.is_given:
+        return
+    if not question.get("signatures"):
+        raise InvalidInput("nobody's key is signed: somebody may listen")
+    names = {place: str(question["names"][place]) for place in question["members"]}
+    if len(set(names.values())) != len(names):
+        raise InvalidInput(f"every member must have a name of its own, got {list(names.values())!r:.80}")
+    for place, name in names.items():
+        if place == own:
             continue
-        name = str(question["names"][place]) if "names" in question else f"member {place}"
-        if place not in identity.verify:
+        public = identity.known.key_of(name, place)
+        if public is None:
             raise InvalidInput(f'"{name}" is not among the members whose signing keys it knows: it may be made up')
-        text = signed_text(name, question["keys"][place])
-        if not identity.verify[place](str(signatures.get(str(place), "")), text):
+        signature = question["signatures"].get(str(place))
+        if not is_signature(public, signed_text(name, question["keys"][place]), signature):
             raise InvalidInput(f'the key of "{name}" is not signed by it: somebody may listen')
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message
 
+import fedpact as fp
+from fedpact.deals.signatures import write_signing_key
 from fedpact.flower.keys import write_keys
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.mechanisms import MECHANISMS
-from fedpact.negotiation import masks
+from fedpact.negotiation import agents_of, masks
 from fedpact.negotiation.audit import audit
+from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
 from unit.flower.in_process import Stage
 from unit.flower.test_run import kinds, last, nonsense, only, silent
@@ -62,14 +66,30 @@ def test_in_sums_a_node_that_fails_is_excluded_by_name(fault: Any, reason: str, 
     assert found.failed == [] and found.last("settled") is not None
 
 
-def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path) -> None:
+def keys_by_place(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:
+    """Nodes that name their key; whose the others are the names of their files say."""
+    write_keys(folder, host="localhost", nodes=federation.n_agents)
+    return {
+        place: {"key": str(folder / f"node-{place}.key"), "keys": str(folder)} for place in range(federation.n_agents)
+    }
+
+
+def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str, Any]]:
+    """Nodes that name no key of their own, so that it is the one beside their private file; comments say whose."""
+    folder.mkdir()
+    for agent in agents_of(federation):
+        save_agent(agent, folder / f"{agent.index}.json")
+        write_signing_key(folder / f"{agent.index}.key", name=agent.name)
+    return {
+        place: {"agent": str(folder / f"{place}.json"), "keys": str(folder)} for place in range(federation.n_agents)
+    }
+
+
+@pytest.mark.parametrize("make_keys", [keys_by_place, keys_by_name])
+def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, make_keys: Any) -> None:
     """Keys are signed with the nodes' own; a coordinator that hands out others is told by everybody."""
     federation = example("hospitals").federation
-    write_keys(tmp_path / "keys", host="localhost", nodes=federation.n_agents)
-    config = {
-        place: {"key": str(tmp_path / "keys" / f"node-{place}.key"), "keys": str(tmp_path / "keys")}
-        for place in range(federation.n_agents)
-    }
+    config = make_keys(federation, tmp_path / "keys")
     stage = Stage(federation, tmp_path / "signed", node_config=config)
     stage.conduct(protocol="sums")
     assert kinds(stage)[-1] == "settled" and not audit(stage.ledger).deal.excluded
@@ -87,6 +107,19 @@ def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path) -
     )
     listened.conduct(protocol="sums")
     told = audit(listened.ledger).deal.excluded
-    assert (
-        list(told) == [federation.names[1]] and "is not signed by it: somebody may listen" in told[federation.names[1]]
-    )
+    assert list(told) == [federation.names[1]]
+    assert "is not signed by it: somebody may listen" in told[federation.names[1]]
+
+
+def test_a_node_that_does_not_know_everybody_s_key_says_whose_it_misses(tmp_path: Path) -> None:
+    federation = example("hospitals").federation
+    config = keys_by_name(federation, tmp_path / "keys")
+    (tmp_path / "few").mkdir()
+    for place in (0, 1, 2, 3):
+        shutil.copy(tmp_path / "keys" / f"{place}.key.pub", tmp_path / "few")
+    config[0]["keys"] = str(tmp_path / "few")
+    stage = Stage(federation, tmp_path / "run", node_config=config)
+    stage.conduct(protocol="sums")
+    told = audit(stage.ledger).deal.excluded
+    assert list(told) == [federation.names[0]]
+    assert f'"{federation.names[4]}" is not among the members whose signing keys' in told[federation.names[0]]

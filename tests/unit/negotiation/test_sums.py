@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.deals.signatures import KnownKeys, new_signing_key
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, masks, recompute
 from fedpact.negotiation.protocol import balance_exactly
 from fedpact.negotiation.sum_terms import Identity
@@ -311,26 +313,16 @@ class Middle(InProcess):
         return answers
 
 
-def signed_agents(federation: fp.Federation) -> list[Agent]:
+def signed_agents(federation: fp.Federation, by: str = "name") -> list[Agent]:
     """Members that have signing keys and know each other's."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    signing = [Ed25519PrivateKey.generate() for _ in range(federation.n_agents)]
-
-    def verifier(place: int) -> Any:
-        def verify(signature: str, text: bytes) -> bool:
-            try:
-                signing[place].public_key().verify(bytes.fromhex(signature), text)
-            except (InvalidSignature, ValueError):
-                return False
-            return True
-
-        return verify
-
-    known = {place: verifier(place) for place in range(federation.n_agents)}
+    signing = [new_signing_key() for _ in range(federation.n_agents)]
+    public = [key.public for key in signing]
+    if by == "name":
+        known = KnownKeys(by_name=dict(zip(federation.names, public, strict=True)))
+    else:
+        known = KnownKeys(by_place=dict(enumerate(public)))
     return [
-        Agent(**vars(agent) | {"identity": Identity(sign=lambda text, key=key: key.sign(text).hex(), verify=known)})
+        replace(agent, identity=Identity(sign=key.sign_bytes, known=known))
         for agent, key in zip(agents_of(federation), signing, strict=True)
     ]
 
@@ -346,8 +338,9 @@ def test_without_signatures_a_coordinator_in_the_middle_reads_along() -> None:
     np.testing.assert_allclose(found, _terms(channel.agents[place], question), atol=1e-20)
 
 
-def test_signatures_keep_a_coordinator_out_of_the_middle() -> None:
-    channel = Middle(signed_agents(dense(4)))
+@pytest.mark.parametrize("by", ["name", "place"])
+def test_signatures_keep_a_coordinator_out_of_the_middle(by: str) -> None:
+    channel = Middle(signed_agents(dense(4), by))
     with pytest.raises(fp.NotConverged, match="is not signed by it: somebody may listen"):
         coordinate(channel, protocol="sums")
     assert not channel.read
@@ -372,8 +365,13 @@ def test_a_coordinator_cannot_make_up_members_that_would_bare_one() -> None:
     assert "masked" in agents[0].answer(question | {"members": [0, 1, 2, 3]})
     with pytest.raises(fp.InvalidInput, match='"new" is not among the members whose signing keys it knows'):
         agents[0].answer(question | {"members": [0, 4, 5]})
-    with pytest.raises(fp.InvalidInput, match='the key of "agent 1" is not signed by it'):
+    with pytest.raises(fp.InvalidInput, match="nobody's key is signed: somebody may listen"):
         agents[0].answer(question | {"members": [0, 1, 2], "signatures": {}})
+    with pytest.raises(fp.InvalidInput, match='the key of "agent 1" is not signed by it'):
+        agents[0].answer(question | {"members": [0, 1, 2], "signatures": {"2": said[2]["signature"]}})
+    twice = [agents[0].name, agents[1].name, agents[1].name, *question["names"][3:]]
+    with pytest.raises(fp.InvalidInput, match="every member must have a name of its own"):
+        agents[0].answer(question | {"members": [0, 1, 2], "names": twice})
     swapped = [said[0]["key"], said[2]["key"], said[1]["key"], said[3]["key"], *made_up]
     with pytest.raises(fp.InvalidInput, match='the key of "agent 1" is not signed by it'):
         agents[0].answer(question | {"members": [0, 1, 2], "keys": swapped})
