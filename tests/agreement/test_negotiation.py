@@ -38,7 +38,7 @@ def assert_is_the_solved_deal(federation: fp.Federation, deal: fp.Deal, *, money
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 @pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
 def test_known_federations(case: Case, protocol: str) -> None:
-    deal = coordinate(InProcess.of(case.federation), protocol=protocol)
+    deal = coordinate(InProcess.of(case.federation, least_gain=None), protocol=protocol)
     if "externality" in case.equilibria and (case.dimension == 0 or protocol == "price-discovery"):
         expected = np.asarray(case.equilibria["externality"], dtype=np.float64)
         atol = max(case.atol, 1e-6 * float(expected.max(initial=1.0)))
@@ -76,7 +76,7 @@ def test_rounding_is_not_worth_a_sample(seed: int) -> None:
     """Where the first sample costs exactly what it is worth, requests cancel: what is left is nobody's contribution."""
     rng = np.random.default_rng(seed)
     federation = CASES["not worth a sample"].federation
-    deal = coordinate(InProcess([Rounding(agent, rng) for agent in agents_of(federation)]), protocol="admm")
+    deal = coordinate(InProcess([Rounding(agent, rng) for agent in agents_of(federation, least_gain=None)]), protocol="admm")
     assert not deal.contributions.any() and not deal.payments.any()
     assert deal.rounds <= 40
 
@@ -85,7 +85,7 @@ def test_rounding_is_not_worth_a_sample(seed: int) -> None:
 @pytest.mark.parametrize("harm", [False, True])
 def test_price_discovery_on_random_federations(family: type[Payoff], harm: bool) -> None:
     for federation in random_federations(11, 30, family=family, harm=harm):
-        deal = coordinate(InProcess.of(federation))
+        deal = coordinate(InProcess.of(federation, least_gain=None))
         assert deal.rounds <= MOST_ROUNDS
         assert_is_the_solved_deal(federation, deal)
 
@@ -94,7 +94,7 @@ def test_price_discovery_on_random_federations(family: type[Payoff], harm: bool)
 @settings(max_examples=cases(120))
 def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
     """Equal agents, zero caps and degenerate optima are common here."""
-    deal = coordinate(InProcess.of(federation))
+    deal = coordinate(InProcess.of(federation, least_gain=None))
     assert deal.rounds <= MOST_ROUNDS
     assert_is_the_solved_deal(federation, deal)
 
@@ -102,15 +102,15 @@ def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_consensus_on_random_federations(seed: int) -> None:
     for federation in random_federations(20 + seed, 25):
-        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation), protocol="admm"))
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation, least_gain=None), protocol="admm"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_both_protocols_on_many_more(seed: int) -> None:
     for federation in random_federations(300 + seed, 60):
-        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation)))
-        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation), protocol="admm"))
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation, least_gain=None)))
+        assert_is_the_solved_deal(federation, coordinate(InProcess.of(federation, least_gain=None), protocol="admm"))
 
 
 def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200) -> fp.Federation:
@@ -129,7 +129,7 @@ def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200
 @pytest.mark.parametrize("harm", [False, True], ids=["help", "harm"])
 def test_two_hundred_agents_agree_within_fifteen_rounds(family: type[Payoff], sparse: bool, harm: bool) -> None:
     federation = large(family, sparse=sparse, harm=harm)
-    deal = coordinate(InProcess.of(federation))
+    deal = coordinate(InProcess.of(federation, least_gain=None))
     assert deal.rounds <= MOST_ROUNDS
     assert_is_the_solved_deal(federation, deal)
 
@@ -146,13 +146,13 @@ def test_the_units_do_not_matter(scale: float, protocol: str) -> None:
             federation.weights, costs=costs, caps=federation.caps, payoff=federation.payoff,
             values=federation.values * scale,
         )  # fmt: skip
-        assert_is_the_solved_deal(richer, coordinate(InProcess.of(richer), protocol=protocol))
+        assert_is_the_solved_deal(richer, coordinate(InProcess.of(richer, least_gain=None), protocol=protocol))
         costs = fp.Quadratic(federation.costs.linear / scale, federation.costs.quadratic / scale**2)
         finer = fp.Federation(
             federation.weights / scale, costs=costs, caps=federation.caps * scale, payoff=federation.payoff,
             values=federation.values,
         )  # fmt: skip
-        assert_is_the_solved_deal(finer, coordinate(InProcess.of(finer), protocol=protocol))
+        assert_is_the_solved_deal(finer, coordinate(InProcess.of(finer, least_gain=None), protocol=protocol))
 
 
 def test_equal_agents_are_treated_alike() -> None:
@@ -167,6 +167,6 @@ def test_harm_close_to_the_edge_of_the_domain() -> None:
     weights = [[1.0, -0.999999 / 4.0, 0.0], [0.5, 1.0, 0.2], [0.3, 2.0, 1.0]]
     for family in (fp.PowerLaw(0.3), fp.Log(), fp.Michaelis(1.0), fp.Exponential(0.5)):
         federation = fp.Federation(weights, costs=[5.0, 0.001, 0.1], caps=[10.0, 4.0, 50.0], payoff=family)
-        deal = coordinate(InProcess.of(federation))
+        deal = coordinate(InProcess.of(federation, least_gain=None))
         assert deal.rounds <= MOST_ROUNDS
         assert_is_the_solved_deal(federation, deal)

@@ -65,7 +65,7 @@ def test_welfare_agrees_with_cvxpy(family):
         capped += ((optimum.contributions == fed.caps) & (fed.caps > 0)).sum()
         inside += ((optimum.contributions > 0) & (optimum.contributions < fed.caps)).sum()
     # The instances are a fair sample of where optima lie.
-    assert min(zero, capped, inside) > cases(COUNT) // 3
+    assert min(zero, capped, inside) >= cases(COUNT) // 3 > 0
 
 
 def test_unique_contributions_agree_with_cvxpy():

@@ -309,7 +309,7 @@ def test_a_transcript_that_states_another_deal_is_refused(tmp_path: Path) -> Non
     assert UnderDeal(FedAvg(), path).agreed == {"agent 0": 16, "agent 1": 6, "agent 2": 31}
     said, _, stated = path.read_text(encoding="utf-8").rpartition('{"deal"')
     path.write_text(said + '{"deal"' + stated.replace('"contributions": [16', '"contributions": [11'), encoding="utf-8")
-    with pytest.raises(fp.InvalidInput, match="this deal does not hold: recomputed: 5 exchanges come to another deal"):
+    with pytest.raises(fp.InvalidInput, match="this deal does not hold: recomputed: 6 exchanges come to another deal"):
         UnderDeal(FedAvg(), path)
 
 

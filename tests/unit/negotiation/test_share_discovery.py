@@ -140,11 +140,9 @@ def test_an_agent_from_its_file_answers_alike(tmp_path: Any) -> None:
     assert load_agent(tmp_path / "2.json").answer(question) == agent.answer(question)
 
 
-def test_the_fairest_deal_cannot_be_negotiated() -> None:
+def test_what_is_not_negotiated_is_refused() -> None:
     federation = dense(np.random.default_rng(5), 3)
-    with pytest.raises(fp.InvalidInput, match="cannot be negotiated: its side payments follow from everybody's"):
-        fp.negotiate(federation, mechanism="fair")
-    with pytest.raises(fp.InvalidInput, match="mechanism must be one of externality, shapley, got 'voluntary'"):
+    with pytest.raises(fp.InvalidInput, match=r"mechanism must be one of externality, shapley.*, got 'voluntary'"):
         fp.negotiate(federation, mechanism="voluntary")
     with pytest.raises(fp.InvalidInput, match=r"protocol must be one of price-discovery.* for 'shapley', got 'admm'"):
         fp.negotiate(federation, mechanism="shapley", protocol="admm")

@@ -18,7 +18,7 @@ from fedpact.programs.fair_shares import (
 )
 from fedpact.programs.groups import GroupOptima, group_optima
 from fedpact.utils.arrays import FloatArray
-from random_cases import cases
+from random_cases import ALL_CASES, cases
 from strategies import random_federations
 
 ROUNDING = 1e-10  # of what is to be shared out
@@ -134,7 +134,7 @@ def test_the_subsidy_is_the_least_that_keeps_every_group() -> None:
         with pytest.raises(Unkept) as caught:
             share_among_groups(*numbers, search_in(optima))
         assert caught.value.subsidy == pytest.approx(least - numbers[3], rel=1e-6)
-    assert refused > 3
+    assert refused > (3 if ALL_CASES else 0)
 
 
 def test_members_who_have_more_alone_are_told() -> None:
