@@ -109,7 +109,7 @@ def test_not_converged_is_exit_code_3(run, tmp_path: Path) -> None:
         result = run(*command, "-m", "voluntary")
         assert result.code == 3
         assert result.out == ""
-        assert result.err.startswith("error: no free-riding equilibrium was reached")
+        assert result.err.startswith("error: there is no free-riding equilibrium, as linear inequalities prove")
         assert len(result.err.splitlines()) == 1
 
 

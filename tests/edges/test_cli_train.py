@@ -156,7 +156,7 @@ def test_a_transcript_is_trained(train, run, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("\n".join([*lines[:-1], _tampered(stated)]) + "\n", encoding="utf-8")
     refused = train("paper-w2", "t.jsonl", *QUICK[1:], "-o", "second")
     assert refused.code == 2
-    assert "this deal does not hold: recomputed: 5 exchanges come to another deal for agent 0" in refused.err
+    assert "this deal does not hold: recomputed: 6 exchanges come to another deal for agent 0" in refused.err
 
 
 def _tampered(line: dict) -> str:

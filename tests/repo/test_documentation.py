@@ -105,7 +105,7 @@ def listening():
     for page in PAGES:
         for line in CONSOLE.findall(page.read_text(encoding="utf-8")):
             words = shlex.split(line.replace("\\\n", " "))
-            if words[0] not in {"pip", "export"}:
+            if words[0] not in {"pip", "export", "cp"}:
                 options = {(page.name, word) for word in words if word.startswith("--")}
                 found.setdefault(program_of(words), set()).update(options)
     return found

@@ -118,9 +118,11 @@ def _run() -> None:
         thread_setting()
         app()
     except NoFairDeal as error:
-        _fail_without_deal(f"there is no such deal: {error}", error, groups=error.groups, subsidy=error.subsidy)
+        _fail_without_deal(
+            f"there is no such deal: {error}", CLAIM_FAILS, error, groups=error.groups, subsidy=error.subsidy
+        )
     except NoEquilibrium as error:
-        _fail_without_deal(str(error), error, proof=error.proof)
+        _fail_without_deal(str(error), NOT_CONVERGED, error, proof=error.proof)
     except NotConverged as error:
         _fail(error, NOT_CONVERGED)
     except FedpactError as error:
@@ -195,11 +197,11 @@ def _fail(error: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _fail_without_deal(message: str, error: NotConverged, **parts: Any) -> NoReturn:
+def _fail_without_deal(message: str, code: int, error: NotConverged, **parts: Any) -> NoReturn:
     """Say that there is no deal as the mechanism has it, with --json as an object too: nothing failed to converge."""
     if "--json" in sys.argv:
         print_json(jsonable({"error": str(error), **parts}))
-    _fail(message, CLAIM_FAILS)
+    _fail(message, code)
 
 
 def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:

@@ -255,6 +255,8 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
         *(PROPERTY_HEADS[claim] for claim in Claim),
         "lies gain",
     )
+    made.padding = (0, 1, 0, 0)  # so that it fits eighty columns
+    made.columns[0].no_wrap = made.columns[-1].no_wrap = True
     budgets = unit.column([outcome.budget for outcome in compared], signed=True)
     for outcome, budget in zip(compared, budgets, strict=True):
         verdicts = compared.verdicts[outcome.mechanism]

@@ -45,7 +45,7 @@ class AccuracyShaping(Mechanism):
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> outcome = AccuracyShaping().solve(homogeneous)
     >>> outcome.contributions.round(4).tolist(), outcome.leavers
-    ([54.3055, 54.3055, 54.3055], ())
+    ([59.3692, 59.3692, 59.3692], ())
     """
 
     name = "accuracy-shaping"

@@ -35,7 +35,7 @@ class ProportionalSharing(Mechanism):
     >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
     >>> ProportionalSharing().solve(homogeneous).contributions.round(4).tolist()
-    [59.3139, 59.3139, 59.3139]
+    [74.3457, 74.3457, 74.3457]
     """
 
     name = "proportional"

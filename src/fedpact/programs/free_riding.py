@@ -116,6 +116,8 @@ def _damped_answers(federation: Federation) -> FloatArray:
         distance = float(np.abs(answer - profile).max())
         size = max(float(answer.max(initial=0.0)), np.finfo(float).tiny)
         if distance <= ANSWER_TOLERANCE * size:
+            if not federation.admits(answer):
+                raise _outside_domain(federation, answer)
             return answer
         if distance <= CLOSE_ANSWERS * size and tries < MAX_TRIES:
             tries, near = tries + 1, _newton_answers(federation, answer)

@@ -116,7 +116,7 @@ def test_a_bad_federation_does_not_touch_the_others(mechanism: str, bad: str) ->
 
 def test_the_one_without_an_equilibrium_is_told() -> None:
     found = fp.solve_batch([trio(), BAD["free riders beyond the domain"]], "voluntary")
-    assert found.statuses[1].startswith("free riding has no admissible equilibrium")
+    assert found.statuses[1].startswith("there is no free-riding equilibrium")
     np.testing.assert_array_equal(found.solved, [True, False])
 
 

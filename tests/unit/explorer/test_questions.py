@@ -353,7 +353,7 @@ def test_leaving_needs_rules_and_an_order(answers, ask):
         ("externality", "price-discovery"),
         ("externality", "admm"),
         ("externality", "sums"),
-        ("shapley", "sums"),
+        ("shapley", "price-discovery"),
         ("fair", "price-discovery"),
         ("fair-members", "price-discovery"),
     ],

@@ -161,7 +161,5 @@ def test_maximisers_lie_within_the_bounds() -> None:
 
 def test_what_knows_one_lot_only_refuses() -> None:
     fed = fp.Federation(**LOTS)
-    with pytest.raises(fp.InvalidInput, match="a batch knows agents with one lot of data and one task only"):
-        fp.Batch.of([fed])
     with pytest.raises(fp.InvalidInput, match="the weight of an agent's own data knows agents with one lot"):
         _ = fed.own_weights
