@@ -76,7 +76,9 @@ def test_rounding_is_not_worth_a_sample(seed: int) -> None:
     """Where the first sample costs exactly what it is worth, requests cancel: what is left is nobody's contribution."""
     rng = np.random.default_rng(seed)
     federation = CASES["not worth a sample"].federation
-    deal = coordinate(InProcess([Rounding(agent, rng) for agent in agents_of(federation, least_gain=None)]), protocol="admm")
+    deal = coordinate(
+        InProcess([Rounding(agent, rng) for agent in agents_of(federation, least_gain=None)]), protocol="admm"
+    )
     assert not deal.contributions.any() and not deal.payments.any()
     assert deal.rounds <= 40
 

@@ -309,11 +309,12 @@ def _lies_to_negotiate(study: MisreportStudy) -> list[tuple[int, int, int]]:
 def _negotiate_lie(
     federation: Federation, agent: int, study: MisreportStudy, where: tuple[int, int, int], honest: FloatArray
 ) -> NegotiatedLie:
-    """Price discovery in which one agent answers as if its lie were the truth."""
+    """Price discovery in which one agent answers as if its lie were the truth, and everybody takes any deal."""
     place, what, at = where
     factor = float(study.factors[at])
-    lying = Agent.of(misreport(federation, agent, what=LIES[what], factor=factor), agent)
-    table = [lying if other.index == agent else other for other in agents_of(federation)]
+    said = misreport(federation, agent, what=LIES[what], factor=factor)
+    lying = Agent.of(said, agent, least_gain=None)
+    table = [lying if other.index == agent else other for other in agents_of(federation, least_gain=None)]
     deal = coordinate(InProcess(table))
     if deal.excluded:
         raise NotConverged(f"the exclusion of {', '.join(deal.excluded)}: {', '.join(deal.excluded.values())}")

@@ -1,8 +1,8 @@
 """The errors fedpact raises on purpose.
 
 Every message names the argument and the agent, the rule, what was given and the way out. The command line turns
-`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` and `NoEquilibrium` into exit code 3,
-`NoFairDeal` into exit code 1: that there is no such deal is an answer.
+`InvalidInput`, `MechanismError` and `MissingExtra` into exit code 2, `NotConverged` and `NoEquilibrium` into exit code
+3, `NoFairDeal` into exit code 1: that there is no such deal is an answer.
 """
 
 from __future__ import annotations
