@@ -121,7 +121,7 @@ def extreme(rng: np.random.Generator, n_agents: int, payoff: Payoff) -> fp.Feder
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=[mechanism.name for mechanism in MECHANISMS])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_certificates_agree_over_many_orders_of_magnitude(seed: int, mechanism: fp.Mechanism) -> None:
     """A batch's verdict on a profile is that of the certificate of this profile alone."""
     rng = np.random.default_rng([17, seed])

@@ -357,6 +357,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
     wait_until(lambda: others_in(begun.pid) == [], 20.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a terminal")
 def test_the_bar_is_on_terminals_only(run, tmp_path: Path) -> None:
     shown = Terminal(tmp_path, "sweep", *ONE, "-m", "voluntary")

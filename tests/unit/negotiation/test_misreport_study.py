@@ -283,6 +283,7 @@ def test_progress_counts_to_the_end() -> None:
     assert seen[-1] == (66, 66)  # three agents, two mechanisms, the truth and ten lies
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("externality_only")
 def test_many_agents_get_fewer_factors() -> None:
     assert 1.0 in FACTORS and 1.0 in FEWER_FACTORS

@@ -142,6 +142,7 @@ def test_without_time_the_bracket_is_wide_but_true():
     assert found.gain <= truth.gain <= found.upper_bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["no cone", "not installed", "negative", "too many"])
 def test_without_a_relaxation_it_says_why(monkeypatch, reason):
     federation, utilities = many(HomeMade() if reason == "no cone" else None)
