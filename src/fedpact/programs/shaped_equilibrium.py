@@ -42,7 +42,10 @@ def shaped_equilibrium(federation: Federation, bonus: float, *, blocks: int = 1)
     for _ in range(MAX_STEPS):
         excess = (1.0 + bonus) * federation.costs.value(profile) - federation.payoffs(profile) - floor
         free = helped & ~((profile >= federation.caps) & (excess <= 0))
-        step = _newton_step(federation, profile, np.where(free, excess, 0.0), free, bonus)
+        try:
+            step = _newton_step(federation, profile, np.where(free, excess, 0.0), free, bonus)
+        except np.linalg.LinAlgError:  # on the way down somebody's earnings rise just as its costs do
+            return _answers(federation, bonus)
         moved = np.clip(profile - step, alone, profile)
         settled = profile - moved <= STEP_TOLERANCE * profile
         profile = moved

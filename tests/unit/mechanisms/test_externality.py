@@ -51,7 +51,9 @@ class TestPrices:
     def test_payments_are_what_the_prices_charge(self, drawn):
         fed, s = drawn
         charged = fp.personal_prices(fed, s) @ s
-        np.testing.assert_allclose(price_payments(fed, s), -charged, rtol=0, atol=ROUNDING * turnover(fed, s))
+        own = np.finfo(float).eps * float((fed.marginal_payoffs(s) * fed.own_weights * s).max())  # cancels in both
+        atol = ROUNDING * turnover(fed, s) + 4.0 * own
+        np.testing.assert_allclose(price_payments(fed, s), -charged, rtol=0, atol=atol)
 
     @given(federations().flatmap(lambda fed: st.tuples(st.just(fed), contributions(fed))))
     @examples

@@ -47,6 +47,9 @@ def test_every_mechanism_keeps_its_claims_on_random_federations(name: str) -> No
         except fp.NoFairDeal:
             assert federation.has_harm  # only harm can make it impossible to keep everybody
             continue
+        except fp.NotConverged:
+            assert name == "proportional"  # which may have no equilibrium
+            continue
         assert all(certificates[claim].holds for claim in mechanism.promises(federation))
 
 

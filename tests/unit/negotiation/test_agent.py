@@ -89,7 +89,7 @@ def test_they_reach_an_optimum_all_the_same(payoff: Payoff, protocol: str) -> No
     for _ in range(cases(12) if protocol == "price-discovery" else cases(4, few=2)):
         harm = not isinstance(payoff, Arctan) and bool(rng.integers(2))
         federation = random_federation(rng, n_agents=int(rng.integers(2, 7)), harm=harm, family=fp.Log)
-        agents = [replace(agent, payoff=payoff) for agent in agents_of(federation)]
+        agents = [replace(agent, payoff=payoff) for agent in agents_of(federation, least_gain=None)]
         deal = coordinate(InProcess(agents), protocol=protocol)
         assert not deal.excluded
         assert deal.rounds <= MOST_ROUNDS or protocol == "admm"
