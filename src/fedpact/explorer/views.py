@@ -329,7 +329,13 @@ def _agreement(deal: Deal, unit: Unit) -> Markup:
     line = NumberLine.over(deal.payments)
     texts, given = unit.column(deal.payments, signed=True), number_texts(deal.contributions)
     rows = [
-        agent_bar(line, agent, float(payment), text, word=f"gives {contribution}")
+        agent_bar(
+            line,
+            agent,
+            float(payment),
+            text,
+            word="trains alone" if agent in deal.excluded else f"gives {contribution}",
+        )
         for agent, payment, text, contribution in zip(deal.agents, deal.payments, texts, given, strict=True)
     ]
     return render("agreement.html", package=PACKAGE, deal=deal, unit=unit, rows=rows)

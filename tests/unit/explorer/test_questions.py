@@ -381,6 +381,17 @@ def test_negotiations_show_what_is_on_the_table(answers, ask):
     np.testing.assert_allclose(rounds[-1]["contributions"], deal.contributions, rtol=1e-6)
 
 
+def test_who_is_not_in_the_negotiated_deal_is_said(answers, ask):
+    """Some would be worse off under the Shapley deal than alone, and refuse it."""
+    last = words(answers.talks(ask(mechanism="shapley", protocol="price-discovery"))["steps"][-1])
+    excluded = fp.negotiate(FEDERATION, mechanism="shapley").excluded
+    assert "Not in the deal: " in last and excluded
+    for name, reason in excluded.items():
+        assert f"{name} ({reason})" in last
+    assert last.count("trains alone") == len(excluded)
+    assert "Not in the deal" not in words(answers.talks(ask(protocol="price-discovery"))["steps"][-1])
+
+
 def test_an_unknown_protocol_is_refused(answers, ask):
     with pytest.raises(fp.InvalidInput, match="protocol must be one of"):
         answers.talks(ask(protocol="auction"))
