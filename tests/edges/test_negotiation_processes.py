@@ -144,6 +144,16 @@ def test_agents_agree_in_sums(files: list[Path]) -> None:
     assert float(deal.payments.sum()) == 0.0
 
 
+@pytest.mark.slow
+def test_agents_that_start_late_are_heard_all_the_same(files: list[Path]) -> None:
+    """What they say of themselves then comes with the first answer, and is not taken for it."""
+    with Processes.of_files(files, timeout=60.0, patience=0.0) as channel:
+        assert list(channel.names) == ["agent 0", "agent 1", "agent 2", "agent 3"]
+        deal = coordinate(channel)
+    assert not deal.excluded
+    assert_is_the_deal_of(deal, [0, 1, 2, 3])
+
+
 @pytest.mark.parametrize(
     ("protocol", "after"),
     [

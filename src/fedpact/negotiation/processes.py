@@ -124,14 +124,14 @@ class _Worker:
         self._lines.extend(lines)
 
     def answer(self, number: int | None) -> Any:
-        """The answer to the question of that number, or None; older answers that come late are dropped."""
+        """The answer to the question of that number, or None; answers and greetings that come late are dropped."""
         while self._lines:
             line = self._lines.popleft()
             try:
                 answer = json.loads(line)
             except (ValueError, RecursionError):
                 return f"{line[:80]!r}"
-            if number is None or not isinstance(answer, dict) or not _is_older(answer.get("number"), number):
+            if number is None or not isinstance(answer, dict) or not _is_late(answer, number):
                 return answer if answer is not None else "null"
         return {"number": number, "error": "its process has ended"} if self.ended else None
 
@@ -142,8 +142,10 @@ class _Worker:
                 stream.close()
 
 
-def _is_older(given: Any, number: int) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given < number
+def _is_late(answer: Mapping[str, Any], number: int) -> bool:
+    """Whether it answers an earlier question, or says who it is, as on its first line."""
+    given = answer.get("number")
+    return answer.keys() == {"name", "index"} or (type(given) is int and given < number)
 
 
 class Processes:
