@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 WIDTH, ROW_HEIGHT, MIN_HEIGHT = 11.0, 0.3, 2.6  # inches
 DARK = 0.55  # of a share, from which on its number is white
 MAX_SHARE_SHOWN = 1.5
+SMALL_PART = 0.5  # of all federations: a property looked at in fewer says so
 
 
 def plot_study(study: FieldStudy, *, figure: Any = None) -> Any:
@@ -46,14 +48,25 @@ def _draw_shares(ax: Axes, study: FieldStudy, names: list[str]) -> None:
         text = "-" if np.isnan(share) else f"{100 * share:.0f}" if share in (0.0, 1.0) else f"{100 * share:.1f}"
         colour = "white" if share > DARK else INK
         ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
-    ax.set_xticks(range(len(claims)), [PROPERTY_HEADS[claim] for claim in claims], fontsize=7, rotation=20)
+    ax.set_xticks(range(len(claims)), [_head(study, claim) for claim in claims], fontsize=7, rotation=20)
     ax.set_yticks(range(len(names)), [study.title(name) for name in names], fontsize=8)
     ax.set_title("holds in so many per cent", loc="left", fontsize=8, color=FAINT)
 
 
+def _head(study: FieldStudy, claim: Claim) -> str:
+    """What a property is called, and in how many federations it was looked at if those are few."""
+    judged = max(sum((each[claim] >= 0).sum() for each in _by_kind(study, name)) for name in study.mechanisms)
+    few = judged < SMALL_PART * study.count * len(study.kinds)
+    return f"{PROPERTY_HEADS[claim]}\n(of {judged:,} only)" if few else PROPERTY_HEADS[claim]
+
+
+def _by_kind(study: FieldStudy, mechanism: str) -> list[Mapping[str, np.ndarray]]:
+    return [study.numbers[kind][mechanism] for kind in study.kinds]
+
+
 def _share(study: FieldStudy, mechanism: str, claim: Claim) -> float:
     """Over the federations of all kinds that were looked at."""
-    found = np.concatenate([study.numbers[kind][mechanism][claim] for kind in study.kinds])
+    found = np.concatenate([each[claim] for each in _by_kind(study, mechanism)])
     known = found[found >= 0]
     return float(known.mean()) if known.size else float("nan")
 
@@ -62,7 +75,7 @@ def _draw_ranges(ax: Axes, study: FieldStudy, names: list[str], number: str, tit
     """The middle nine tenths as a line and the median as a mark."""
     dress_axes(ax, tick_size=7)
     for row, name in enumerate(names):
-        found = np.concatenate([study.numbers[kind][name][number] for kind in study.kinds])
+        found = np.concatenate([each[number] for each in _by_kind(study, name)])
         known = np.clip(found[~np.isnan(found)], -0.5, MAX_SHARE_SHOWN)
         if known.size:
             low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
