@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fedpact.certificates import Claim, Verdict
+from fedpact.certificates import Verdict
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     MECHANISM_NAMES,
@@ -32,27 +32,19 @@ from fedpact.cli.common import (
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
-from fedpact.comparison.misreports import FACTORS
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, misreporting, posing_as_two
+from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
+from fedpact.report.property_table import HEADS, LIES, property_rows
 from fedpact.report.records import comparison_record, properties_record
-from fedpact.report.words import PROPERTY_HEADS
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text, group_text, join_names
 
 MAX_NAMES_IN_CELL = 3
-
-VERDICT_WORDS = {
-    Verdict.HOLDS: "yes",
-    Verdict.NOT_REFUTED: "open",
-    Verdict.UNDEFINED: "-",
-    Verdict.VIOLATED: "no",
-}
 
 
 def compare(
@@ -249,27 +241,13 @@ def _show_temptations(compared: Comparison, unit: Unit) -> None:
 
 def _show_properties(compared: Comparison, unit: Unit) -> None:
     """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
-    made = table(
-        f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}",
-        "mechanism",
-        *(PROPERTY_HEADS[claim] for claim in Claim),
-        "lies gain",
-    )
+    made = table(f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}", *HEADS)
     made.padding = (0, 1, 0, 0)  # so that it fits eighty columns
     made.columns[0].no_wrap = made.columns[-1].no_wrap = True
-    budgets = unit.column([outcome.budget for outcome in compared], signed=True)
-    for outcome, budget in zip(compared, budgets, strict=True):
-        verdicts = compared.verdicts[outcome.mechanism]
-        cells = {claim: VERDICT_WORDS[verdicts[claim]] for claim in Claim}
-        if verdicts[Claim.BUDGET_BALANCE] is Verdict.VIOLATED:
-            cells[Claim.BUDGET_BALANCE] = terminal_text(budget)
-        lying = misreporting(compared, outcome.mechanism, unit)
-        made.add_row(compared.title(outcome.mechanism), *cells.values(), terminal_text(lying.gain or lying.word))
+    for row in property_rows(compared, unit):
+        made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
     console.print(made)
-    console.print(
-        "lies gain: the most one member gains by reporting costs or values between half and twice its own, of "
-        f"{len(FACTORS)} factors tried."
-    )
+    console.print(f"lies gain: {LIES}.")
 
 
 def _temptation_text(found: Temptation, everybody: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
+from fedpact.report.property_table import has_property_table, properties
 from fedpact.report.stability_section import stability
 from fedpact.report.view import View
 from fedpact.scenario import Money
@@ -29,6 +30,7 @@ SECTIONS: Mapping[str, Callable[[View], dict[str, Any]]] = {
     "fairness": fairness,
     "welfare": welfare,
     "stability": stability,
+    "properties": properties,
     "certificates": certificates,
     "conditions": conditions,
     "federation": federation,
@@ -45,6 +47,7 @@ CONTENTS = {
     "fairness": "Fairness",
     "welfare": "Welfare",
     "stability": "Holding together",
+    "properties": "Properties",
     "certificates": "Certificates",
     "conditions": "Assumptions",
     "federation": "Federation",
@@ -79,7 +82,9 @@ def render_report(
     contents = {
         ident: label
         for ident, label in CONTENTS.items()
-        if (comparison.outcomes or ident in WITHOUT_OUTCOMES) and (comparison.uncertainty or ident != "uncertainty")
+        if (comparison.outcomes or ident in WITHOUT_OUTCOMES)
+        and (comparison.uncertainty or ident != "uncertainty")
+        and (ident != "properties" or has_property_table(comparison))
     }
     parts = [render_section(ident, view) for ident in contents]
     return str(

@@ -1,0 +1,51 @@
+"""The table of mechanisms against properties, the same on the terminal, in the report and in the explorer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import fedpact as fp
+from fedpact.certificates import Claim
+from fedpact.report import render_report
+from fedpact.report.numbers import Unit
+from fedpact.report.property_table import HEADS, property_rows
+from fedpact.scenario.examples import hospitals
+
+SIX = ["externality", "shapley", "voluntary", "standalone", "vcg", "equal-split"]
+
+
+@pytest.fixture(scope="module")
+def six() -> fp.Comparison:
+    return fp.compare(hospitals().federation, SIX)
+
+
+def test_cells_are_the_verdicts_and_what_lies_gain(six: fp.Comparison) -> None:
+    unit = Unit.of(None, [outcome.payoffs for outcome in six])
+    rows = {
+        row.outcome.mechanism: dict(zip(HEADS[1:], [*row.cells, row.lies], strict=True))
+        for row in property_rows(six, unit)
+    }
+    assert list(rows) == SIX
+    assert rows["externality"]["stable"] == rows["externality"]["all gain"] == "yes"
+    assert rows["shapley"]["all gain"] == "no" and rows["standalone"]["lies gain"] == "nobody"
+    gain = six.largest_misreporting_gain("externality")
+    assert gain is not None and rows["externality"]["lies gain"] == unit.column([gain[1]], signed=True)[0]
+    assert rows["vcg"]["balanced"] == unit.column([six["vcg"].budget], signed=True)[0]
+    assert not six["vcg"].certificates[Claim.BUDGET_BALANCE].holds
+
+
+def test_the_report_has_it_where_more_is_compared_than_by_default(six: fp.Comparison) -> None:
+    page = render_report(six)
+    section = page[page.index('<section id="properties"') : page.index('<section id="certificates"')]
+    assert section.count("<tr>") == 1 + len(SIX) and 'href="#properties"' in page
+    assert "lies gain" in section and 'class="violated"' in section
+    few = replace(six, outcomes=six.outcomes[:4])
+    assert 'id="properties"' not in render_report(few)
+
+
+def test_mechanisms_without_an_outcome_are_named_below(six: fp.Comparison) -> None:
+    short = replace(six, mechanisms={**six.mechanisms, "vcg": six.mechanisms["vcg"]}, unsolved={"vcg": "<none> found"})
+    page = render_report(short)
+    assert "VCG has no outcome here: &lt;none&gt; found." in page
