@@ -60,6 +60,7 @@ def make_app(scenario: Scenario, *, source: str, questions: Questions | None = N
         "check",
         "form",
         "deal",
+        "mechanisms",
         "range",
         "whatif",
         "leaving",

@@ -42,6 +42,7 @@ TABS = {
     "map": "Heat map",
     "leaving": "Who leaves",
     "talks": "Negotiation",
+    "mechanisms": "All mechanisms",
     "files": "Take home",
 }
 EXAMPLE_TITLES = {

@@ -44,6 +44,7 @@ from fedpact.explorer.views import (
 )
 from fedpact.federation import Federation
 from fedpact.negotiation.coordinator import negotiation_rules
+from fedpact.report.page import render_section
 from fedpact.scenario import Scenario
 from fedpact.scenario.examples import example
 from fedpact.utils.arrays import FloatArray
@@ -124,6 +125,13 @@ class Questions:
             "agents": list(federation.names),
             "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
+
+    def mechanisms(self, question: Question) -> Answer:
+        """Every mechanism there is against the properties it keeps."""
+        _, scenario = _read_question(question)
+        comparison = self.service.all_mechanisms(scenario)
+        with self.service.exclusive():
+            return {"properties": render_section("properties", view_of(scenario, comparison))}
 
     def range(self, question: Question) -> Answer:
         """A range worth looking at for a parameter."""

@@ -24,6 +24,7 @@ from fedpact.deals import Deal
 from fedpact.explorer.parameters import Parameter
 from fedpact.federation import Federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, mechanism_named
+from fedpact.mechanisms.registry import ALL
 from fedpact.negotiation import negotiate
 from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.scenario import Scenario
@@ -79,6 +80,16 @@ class Service:
             return found
 
         return self._remember("comparison", _key(scenario), work)
+
+    def all_mechanisms(self, scenario: Scenario) -> Comparison:
+        """Those of the literature as well, with what each keeps; members lie, pose as two and leave for it."""
+
+        def work() -> Comparison:
+            found = compare(scenario.federation, ALL)
+            _ = found.verdicts, found.misreporting_gains, found.recommendation
+            return found
+
+        return self._remember("all", _key(scenario), work)
 
     def deals_at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
         """The deals at one value of a parameter: a sweep over one point."""

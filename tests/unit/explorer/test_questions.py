@@ -438,3 +438,11 @@ def test_only_known_files_can_be_taken(answers, ask):
 def test_the_page_offers_every_file():
     page = page_view(draft_of(hospitals()), token="", notes=[], source="x")
     assert re.findall(r'data-file="([^"]*)"', page) == list(DOWNLOADS)
+
+
+def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
+    monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
+    shown = words(answers.mechanisms(ask())["properties"])
+    assert "VCG yes +344,427 yes yes no yes no nobody" in shown
+    with pytest.raises(Unfinished):
+        answers.mechanisms(ask({"costs[0]": "x"}))

@@ -5,6 +5,7 @@ import { dealNow, dealSoon, onDeal } from "./deal.js";
 import { setDraft, typed, watchForm } from "./form.js";
 import { checkOpened, openDeal, startOpened } from "./opened.js";
 import { showMap, startMap } from "./map.js";
+import { showMechanisms } from "./mechanisms.js";
 import { showLeaving, showTalks, startSteps } from "./steps.js";
 import { showWhatIf, startWhatIf } from "./whatif.js";
 
@@ -15,7 +16,7 @@ const past = [];
 let dealt = null;
 
 // What a tab shows is worked out when it is looked at, and again when the deal has changed.
-const shows = { whatif: showWhatIf, map: showMap, leaving: showLeaving, talks: showTalks };
+const shows = { mechanisms: showMechanisms, whatif: showWhatIf, map: showMap, leaving: showLeaving, talks: showTalks };
 const upToDate = new Set();
 
 async function refresh(tab) {
