@@ -243,7 +243,8 @@ def _show_properties(compared: Comparison, unit: Unit) -> None:
     """What holds under each mechanism; where it does not balance, the money it needs from outside or leaves over."""
     made = table(f"What holds; payments that do not balance need (+) or leave over (-) {unit.label}", *HEADS)
     made.padding = (0, 1, 0, 0)  # so that it fits eighty columns
-    made.columns[0].no_wrap = made.columns[-1].no_wrap = True
+    for column in (0, 2, -1):  # names and amounts in one piece
+        made.columns[column].no_wrap = True
     for row in property_rows(compared, unit):
         made.add_row(compared.title(row.outcome.mechanism), *map(terminal_text, (*row.cells, row.lies)))
     console.print(made)
