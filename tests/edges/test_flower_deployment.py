@@ -119,7 +119,7 @@ def test_the_server_killed_and_a_node_killed_in_mid_run(deployment: Deployment) 
     deployment.link.kill()
     before = deployment.exchanges("second")
     stood = read_ledger(deployment.ledger("second")).entries
-    assert [entry.kind for entry in stood] == ["begun"]
+    assert [entry.kind for entry in stood] == ["begun", "keys"]
     deployment.link = deployment.superlink()
     deployment.await_nodes()
     number = deployment.run("second")
