@@ -43,6 +43,13 @@ ScenarioArgument = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+NumbersOutput = Annotated[
+    Path, typer.Option("--output", "-o", help="The numbers, as .csv or .parquet.", metavar="FILE")
+]
+PictureOutput = Annotated[
+    Path | None,
+    typer.Option("--plot", help="The picture, as .png, .svg or .pdf; beside the numbers if not given.", metavar="FILE"),
+]
 MECHANISM_NAMES = f"{', '.join(MECHANISMS)}, one that a package registers, or package.module:Class"
 MechanismOption = Annotated[str, typer.Option("--mechanism", "-m", help=f"One of {MECHANISM_NAMES}.", metavar="NAME")]
 

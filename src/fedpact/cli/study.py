@@ -13,6 +13,8 @@ from fedpact.certificates import Claim
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
+    NumbersOutput,
+    PictureOutput,
     choose_mechanism,
     console,
     counter,
@@ -61,15 +63,8 @@ def study(
         ),
     ] = DEFAULT_SPLITS,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same federations.", min=0)] = 0,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The numbers, as .csv or .parquet.", metavar="FILE")
-    ] = Path("study.csv"),
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", help="The picture, as .png, .svg or .pdf; beside the numbers if not given.", metavar="FILE"
-        ),
-    ] = None,
+    output: NumbersOutput = Path("study.csv"),
+    plot: PictureOutput = None,
     as_json: AsJson = False,
 ) -> None:
     """Put mechanisms to many random federations, and see how often each property holds.

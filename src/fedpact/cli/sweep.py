@@ -13,6 +13,8 @@ from fedpact.certificates.claims import Claim
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
+    NumbersOutput,
+    PictureOutput,
     choose_mechanism,
     console,
     counter,
@@ -59,15 +61,8 @@ def sweep(
             "--mechanism", "-m", help=f"Externality and Shapley if not given: {MECHANISM_NAMES}.", metavar="NAME"
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The numbers, as .csv or .parquet.", metavar="FILE")
-    ] = Path("sweep.csv"),
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", help="The picture, as .png, .svg or .pdf; beside the numbers if not given.", metavar="FILE"
-        ),
-    ] = None,
+    output: NumbersOutput = Path("sweep.csv"),
+    plot: PictureOutput = None,
     as_json: AsJson = False,
 ) -> None:
     """Vary one or two parameters of a federation and see what becomes of its outcomes.
