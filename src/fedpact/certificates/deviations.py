@@ -7,22 +7,17 @@ contributions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from fedpact.certificates.optimality import best_contributions, tangent_gains
-from fedpact.certificates.own_lots import OwnGame, best_at_prices_of_lots, best_without_payments
+from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
 from fedpact.certificates.shapley_check import (
     CheckedShares,
-    Coalitions,
-    CoalitionsOfLots,
     best_own_contributions,
     check_shares,
     domain_limits,
-    leaves_domain,
     own_share_game,
 )
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
@@ -59,8 +54,30 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     shares = check_shares(federation, contributions)
     if shares is None:
         return _unbounded(federation, contributions)
+    return _sharing(federation, contributions, shares, None)
+
+
+def semivalue_sharing(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
+    """Paid what it adds on average to coalitions drawn with `probability`, an agent maximises that less its costs.
+
+    Concave in its own contribution like Shapley values.
+    """
+    shares = check_shares(federation, contributions, probability)
+    if shares is None:
+        return _unbounded(federation, contributions)
+    found = replace(_sharing(federation, contributions, shares, probability), shares=None)
+    if shares.proves:
+        return found
+    scope = f"nothing is proved: the nodes in t miss payoffs by {shares.error:.2g}"
+    return replace(found, utilities=np.full(federation.n_agents, np.inf), scope=scope)
+
+
+def _sharing(
+    federation: Federation, contributions: FloatArray, shares: CheckedShares, probability: float | None
+) -> Deviations:
+    """Paid the shares, of Shapley or of coalitions drawn with `probability`, an agent maximises them less its costs."""
     if federation.has_lots:
-        return _shapley_lots(federation, contributions, shares)
+        return _shared_lots(federation, contributions, shares, probability)
     costs = federation.costs.value(contributions)
     slopes = shares.slopes - federation.costs.slope(contributions)
     upper = _own_limits(federation, contributions)
@@ -69,7 +86,7 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     tols = utility_tolerances(payoffs, costs, shares.values - payoffs, federation.values)
     suspects = np.flatnonzero(~(gains <= tols))
     if suspects.size:
-        best, values = best_own_contributions(federation, contributions, suspects, upper[suspects])
+        best, values = best_own_contributions(federation, contributions, suspects, upper[suspects], probability)
         found = values - federation.costs.take(suspects).value(best) - (shares.values - costs)[suspects]
         actions[suspects] = np.where(found > 0, best, contributions[suspects])
         gains[suspects] = np.maximum(found, 0.0)
@@ -77,49 +94,13 @@ def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviat
     return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
 
 
-def semivalue_sharing(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
-    """Paid what it adds on average to coalitions drawn with `probability`, an agent maximises that less its costs.
-
-    Concave in its own contribution like Shapley values; by all coalitions, the whole range is searched.
-    """
-    if leaves_domain(federation, contributions).any():
-        return _unbounded(federation, contributions)
-    if federation.has_lots:
-        return _semivalue_lots(federation, contributions, probability)
-    weights, everybody = federation.dense_weights()[None], np.arange(federation.n_agents)
-    game = Coalitions(federation, weights, contributions[None], probability=probability)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        here = game.at_profile()[0].ravel() - federation.costs.value(contributions)
-        best, values = game.best(everybody, _own_limits(federation, contributions))
-    there = values - federation.costs.value(best)
-    return Deviations(
-        actions=np.where(there > here, best, contributions),
-        utilities=np.maximum(there, here),
-        scope="all contributions of one agent in [0, cap], by all coalitions",
-    )
-
-
-def _semivalue_lots(federation: Federation, contributions: FloatArray, probability: float | None) -> Deviations:
-    """The same over all amounts of an agent's lots."""
-    game = CoalitionsOfLots(federation, contributions, probability=probability)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        values, slopes = game.at_profile()
-    shares = CheckedShares(values=values, slopes=slopes, error=0.0, proves=True, method="all coalitions")
-    return replace(_shared_lots(federation, contributions, shares, game.own_game), shares=None)
-
-
-def _shapley_lots(federation: Federation, contributions: FloatArray, shares: CheckedShares) -> Deviations:
-    """The same over all amounts of an agent's lots."""
-    return _shared_lots(federation, contributions, shares, partial(own_share_game, federation, contributions))
-
-
 def _shared_lots(
     federation: Federation,
     contributions: FloatArray,
     shares: CheckedShares,
-    own_game: Callable[[int, FloatArray], OwnGame],
+    probability: float | None,
 ) -> Deviations:
-    """Paid a share that is concave in its lots, `own_game` as a function of these, an agent maximises it less costs."""
+    """The same over all amounts of an agent's lots."""
     costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
     upper = np.maximum(federation.caps, contributions)
     if not federation.has_harm:  # beyond this, more is spent than the data could bring
@@ -131,7 +112,7 @@ def _shared_lots(
     actions = contributions.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
         own = federation.lots_of(agent)
-        game = own_game(agent, upper[own])
+        game = own_share_game(federation, contributions, agent, upper[own], probability=probability)
         actions[own], found = game.best(contributions[own], game.box(upper[own]))
         gains[agent] = max(found - (shares.values - costs)[agent], 0.0)
     scope = f"all amounts of one agent's lots within the caps, by {shares.method}"

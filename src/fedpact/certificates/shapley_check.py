@@ -8,6 +8,9 @@ the integral of `docs/theory` is evaluated receiver by receiver in NumPy,
 with x_ik = w_ik s_k and nodes in t and q that no solver uses: q itself, not its root, on the range where the product
 has not yet vanished. That the values add up to all payoffs, which are known in closed form, bounds the error.
 
+With a `probability` q everywhere: semivalues, what an agent adds on average to coalitions in which everybody else sits
+with that probability. There is no integral over q then; the nodes in t are held against the payoffs themselves.
+
 Cost of the integral: receivers x senders x about 900 nodes (t, q); a dense federation of 1000 takes about a quarter of
 a minute on one core.
 """
@@ -50,7 +53,7 @@ class CheckedShares:
     Attributes
     ----------
     error
-        By how much the values miss the sum of all payoffs.
+        By how much the values miss the sum of all payoffs, or the nodes of semivalues these payoffs.
     proves
         Whether that is little enough to prove anything by.
     method
@@ -72,18 +75,22 @@ class _Game(Protocol):
         """For some agents: the contribution up to `upper` that maximises value less cost, and the value there."""
 
 
-def check_shares(federation: Federation, contributions: FloatArray) -> CheckedShares | None:
-    """The Shapley values of a profile; None where some coalition leaves the domain."""
+def check_shares(
+    federation: Federation, contributions: FloatArray, probability: float | None = None
+) -> CheckedShares | None:
+    """The Shapley values of a profile, or semivalues; None where some coalition leaves the domain."""
     if leaves_domain(federation, contributions).any():
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        values, slopes = (np.ravel(found) for found in _game(federation, contributions).at_profile())
+        values, slopes = (np.ravel(found) for found in _game(federation, contributions, probability).at_profile())
         if not (np.isfinite(values).all() and np.isfinite(slopes).all()):
             return None
     payoffs = federation.payoffs(contributions)
-    error = abs(float(values.sum() - payoffs.sum()))
-    size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()))
     few = federation.n_agents <= MAX_COALITION_AGENTS
+    error = abs(float(values.sum() - payoffs.sum()))
+    if probability is not None:
+        error = 0.0 if few else _node_error(federation, contributions)
+    size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()))
     return CheckedShares(
         values=values,
         slopes=slopes,
@@ -93,6 +100,14 @@ def check_shares(federation: Federation, contributions: FloatArray) -> CheckedSh
     )
 
 
+def _node_error(federation: Federation, contributions: FloatArray) -> float:
+    """By how much the nodes in t miss the payoffs of a profile."""
+    reached = federation.lowest_data(contributions), federation.highest_data(contributions)
+    times, log_masses = federation.payoff.rule(*reached, T_STEP, T_TAIL)
+    found = federation.values * _gains(log_masses, -times * federation.data(contributions)[:, None]).sum(axis=1)
+    return float(np.abs(found - federation.task_payoffs(contributions)).sum())
+
+
 def leaves_domain(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
     """Whose payoff is not defined in the coalition that is worst for it."""
     worst = federation.lowest_data(contributions)
@@ -100,11 +115,15 @@ def leaves_domain(federation: Federation, contributions: FloatArray) -> NDArray[
 
 
 def best_own_contributions(
-    federation: Federation, contributions: FloatArray, agents: NDArray[np.intp], upper: FloatArray
+    federation: Federation,
+    contributions: FloatArray,
+    agents: NDArray[np.intp],
+    upper: FloatArray,
+    probability: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """For some agents: the contribution in [0, upper] that maximises phi_j - c_j, the others fixed, and phi_j there."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _game(federation, contributions).best(agents, upper)
+        return _game(federation, contributions, probability).best(agents, upper)
 
 
 def domain_limits(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -119,19 +138,26 @@ def domain_limits(federation: Federation, contributions: FloatArray) -> FloatArr
     return np.minimum(federation.caps, limits * (1.0 - DOMAIN_EDGE))
 
 
-def own_share_game(federation: Federation, contributions: FloatArray, agent: int, upper: FloatArray) -> OwnGame:
+def own_share_game(
+    federation: Federation,
+    contributions: FloatArray,
+    agent: int,
+    upper: FloatArray,
+    *,
+    probability: float | None = None,
+) -> OwnGame:
     """phi_j less the costs as a function of agent j's lots, up to `upper`, the others fixed."""
     kind = CoalitionsOfLots if federation.n_agents <= MAX_COALITION_AGENTS else _IntegralOfLots
-    return kind(federation, contributions).own_game(agent, upper)
+    return kind(federation, contributions, probability=probability).own_game(agent, upper)
 
 
-def _game(federation: Federation, contributions: FloatArray) -> _Game:
+def _game(federation: Federation, contributions: FloatArray, probability: float | None) -> _Game:
     few = federation.n_agents <= MAX_COALITION_AGENTS
     if federation.has_lots:
-        return (CoalitionsOfLots if few else _IntegralOfLots)(federation, contributions)
+        return (CoalitionsOfLots if few else _IntegralOfLots)(federation, contributions, probability=probability)
     if few:
-        return Coalitions(federation, federation.dense_weights()[None], contributions[None])
-    return _Integral(federation, contributions)
+        return Coalitions(federation, federation.dense_weights()[None], contributions[None], probability=probability)
+    return _Integral(federation, contributions, probability=probability)
 
 
 class Coalitions:
@@ -212,10 +238,10 @@ def _chances(n_agents: int, probability: float | None) -> FloatArray:
 
 
 class _Integral:
-    """The game by its integral, one receiver after the other."""
+    """The game by its integral, one receiver after the other; `probability` as for `Coalitions`."""
 
-    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
-        self.federation, self.contributions = federation, contributions
+    def __init__(self, federation: Federation, contributions: FloatArray, *, probability: float | None = None) -> None:
+        self.federation, self.contributions, self.probability = federation, contributions, probability
         self.rows = federation.sparse_weights()
         self.lowest = np.asarray(federation.negative_weights() @ contributions)
         self.highest = np.asarray(federation.positive_weights() @ contributions)
@@ -283,7 +309,7 @@ class _Integral:
             chosen = np.flatnonzero(is_wanted[senders] & (weights != 0))
             if chosen.size:
                 t = times[receiver]
-                left = _left(t, weights * self.contributions[senders], chosen)
+                left = _left(t, weights * self.contributions[senders], chosen, self.probability)
                 yield senders[chosen], t[:, None] * weights[chosen], log_masses[receiver][:, None] + left
 
 
@@ -329,10 +355,10 @@ class CoalitionsOfLots:
 
 
 class _IntegralOfLots:
-    """The game of agents with several lots by its integral, one task after the other."""
+    """The game of agents with several lots by its integral, one task after the other; `probability` as before."""
 
-    def __init__(self, federation: Federation, contributions: FloatArray) -> None:
-        self.federation, self.contributions = federation, contributions
+    def __init__(self, federation: Federation, contributions: FloatArray, *, probability: float | None = None) -> None:
+        self.federation, self.contributions, self.probability = federation, contributions, probability
         self.rows = federation.sparse_weights()
 
     def at_profile(self) -> tuple[FloatArray, FloatArray]:
@@ -388,7 +414,7 @@ class _IntegralOfLots:
             if lots.size:
                 agents, places = np.unique(federation.lot_owners[lots], return_inverse=True)
                 pulled = sum_by(places, self.rows.data[row] * self.contributions[lots], agents.size)
-                left = _left(times[task], pulled, np.arange(agents.size))
+                left = _left(times[task], pulled, np.arange(agents.size), self.probability)
                 yield task, row, agents, places, times[task], pulled, log_masses[task][:, None] + left
 
 
@@ -399,13 +425,17 @@ def _gains(log_left: FloatArray, exponents: FloatArray) -> FloatArray:
     return np.where(exponents > 1.0, left - np.exp(log_left + exponents), near)
 
 
-def _left(times: FloatArray, x: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
+def _left(times: FloatArray, x: FloatArray, chosen: NDArray[np.intp], probability: float | None) -> FloatArray:
     """log of int_0^1 dq prod_{k != j} (1 - q + q e^{-t x_k}), one row per t and one column per chosen j.
 
-    With m = 1 - e^{-t |x|} a factor is 1 - q m, or e^{t |x|} (1 - (1 - q) m) where x is harm.
+    With m = 1 - e^{-t |x|} a factor is 1 - q m, or e^{t |x|} (1 - (1 - q) m) where x is harm. With a `probability`
+    that is the only q.
     """
     harm = np.maximum(-x, 0.0)
     m = -np.expm1(-times[:, None] * np.abs(x))
+    if probability is not None:
+        logs = np.log(_factors(m, harm > 0, np.full((times.size, 1), probability)))[:, 0]
+        return logs.sum(axis=1, keepdims=True) - logs[:, chosen] + times[:, None] * (harm.sum() - harm[chosen])
     # A polynomial in q whose coefficients fall like M^d / d!; around the middle, where harm counts from, like (2 M)^d.
     mass = m.sum(axis=1) * (2.0 if harm.any() else 1.0)
     left = np.empty((times.size, chosen.size))

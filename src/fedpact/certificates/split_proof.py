@@ -31,6 +31,7 @@ from fedpact.utils.errors import FedpactError
 
 MAX_AGENTS_ALL_SPLIT = 8  # beyond it one agent that gains is enough
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
+MAX_AGENTS_LISTED = 12  # whose gains are listed by `split_gains`
 MAX_AGENTS_SPLIT = 64
 MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
 
@@ -104,6 +105,25 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     return Certificate.judge(Claim.SPLIT_PROOF, -worst.gain, tol, scope, witness, proven=proven)
 
 
+def split_gains(outcome: CertifiedOutcome) -> dict[str, float]:
+    """What agents gain by posing as two, by name: everybody up to `MAX_AGENTS_LISTED`, else those who contribute most.
+
+    Agents of whom no equilibrium of the split federation is certified are left out; so is everybody where side payments
+    of more than that would have to be worked out.
+    """
+    names, size = outcome.federation.names, outcome.federation.n_agents
+    if size > MAX_AGENTS_LISTED and _has_side_payments(outcome):
+        return {}
+    may_solve = size <= MAX_AGENTS_SOLVED
+    agents = sorted(_agents_to_split(outcome)[:MAX_AGENTS_LISTED])
+    found = [compare_split(outcome, agent, may_solve=may_solve) for agent in agents]
+    return {names[each.agent]: each.gain for each in found if np.isfinite(each.gain)}
+
+
+def _has_side_payments(outcome: CertifiedOutcome) -> bool:
+    return outcome.side_payments is not None and bool(outcome.side_payments.any())
+
+
 def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitComparison]:
     """Everybody in turn where agents are few; among many until one gains, or would have to be solved for.
 
@@ -111,7 +131,7 @@ def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitCo
     """
     size = outcome.federation.n_agents
     few = size <= MAX_AGENTS_ALL_SPLIT
-    if not few and outcome.side_payments is not None and outcome.side_payments.any():
+    if not few and _has_side_payments(outcome):
         return []
     found: list[SplitComparison] = []
     for agent in _agents_to_split(outcome):

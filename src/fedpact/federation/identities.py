@@ -23,6 +23,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 SAME_NUMBER = 1e-12  # two of an agent's numbers that differ by less, relative to the larger, count as one
+ORDER_DIGITS = 9  # of a member's numbers, by which members are put in order
 
 
 def agent_place(federation: Federation, agent: int | str) -> int:
@@ -227,3 +228,12 @@ def _joint_cost(federation: Federation, pair: tuple[int, int], lots: tuple[int, 
 
 def _same(one: FloatArray, other: FloatArray) -> bool:
     return bool((np.abs(one - other) <= SAME_NUMBER * np.maximum(np.abs(one), np.abs(other))).all())
+
+
+def canonical_order(*numbers: FloatArray) -> NDArray[np.intp]:
+    """The members in an order that does not depend on how they are numbered, as far as their numbers tell them apart.
+
+    A search among many members may find other groups if they come in another order.
+    """
+    sizes = [max(float(np.abs(key).max()), np.finfo(float).tiny) for key in numbers]
+    return np.lexsort([np.round(key / size, ORDER_DIGITS) for key, size in zip(numbers, sizes, strict=True)])

@@ -15,12 +15,19 @@ step: n 2^n slopes and n^2 2^n products for the Shapley equilibrium, 1 / 2^n of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
+from fedpact.programs.small_batches import Programs, climb_small
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.compiling import pays_to_compile
+from fedpact.utils.threads import run_in_threads
 
 MAX_COALITIONS_AT_A_TIME = 100_000  # of all programs together: compiled code is deaf to interrupts while it runs
+CHUNK_SIZE = 32  # programs: fewer are not worth a thread of their own
 
 
 def maximise_blocks(
@@ -63,8 +70,6 @@ def maximise_stack(
     start: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """The same with the weights of every program, (blocks, n, n); the rest has a number per agent of all blocks."""
-    from fedpact.programs.kernels import as_many_threads_as_chunks, climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
-
     blocks, n_agents = weights.shape[:2]
     shape = payoff.hyperbola()
     assert shape is not None, "compiled code knows payoffs with hyperbolic slopes only"
@@ -73,19 +78,43 @@ def maximise_stack(
         return np.array(np.broadcast_to(numbers, blocks * n_agents)).reshape(blocks, n_agents)
 
     steepness, decay, width = (stacked(np.asarray(part, dtype=np.float64)) for part in shape)
+    programs = Programs(
+        weights=weights,
+        values=stacked(values),
+        steepness=steepness,
+        decay=decay,
+        width=width,
+        linear=stacked(costs.linear),
+        quadratic=stacked(costs.quadratic),
+        upper=stacked(upper),
+        scale=scale,
+        members=np.asarray(members, dtype=np.float64),
+        shares=np.array(shares, dtype=np.float64),
+    )
     contributions, gains = np.array(start).reshape(blocks, n_agents), np.zeros(blocks)
-    per_block = (
-        weights, stacked(values), steepness, decay, width, stacked(costs.linear), stacked(costs.quadratic),
-        stacked(upper), scale,
-    )  # fmt: skip
-    chosen, importance = np.asarray(members) > 0, np.array(shares, dtype=np.float64)
-    piece = max(1, MAX_COALITIONS_AT_A_TIME // importance.size)
-    for first in range(0, blocks, piece):
-        some = slice(first, first + piece)
-        arguments = [*(part[some] for part in per_block), chosen, importance, contributions[some], gains[some]]
-        with as_many_threads_as_chunks(len(gains[some])):
-            climb_all(*arguments)
+    climb(programs, contributions, gains)
     return contributions, gains
+
+
+def climb(programs: Programs, contributions: FloatArray, gains: FloatArray) -> None:
+    """Fill the maximisers, from where `contributions` are, and the linearised gain each is left with.
+
+    Few and small programs in NumPy; others, or where many such are expected, in compiled code.
+    """
+    blocks, n_agents = contributions.shape
+    if not pays_to_compile(blocks * programs.shares.size * n_agents**2):
+        climb_small(programs, contributions, gains)
+        return
+    piece = max(1, MAX_COALITIONS_AT_A_TIME // programs.shares.size)
+    arguments = (*programs.numbers, programs.members > 0.0, programs.shares, contributions, gains)
+    for start in range(0, blocks, piece):
+        run_in_threads(partial(_climb_part, start, arguments), min(piece, blocks - start), least=CHUNK_SIZE)
+
+
+def _climb_part(start: int, arguments: Sequence[np.ndarray], first: int, last: int) -> None:
+    from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
+
+    climb_all(start + first, start + last, *arguments)
 
 
 def _diagonal_blocks(federation: Federation, blocks: int) -> FloatArray:

@@ -38,6 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.programs.linear_program import LP_TOLERANCE, minimise_linear
 from fedpact.programs.projection import Projection, nearest_point
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -45,7 +46,6 @@ from fedpact.utils.errors import NotConverged
 BoolArray = NDArray[np.bool_]
 
 # Shares of the stakes of those whom a constraint is about.
-LP_TOLERANCE = 1e-10  # the smallest HiGHS takes
 SMALLEST_UNIT = 1e-7  # of all stakes: HiGHS takes smaller coefficients for zeros
 SHORTFALL_TOLERANCE = 1e-11  # a group that lacks less has what it must
 VALUE_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # by which what groups reach may be overstated, or r be
@@ -53,7 +53,6 @@ MAX_ROUNDS = 10_000
 APPROACH_TOLERANCE = 1e-9  # of stakes: what groups may lack along the way
 APPROACH_LEVEL = 1e3  # K
 MAX_APPROACH_STEPS = 2_000  # at a time
-INFEASIBLE = 2  # SciPy's word for it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -319,8 +318,9 @@ class _Rounds:
         fair = np.hstack([-np.eye(units.size), (self.shares / units)[:, None]])
         kept = np.hstack([kept, np.zeros((len(kept), 1))])
         slack = less * self._group_stakes / (self.groups.members @ units)
-        answer = _linear_program(
+        answer = minimise_linear(
             np.append(np.zeros(units.size), -1.0),
+            "fair shares",
             A_ub=np.vstack([fair, kept]),
             b_ub=np.concatenate([self.costs / units, lows + slack]),
             A_eq=np.append(units / everybody, 0.0)[None],
@@ -390,7 +390,7 @@ class _Rounds:
     def _asked(self) -> Any:
         """The least total that keeps the groups known: always feasible, and bounded by what members have alone."""
         units, everybody, kept, lows = self._in_units()
-        answer = _linear_program(units / everybody, A_ub=kept, b_ub=lows, bounds=(None, None))
+        answer = minimise_linear(units / everybody, "fair shares", A_ub=kept, b_ub=lows, bounds=(None, None))
         assert answer is not None
         return answer
 
@@ -398,16 +398,3 @@ class _Rounds:
 def _scale(shares: FloatArray, costs: FloatArray, alone: FloatArray, welfare: float) -> float:
     sizes = (abs(welfare), np.abs(shares).sum(), costs.sum(), np.abs(alone).sum(), np.finfo(float).tiny)
     return float(max(sizes))
-
-
-def _linear_program(objective: FloatArray, **constraints: Any) -> Any:
-    """SciPy's answer, or None where nothing is feasible."""
-    from scipy.optimize import linprog  # noqa: PLC0415 - loaded where it is used
-
-    options = {"primal_feasibility_tolerance": LP_TOLERANCE, "dual_feasibility_tolerance": LP_TOLERANCE}
-    answer = linprog(objective, method="highs-ds", options=options, **constraints)
-    if answer.status == INFEASIBLE:
-        return None
-    if answer.status != 0:
-        raise NotConverged(f"the linear program of fair shares was not solved: {answer.message}")
-    return answer

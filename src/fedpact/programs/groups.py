@@ -14,8 +14,9 @@ some milliseconds for ten agents, seconds for sixteen.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,19 +25,21 @@ from fedpact.federation import Federation
 from fedpact.federation.bounds import largest_spending
 from fedpact.programs.batch_solver import maximise_stack
 from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import GAIN_TOLERANCE, maximise
+from fedpact.programs.social_optimum import maximise_welfare
+from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.shapley.enumeration import coalitions
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.parallel import is_configured, map_parallel
 
 MAX_LISTED_AGENTS = 16  # all groups of more agents are too many to list
 MAX_COMPILED_MEMBERS = 64  # larger groups are quicker with NumPy's matrices
-MAX_RECENT = 4  # federations whose groups are kept
+MAX_RECENT, MAX_RECENT_GROUPS = 256, 1 << 18  # federations whose groups are kept, and the groups of all of them
 GROUPS_AT_A_TIME = 4096  # compiled code is deaf to interrupts while it runs
 GROUPS_WITH_LOTS_AT_A_TIME = 1024
 
 BoolArray = NDArray[np.bool_]
+_Piece = tuple[NDArray[np.intp], BoolArray, FloatArray | None]  # rows of groups, the groups, where to begin
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,16 +113,35 @@ def group_optima(
     piece = GROUPS_WITH_LOTS_AT_A_TIME if federation.has_lots else GROUPS_AT_A_TIME
     for size in range(federation.n_agents, 0, -1):
         places = np.flatnonzero(sizes == size)
+        pieces = []
         for first in range(0, places.size, piece):
             some = places[first : first + piece]
             begin = None if start is None else start[some]
             if one_more is not None and size < federation.n_agents:
                 begin = contributions[one_more[some]]
-            contributions[some], values[some] = solver.solve(groups[some], begin)
+            pieces.append((some, groups[some], begin))
+        for (some, _, _), (profiles, worths) in _solve_pieces(solver, pieces):
+            contributions[some], values[some] = profiles, worths
             done += some.size
             if progress is not None:
                 progress(done, len(groups))
     return GroupOptima(members=groups, values=values, contributions=contributions)
+
+
+def _solve_pieces(
+    solver: _GroupSolver | _LotGroupSolver, pieces: Sequence[_Piece]
+) -> Iterator[tuple[_Piece, tuple[FloatArray, FloatArray]]]:
+    """Every piece with what its groups reach: here, or on a cluster if joblib was told of one."""
+    if is_configured() and len(pieces) > 1:
+        yield from map_parallel(partial(_solve_piece_of_groups, solver), pieces)
+        return
+    for piece in pieces:
+        yield piece, _solve_piece_of_groups(solver, piece)
+
+
+def _solve_piece_of_groups(solver: _GroupSolver | _LotGroupSolver, piece: _Piece) -> tuple[FloatArray, FloatArray]:
+    _, groups, begin = piece
+    return solver.solve(groups, begin)
 
 
 def _one_member_more(groups: BoolArray) -> NDArray[np.intp] | None:
@@ -142,8 +164,9 @@ def _all_optima(federation: Federation, progress: Callable[[int, int], None] | N
         for numbers in (found.members, found.values, found.contributions):
             numbers.setflags(write=False)
         _recent[federation.fingerprint] = found
-        while len(_recent) > MAX_RECENT:
-            _recent.popitem(last=False)
+        kept = sum(each.values.size for each in _recent.values())
+        while len(_recent) > 1 and (len(_recent) > MAX_RECENT or kept > MAX_RECENT_GROUPS):
+            kept -= _recent.popitem(last=False)[1].values.size
     return _recent[federation.fingerprint]
 
 
@@ -168,7 +191,7 @@ class _GroupSolver:
         else:
             profiles, unsolved = np.empty(agents.shape), np.arange(len(agents))
         for place in unsolved:
-            profiles[place] = maximise(WelfareProgram(self._federation.take(agents[place]))).contributions
+            profiles[place] = maximise_welfare(self._federation.take(agents[place])).contributions
         contributions = np.zeros(groups.shape)
         contributions[np.arange(len(groups))[:, None], agents] = profiles
         return contributions, self._welfare(agents, profiles)
@@ -245,7 +268,7 @@ class _LotGroupSolver:
                 unsolved = some[~(gains <= GAIN_TOLERANCE)]
             for place in unsolved:
                 part = federation.take(groups[place])
-                contributions[place, self._taken_lots(groups[place])] = maximise(WelfareProgram(part)).contributions
+                contributions[place, self._taken_lots(groups[place])] = maximise_welfare(part).contributions
         spent = federation.costs.value(contributions).sum(axis=1)
         data = np.where(tasks, np.asarray((federation.weights @ contributions.T).T), 0.0)
         values = (federation.values * federation.payoff.value(data)).sum(axis=1) - spent

@@ -7,22 +7,24 @@ In x = s / upper and with f in units of payoff. A payoff comes as (steepness, de
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numba as nb
 import numpy as np
 
-NO_GAIN = 1e-15  # a linearised gain that counts as none, in units of the scale
-SMALL_GAIN = 1e-11  # from this linearised gain on, a step that does not lower it is the last but a few
-MAX_NEWTON_STEPS = 200
-MAX_HALVINGS = 60
-MAX_WAIT = 2
-FIRST_RIDGE = 1e-14
-MAX_RIDGE = 1e6  # relative to the curvature: beyond it, a matrix that is not definite is not finite
-SUFFICIENT_RISE = 1e-4  # of the rise the slope promises
-OBJECTIVE_ROUNDING = 1e-12
-CHUNK_SIZE = 32
+from fedpact.programs.small_batches import (
+    FIRST_RIDGE,
+    MAX_HALVINGS,
+    MAX_NEWTON_STEPS,
+    MAX_RIDGE,
+    MAX_WAIT,
+    NO_GAIN,
+    OBJECTIVE_ROUNDING,
+    SMALL_GAIN,
+    SUFFICIENT_RISE,
+)
+from fedpact.utils.compiling import announce_compiling
+
+announce_compiling()
 
 
 @nb.njit(cache=True, error_model="numpy")
@@ -135,38 +137,27 @@ def _gain(x, gradient):
     return total if math.isfinite(total) else math.inf
 
 
-@contextmanager
-def as_many_threads_as_chunks(blocks: int) -> Iterator[None]:
-    """Threads without work would wait for the others in a loop, which takes as much time as work."""
-    all_threads = nb.get_num_threads()
-    nb.set_num_threads(max(1, min(all_threads, -(-blocks // CHUNK_SIZE))))
-    try:
-        yield
-    finally:
-        nb.set_num_threads(all_threads)
-
-
-@nb.njit(cache=True, parallel=True, error_model="numpy")
+@nb.njit(cache=True, nogil=True, error_model="numpy")
 def climb_all(
-    weights, values, steepness, decay, width, linear, quadratic, upper, scale, members, shares, contributions, gains
+    first, last, weights, values, steepness, decay, width, linear, quadratic, upper, scale, members, shares,
+    contributions, gains,
 ):  # fmt: skip
-    """Fills `contributions` (blocks, n) and `gains` (blocks,), the linearised gain each is left with.
+    """Fills rows `first` to `last` of `contributions` (blocks, n) and `gains`, the linearised gain each is left with.
 
     The contributions given are where to begin; where that is outside the domain, it begins at zero.
     """
-    blocks, n_agents = upper.shape
-    for chunk in nb.prange((blocks + CHUNK_SIZE - 1) // CHUNK_SIZE):
-        x, trial, step = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
-        gradient, ahead = np.empty(n_agents), np.empty(n_agents)
-        held = np.empty(n_agents, dtype=np.bool_)
-        matrix, factor = np.empty((n_agents, n_agents)), np.empty((n_agents, n_agents))
-        slopes, bends = np.empty((shares.size, n_agents)), np.empty((shares.size, n_agents))
-        for b in range(chunk * CHUNK_SIZE, min((chunk + 1) * CHUNK_SIZE, blocks)):
-            own = (weights[b], values[b], steepness[b], decay[b], width[b], linear[b], quadratic[b], upper[b])
-            gains[b] = _climb(
-                own, scale[b], members, shares, x, trial, step, gradient, ahead, held, matrix, factor, slopes, bends,
-                contributions[b],
-            )  # fmt: skip
+    n_agents = upper.shape[1]
+    x, trial, step = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
+    gradient, ahead = np.empty(n_agents), np.empty(n_agents)
+    held = np.empty(n_agents, dtype=np.bool_)
+    matrix, factor = np.empty((n_agents, n_agents)), np.empty((n_agents, n_agents))
+    slopes, bends = np.empty((shares.size, n_agents)), np.empty((shares.size, n_agents))
+    for b in range(first, last):
+        own = (weights[b], values[b], steepness[b], decay[b], width[b], linear[b], quadratic[b], upper[b])
+        gains[b] = _climb(
+            own, scale[b], members, shares, x, trial, step, gradient, ahead, held, matrix, factor, slopes, bends,
+            contributions[b],
+        )  # fmt: skip
 
 
 @nb.njit(cache=True, error_model="numpy")

@@ -12,6 +12,7 @@ Stopping inequality: no search finds a gain above 1e-10 of the payoffs of all. C
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import block_bounds
@@ -30,19 +31,22 @@ GAIN_TOLERANCE = 1e-10  # of the payoffs of all
 def proportional_equilibrium(federation: Federation, weights: FloatArray) -> FloatArray:
     """Contributions (blocks, n) of federations side by side with weights (blocks, n, n); NaN where none settled."""
     blocks, n_agents = weights.shape[:2]
-    game = _Game(federation, weights)
+    game, places = _Game(federation, weights), np.arange(blocks)
     profile = np.minimum(standalone_optimum(federation)[0].reshape(blocks, n_agents), game.upper)
     found = np.full((blocks, n_agents), np.nan)
     for turn in range(MAX_TURNS):
-        gains = game.take_turns(profile, part=1.0 if turn < MAX_TURNS // 2 else 0.5)
+        moved = game.take_turns(profile, part=1.0 if turn < MAX_TURNS // 2 else 0.5)
         if turn < NEWTON_AFTER or (turn - NEWTON_AFTER) % 4:
             continue
         for tried in (game.newton(profile), profile):
-            unsettled = np.isnan(found).any(axis=1)
-            settled = unsettled & (game.gains(tried) <= GAIN_TOLERANCE * game.stakes(tried))
-            found[settled] = tried[settled]
-        if not np.isnan(found).any() or not gains.any():
+            settled = game.gains(tried) <= GAIN_TOLERANCE * game.stakes(tried)
+            settled &= np.isnan(found[places]).any(axis=1)
+            found[places[settled]] = tried[settled]
+        going = np.flatnonzero(np.isnan(found[places]).any(axis=1) & (moved > 0))
+        if not going.size:
             break
+        if going.size < places.size:
+            places, profile, game = places[going], profile[going], game.take(going)
     return found
 
 
@@ -51,6 +55,11 @@ class _Game:
         self.federation, self.weights = federation, weights
         self.blocks, self.n_agents = weights.shape[:2]
         self.upper = block_bounds(federation, self.blocks)[0].reshape(self.blocks, self.n_agents)
+
+    def take(self, places: NDArray[np.intp]) -> _Game:
+        """That of some of the blocks."""
+        agents = (places[:, None] * self.n_agents + np.arange(self.n_agents)).ravel()
+        return _Game(self.federation.take(agents), self.weights[places])
 
     def take_turns(self, profile: FloatArray, *, part: float) -> FloatArray:
         """Everybody in turn moves to its best answer, or `part` of the way; returns by how much, at most, per block."""

@@ -20,9 +20,9 @@ import scipy.sparse as sp
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import block_bounds
-from fedpact.programs.best_response import best_own, falling_roots, own_utilities, standalone_optimum
+from fedpact.programs.best_response import best_own, own_utilities, standalone_optimum
+from fedpact.programs.roots import falling_roots
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import NotConverged
 
 MAX_STEPS = 200
 MAX_ANSWERS = 2000
@@ -33,7 +33,7 @@ ANSWER_TOLERANCE = 1e-12
 def shaped_equilibrium(federation: Federation, bonus: float, *, blocks: int = 1) -> FloatArray:
     """Everybody's contribution, for one federation or `blocks` of one size side by side; NaN where none was reached."""
     if federation.has_harm:
-        return _answers(federation, bonus)
+        return _answers(federation, bonus, blocks)
     alone = standalone_optimum(federation)[0]
     floor = _spent_and_had(federation, alone, bonus)
     upper = np.maximum(block_bounds(federation, blocks)[0], alone)
@@ -45,7 +45,7 @@ def shaped_equilibrium(federation: Federation, bonus: float, *, blocks: int = 1)
         try:
             step = _newton_step(federation, profile, np.where(free, excess, 0.0), free, bonus)
         except np.linalg.LinAlgError:  # on the way down somebody's earnings rise just as its costs do
-            return _answers(federation, bonus)
+            return _answers(federation, bonus, blocks)
         moved = np.clip(profile - step, alone, profile)
         settled = profile - moved <= STEP_TOLERANCE * profile
         profile = moved
@@ -74,25 +74,36 @@ def _newton_step(
     return np.linalg.solve(np.diag(own) - rises[:, None] * federation.dense_weights() * free, excess)
 
 
-def _answers(federation: Federation, bonus: float) -> FloatArray:
-    """Everybody answers the others at once, going less far when it overshoots."""
-    alone = standalone_optimum(federation)[0]
-    profile, part, last = alone, 1.0, np.inf
+def _answers(federation: Federation, bonus: float, blocks: int) -> FloatArray:
+    """Everybody answers the others at once, those of one block less far when they overshoot; NaN if it never ends.
+
+    Blocks that have settled, or have left the domain, are left behind.
+    """
+    found = np.full((blocks, federation.n_agents // blocks), np.nan)
+    places, shape = np.arange(blocks), found.shape[1:]
+    profile = standalone_optimum(federation)[0].reshape(-1, *shape)
+    parts, last = np.ones(blocks), np.full(blocks, np.inf)
     for _ in range(MAX_ANSWERS):
-        if not federation.admits(profile):
+        flat = profile.ravel()
+        background = federation.data(flat) - federation.own_weights * flat
+        move = (best_shaped(federation, background, bonus, blocks=places.size) - flat).reshape(profile.shape)
+        size = np.abs(move).max(axis=1)
+        settled = size <= ANSWER_TOLERANCE * profile.max(axis=1)
+        found[places[settled]] = profile[settled]
+        parts = np.where(size > last, np.maximum(parts * 0.7, 0.02), np.minimum(parts * 1.02, 1.0))
+        profile, last = np.clip(profile + parts[:, None] * move, 0.0, federation.caps.reshape(profile.shape)), size
+        inside = federation.data(profile.ravel()) > federation.payoff.floor
+        going = np.flatnonzero(~settled & inside.reshape(profile.shape).all(axis=1))
+        if not going.size:
             break
-        move = best_shaped(federation, federation.data(profile) - federation.own_weights * profile, bonus) - profile
-        size = float(np.abs(move).max(initial=0.0))
-        if size <= ANSWER_TOLERANCE * float(profile.max(initial=0.0)):
-            return profile
-        part = max(part * 0.7, 0.02) if size > last else min(part * 1.02, 1.0)
-        profile, last = np.clip(profile + part * move, 0.0, federation.caps), size
-    raise NotConverged(
-        "answers to each other under accuracy shaping do not settle; members harm each other", result=profile
-    )
+        if going.size < places.size:
+            agents = (going[:, None] * shape[0] + np.arange(shape[0])).ravel()
+            federation = federation.take(agents)
+            places, profile, parts, last = places[going], profile[going], parts[going], last[going]
+    return found.ravel()
 
 
-def best_shaped(federation: Federation, background: FloatArray, bonus: float) -> FloatArray:
+def best_shaped(federation: Federation, background: FloatArray, bonus: float, *, blocks: int = 1) -> FloatArray:
     """Each agent's best contribution when the others' data gives it y = `background`."""
     zero = np.zeros_like(background)
     alone = standalone_optimum(federation)[0]
@@ -103,5 +114,5 @@ def best_shaped(federation: Federation, background: FloatArray, bonus: float) ->
             have = own_utilities(federation, x, np.maximum(background, zero))
         return np.where(x < alone, 1.0, have - bonus * federation.costs.value(x) + floor)
 
-    earned = falling_roots(left, block_bounds(federation, 1)[0])
+    earned = falling_roots(left, block_bounds(federation, blocks)[0])
     return np.where(background > 0, np.maximum(earned, alone), best_own(federation, background))

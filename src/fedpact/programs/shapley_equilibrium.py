@@ -8,8 +8,6 @@ be exchanged for each other; then each agent's split is the one of smallest norm
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 
 from fedpact.federation import Federation
@@ -18,7 +16,15 @@ from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.social_optimum import OptimalFace, face_from
 from fedpact.programs.solver import Solution, coalition_room, conclude, edge_rows, interior_point, maximise, room
 from fedpact.shapley.enumeration import semivalue_weights
-from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, EnumeratedPotential, Potential, potential_of
+from fedpact.shapley.potential import (
+    ROUGH_TOLERANCE,
+    CompiledPotential,
+    EnumeratedPotential,
+    Potential,
+    potential_of,
+)
+from fedpact.shapley.routes import MAX_COALITION_AGENTS_HARMED
+from fedpact.shapley.semivalues import SemivaluePotential
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain
 
@@ -105,10 +111,20 @@ def _least_norm(program: ShapleyProgram, found: Solution) -> Solution:
 
 
 def semivalue_optimum(federation: Federation, probability: float | None) -> Solution:
-    """The equilibrium where everybody has its semivalue (`fedpact.shapley.enumeration`), by all coalitions."""
-    by_size = semivalue_weights(federation.n_agents, probability)
-    counts = [comb(federation.n_agents, size) for size in range(federation.n_agents + 1)]
-    program = ShapleyProgram(federation, EnumeratedPotential(federation, by_size), multiple=float(by_size @ counts))
+    """The equilibrium where everybody has its semivalue (`fedpact.shapley.enumeration`).
+
+    By all coalitions of few agents; among many at the one q of the integral, or at all of them for Shapley values.
+    """
+    few = federation.n_agents <= MAX_COALITION_AGENTS_HARMED
+    if probability is None and not few:
+        return shapley_optimum(federation)
+    if probability is None or few:
+        potential: Potential = EnumeratedPotential(federation, semivalue_weights(federation.n_agents, probability))
+    else:
+        potential = SemivaluePotential(federation, probability)
+    # What all coalitions count for: (1 - (1 - q)^n) / q.
+    all_count = None if probability is None else -np.expm1(federation.n_agents * np.log1p(-probability)) / probability
+    program = ShapleyProgram(federation, potential, multiple=all_count)
     return _least_norm(program, maximise(program))
 
 

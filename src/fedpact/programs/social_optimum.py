@@ -25,6 +25,7 @@ from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.small_stakes import settle_small_stakes
 from fedpact.programs.solver import Solution, conclude, edge_rows, interior_point, maximise, room
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -290,7 +291,22 @@ def social_optimum(federation: Federation) -> SocialOptimum:
     >>> social_optimum(homogeneous).contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
-    return canonical_optimum(federation, maximise(WelfareProgram(federation)))
+    return canonical_optimum(federation, maximise_welfare(federation))
+
+
+def maximise_welfare(federation: Federation) -> Solution:
+    """Some welfare optimum, with those who have little at stake settled as well where nobody is harmed."""
+    program = WelfareProgram(federation)
+    found = maximise(program)
+    if federation.has_harm or federation.n_lots > MAX_DENSE_AGENTS:
+        return found
+    settled = settle_small_stakes(federation, found.contributions, program.upper)
+    if np.array_equal(settled, found.contributions):
+        return found
+    try:
+        return conclude(program, settled, found.iterations)
+    except NotConverged:  # at this size rounding rules
+        return found
 
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:

@@ -118,6 +118,7 @@ def worst_group(
     >>> found.members.tolist(), round(found.gain, 4), found.exact
     ([True, True, False], 0.0233, True)
     """
+    check_search_limits(time_limit, max_relaxations)
     given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
     stay = np.array(np.broadcast_to(given, federation.n_agents))
     if proper and federation.n_agents == 1:
@@ -126,6 +127,17 @@ def worst_group(
         return _among_all(group_optima(federation, progress=progress), stay, proper=proper)
     search = _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper, known=known)
     return search.run(max_relaxations)
+
+
+def check_search_limits(time_limit: float, max_relaxations: int | None) -> None:
+    """Raise `InvalidInput` where a search is given no number of seconds, or no number of relaxations."""
+    if isinstance(time_limit, bool) or not isinstance(time_limit, int | float | np.number) or not time_limit >= 0:
+        raise InvalidInput(field="time_limit", rule="must be a number of seconds, 0 or more", value=time_limit)
+    if max_relaxations is None:
+        return
+    if isinstance(max_relaxations, bool) or not isinstance(max_relaxations, int | np.integer) or max_relaxations < 0:
+        rule = "must be a whole number, 0 or more, or None"
+        raise InvalidInput(field="max_relaxations", rule=rule, value=max_relaxations)
 
 
 def affordable_relaxations(n_agents: int) -> int:

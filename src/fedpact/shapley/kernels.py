@@ -24,7 +24,10 @@ import math
 import numba as nb
 import numpy as np
 
-from fedpact.shapley.kernels_near_zero import FAST, lay_q, near_zero
+from fedpact.shapley.kernels_near_zero import FAST, lay_q
+from fedpact.utils.compiling import announce_compiling
+
+announce_compiling()
 
 MAX_SERIES_TERMS = 38
 CACHE_BLOCK = 512  # agents
@@ -133,20 +136,14 @@ def _by_products(m, e, t, q, part, value, slope, bend):
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _helped(x, counts, times, per_octave, log_masses, exact, roots, living, tol, value, slope, bend):
-    """A receiver that nobody harms."""
+def _helped(done, x, counts, times, per_octave, log_masses, exact, roots, living, tol, value, slope, bend):
+    """A receiver that nobody harms, from the time `done` on."""
     n_agents = x.size
     exact_nodes, exact_weights = exact
     n_q = exact_nodes.size if exact_nodes.size else roots[0].size
     m, e, power = np.empty(n_agents), np.empty(n_agents), np.empty(n_agents)
     q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
     sums, moments = np.empty(MAX_SERIES_TERMS + 2), np.empty(MAX_SERIES_TERMS + 2)
-    largest = x.max() if n_agents else 0.0
-    done = 0
-    if not exact_nodes.size and largest > 0.0 and per_octave < times.size:
-        done = near_zero(
-            x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend
-        )
     for first in range(done, min(done + per_octave, times.size)):
         for place in range(first, times.size, per_octave):
             t = times[place]
@@ -247,8 +244,9 @@ def _where_fallen(damped, sign, counts, peak, bound, floor):
 def _lay_around_peak(damped, sign, counts, exact, window, living, q, q_weights):
     """Nodes on [0, 1]: exact for few agents, else Gauss-Legendre around the peak. Returns how many."""
     if exact[0].size:
-        q[: exact[0].size] = exact[0]
-        q_weights[: exact[0].size] = exact[1]
+        for i in range(exact[0].size):  # an assignment of slices takes seconds to compile
+            q[i] = exact[0][i]
+            q_weights[i] = exact[1][i]
         return exact[0].size
     peak = _peak(damped, sign, counts)
     floor = _level_in_q(damped, sign, counts, peak) - living
@@ -296,41 +294,46 @@ def _exact_rule(n_factors, nodes, weights, starts):
     return nodes[:0], weights[:0]
 
 
-@nb.njit(cache=True, parallel=True, error_model="numpy")
-def sum_entries(
-    starts, x, counts, factors, times, per_octave, log_masses, exact, roots, window, living, tol, value, slope, bend
-):
-    """Integrals of every entry of every receiver: `value`, `slope` / w and `bend` / w^2 are filled.
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def sum_helped(
+    receivers, starts, x, counts, factors, times, per_octave, log_masses, exact, roots, living, tol, done,
+    value, slope, bend,
+):  # fmt: skip
+    """Integrals of every entry of the receivers, whom nobody harms, added to `value`, `slope` / w and `bend` / w^2.
 
     Receiver i owns the entries starts[i] to starts[i + 1] of `x` and `counts`; `factors[i]` is how many factors its
-    product has, `times[i]` and `log_masses[i]` its t nodes, per_octave of them to each doubling.
+    product has, `times[i]` and `log_masses[i]` its t nodes, per_octave of them to each doubling, the first `done[i]`
+    of them dealt with before.
     """
-    for i in nb.prange(starts.size - 1):
+    for i in receivers:
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
-        value[own] = 0.0
-        slope[own] = 0.0
-        bend[own] = 0.0
-        if x[own].size and x[own].min() < 0.0:
-            _harmed(
-                x[own], counts[own], times[i], log_masses[i], rule, window, living, value[own], slope[own], bend[own]
-            )
-        else:
-            _helped(
-                x[own], counts[own], times[i], per_octave, log_masses[i], rule, roots, living, tol,
-                value[own], slope[own], bend[own],
-            )  # fmt: skip
+        _helped(
+            done[i], x[own], counts[own], times[i], per_octave, log_masses[i], rule, roots, living, tol,
+            value[own], slope[own], bend[own],
+        )  # fmt: skip
 
 
-@nb.njit(cache=True, parallel=True, error_model="numpy")
-def own_coefficients(starts, places, x, counts, factors, times, log_masses, exact, window, living, log_coefficients):
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def sum_harmed(receivers, starts, x, counts, factors, times, log_masses, exact, window, living, value, slope, bend):
+    """The same of receivers whom somebody harms."""
+    for i in receivers:
+        own = slice(starts[i], starts[i + 1])
+        rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
+        _harmed(x[own], counts[own], times[i], log_masses[i], rule, window, living, value[own], slope[own], bend[own])
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def own_coefficients(
+    receivers, starts, places, x, counts, factors, times, log_masses, exact, window, living, log_coefficients
+):
     """The log of what multiplies (1 - e^{-t w x}) in one agent's value, per receiver and t.
 
     That is the others' product, summed over q.
 
     `places[i]` is the agent's entry in receiver i, or -1. The agent's own contribution does not enter.
     """
-    for i in nb.prange(starts.size - 1):
+    for i in receivers:
         if places[i] < 0:
             for j in range(times.shape[1]):
                 log_coefficients[i, j] = -np.inf
@@ -359,8 +362,10 @@ def own_coefficients(starts, places, x, counts, factors, times, log_masses, exac
             log_coefficients[i, j] = log_masses[i, j] + times[i, j] * harm + highest + math.log(total)
 
 
-@nb.njit(cache=True, parallel=True, error_model="numpy")
-def curvature_rows(starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows):
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def curvature_helped(
+    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows
+):
     """Rows b with sum b b^T = minus the Hessian of the potential off its diagonal: `slots` per receiver and t.
 
     The pair (j, l) is credited with sum over q of level q r_j r_l, where r = t w e / (1 - q m): one row per q. For a
@@ -369,41 +374,59 @@ def curvature_rows(starts, agents, x, weights, counts, factors, times, log_masse
     """
     slots = rows.shape[0] // times.size
     n_times = times.shape[1]
-    for i in nb.prange(starts.size - 1):
+    for i in receivers:
+        own = slice(starts[i], starts[i + 1])
+        rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
+        n_q = rule[0].size if rule[0].size else window[0].size
+        damped, m = np.empty(x[own].size), np.empty(x[own].size)
+        q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
+        for j in range(n_times):
+            t = times[i, j]
+            mass = 0.0
+            for k in range(m.size):
+                damped[k] = math.exp(-t * x[own][k])
+                m[k] = 1.0 - damped[k]
+                mass += counts[own][k] * m[k]
+            lay_q(mass, rule[0], rule[1], window[0], window[1], living, q, q_weights)
+            _product(math.exp(log_masses[i, j]), m, counts[own], q, q_weights, part)
+            first, second = 0.0, 0.0
+            for a in range(n_q):
+                first += part[a] * q[a]
+                second += part[a] * q[a] * q[a]
+            if first == 0.0:
+                continue
+            mean = second / first
+            size = math.sqrt(first * first / second * mean) * t
+            for k in range(damped.size):
+                rows[(i * n_times + j) * slots, agents[own][k]] += (
+                    size * weights[own][k] * damped[k] / (1.0 - mean * m[k])
+                )
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def curvature_harmed(
+    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows
+):
+    """The same of receivers whom somebody harms."""
+    slots = rows.shape[0] // times.size
+    n_times = times.shape[1]
+    for i in receivers:
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
         most = max(rule[0].size, window[0].size)
-        damped, sign, m = np.empty(x[own].size), np.empty(x[own].size), np.empty(x[own].size)
-        q, q_weights, part = np.empty(most), np.empty(most), np.empty(most)
+        damped, sign = np.empty(x[own].size), np.empty(x[own].size)
+        q, q_weights = np.empty(most), np.empty(most)
         harm = 0.0
         for k in range(damped.size):
             harm += counts[own][k] * max(-x[own][k], 0.0)
         for j in range(n_times):
             t = times[i, j]
             _split(t, x[own], damped, sign)
-            if harm > 0.0:
-                n_q = _lay_around_peak(damped, sign, counts[own], rule, window, living, q, q_weights)
-                for a in range(n_q):
-                    level = log_masses[i, j] + t * harm + _level_in_q(damped, sign, counts[own], q[a])
-                    part[a] = q_weights[a] * math.exp(level)
-            else:
-                n_q = rule[0].size if rule[0].size else window[0].size
-                for k in range(m.size):
-                    m[k] = 1.0 - damped[k]
-                mass = (counts[own] * m).sum()
-                lay_q(mass, rule[0], rule[1], window[0], window[1], living, q, q_weights)
-                _product(math.exp(log_masses[i, j]), m, counts[own], q[:n_q], q_weights[:n_q], part)
-            place = (i * n_times + j) * slots
-            if harm == 0.0:
-                first, second = 0.0, 0.0
-                for a in range(n_q):
-                    first += part[a] * q[a]
-                    second += part[a] * q[a] * q[a]
-                if first == 0.0:
-                    continue
-                n_q, part[0], q[0] = 1, first * first / second, second / first
+            n_q = _lay_around_peak(damped, sign, counts[own], rule, window, living, q, q_weights)
             for a in range(n_q):
-                size = math.sqrt(part[a] * q[a]) * t
+                level = log_masses[i, j] + t * harm + _level_in_q(damped, sign, counts[own], q[a])
+                size = math.sqrt(q_weights[a] * math.exp(level) * q[a]) * t
+                place = (i * n_times + j) * slots + a
                 for k in range(damped.size):
                     remaining = (damped[k] if sign[k] > 0.0 else 1.0) / _core(damped[k], sign[k], q[a])
-                    rows[place + a, agents[own][k]] += size * weights[own][k] * remaining
+                    rows[place, agents[own][k]] += size * weights[own][k] * remaining

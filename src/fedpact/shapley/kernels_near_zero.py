@@ -50,7 +50,7 @@ POWERS_OF_M = _powers_of_m()
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend):
+def _near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_weights, part, value, slope, bend):
     """All t with t x small for everybody, at the cost of one: sums over agents and credits are polynomials in x.
 
     Fills `value`, `slope` and `bend`; returns how many of the times, which rise, were dealt with.
@@ -110,3 +110,20 @@ def near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_we
         slope[k] = rate
         bend[k] = turn
     return place
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def sum_near_zero(receivers, starts, x, counts, times, log_masses, roots, living, tol, done, value, slope, bend):
+    """The integrals of the receivers up to the time `done[i]`, which is filled, as `value`, `slope` and `bend` are."""
+    n_q = roots[0].size
+    q, q_weights, part = np.empty(n_q), np.empty(n_q), np.empty(n_q)
+    for i in receivers:
+        own = slice(starts[i], starts[i + 1])
+        largest = 0.0
+        for k in range(starts[i], starts[i + 1]):
+            largest = max(largest, x[k])
+        if largest > 0.0:
+            done[i] = _near_zero(
+                x[own], largest, counts[own], times[i], log_masses[i], roots, living, tol, q, q_weights, part,
+                value[own], slope[own], bend[own],
+            )  # fmt: skip

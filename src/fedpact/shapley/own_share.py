@@ -18,10 +18,11 @@ from scipy.special import logsumexp
 
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
-from fedpact.shapley.compiled import Precision, own_coefficients, receiver_rows
+from fedpact.shapley.compiled import Precision, own_coefficients
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.potential import EXACT_TOLERANCE
 from fedpact.shapley.quadrature import receiver_nodes
+from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.shapley.routes import Route, choose_route
 from fedpact.utils.arrays import FloatArray
 

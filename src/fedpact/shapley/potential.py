@@ -16,9 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature, receiver_rows
+from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.quadrature import receiver_nodes
+from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.shapley.routes import Route, choose_route
 from fedpact.utils.arrays import FloatArray
 

@@ -79,13 +79,14 @@ def receiver_nodes(
     times, log_masses = federation.payoff.rule(lowest, highest, STEP, TAIL)
     log_values = np.log(federation.values)
     for receiver in range(federation.n_tasks):
-        lots, weights = _senders(federation, receiver)
+        lots, weights = senders(federation, receiver)
         owners = federation.lot_owners[lots] if federation.has_lots else None
         masses = log_masses[receiver] + log_values[receiver]
         yield nodes_of(lots, weights, contributions[lots], times[receiver], masses, lot_owners=owners)
 
 
-def _senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatArray]:
+def senders(federation: Federation, receiver: int) -> tuple[np.ndarray, FloatArray]:
+    """The lots whose data reaches a task, and their weights."""
     if federation.is_sparse:
         weights = federation.sparse_weights()
         row = slice(weights.indptr[receiver], weights.indptr[receiver + 1])

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Payoff
-from fedpact.shapley.compiled import Precision, ReceiverRows, integrate
+from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
+from fedpact.shapley.receiver_rows import ReceiverRows
 from fedpact.utils.arrays import FloatArray
 
 MAX_NUMPY_SENDERS = 32  # beyond, compiled code has made up for the time it takes to load

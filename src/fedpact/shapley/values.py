@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation, Population
-from fedpact.shapley.compiled import Precision, integrate, receiver_rows
+from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
+from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.shapley.routes import MAX_ENUMERATED_AGENTS, METHODS, Route, choose_route
 from fedpact.shapley.sampling import sample_shapley
 from fedpact.utils.arrays import FloatArray, read_only_copy

@@ -20,6 +20,17 @@ T = TypeVar("T")
 class FedpactError(Exception):
     """Base of all errors raised on purpose."""
 
+    def __reduce__(self) -> Any:
+        """Errors travel from worker processes as they are, whatever their arguments."""
+        return _same_error, (type(self), self.args, self.__dict__)
+
+
+def _same_error(kind: type[FedpactError], args: tuple[Any, ...], state: dict[str, Any]) -> FedpactError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
 
 class InvalidInput(FedpactError, ValueError):
     """An argument or a file breaks a stated rule.

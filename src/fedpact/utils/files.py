@@ -6,6 +6,7 @@ it with `error_context`.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -31,6 +32,7 @@ MAX_FILE_BYTES = 1 << 32
 PART_BYTES = 1 << 20
 MAX_TEXT_BYTES = 1 << 28  # a matrix of 3,700 agents with all digits, read in a few seconds
 MAX_TOML_BYTES = 1 << 25  # Python's reader of TOML is slow: seconds for each of a few megabytes
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of what spreadsheets call Unicode text
 MAX_KEY_PARTS = 64  # the reader takes time by the square of a dotted key's parts
 _KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+")
@@ -72,10 +74,10 @@ def _check_length(length: int, max_bytes: int) -> None:
 
 
 def read_text(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """All of a UTF-8 file, without the byte order mark that some editors write."""
+    """All of a UTF-8 file, without the byte order mark that some editors write; UTF-16 where such a mark says so."""
     content = read_bytes(path, max_bytes=max_bytes)
     try:
-        decoded = content.decode("utf-8-sig")
+        decoded = content.decode("utf-16" if content[:2] in UTF_16_MARKS else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InvalidInput(

@@ -12,17 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from fedpact.utils.errors import FedpactError
-from fedpact.utils.threads import THREADS_VARIABLE, thread_count
+from fedpact.utils.threads import THREADS_VARIABLE, set_threads, thread_count
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CALLER_CHECK_SECONDS = 1.0
+MAX_FAILURES = 3  # losses of cluster workers in a row, without a result between them
+CLUSTERS = ("ray", "distributed")
+LOSSES = {"RayActorError", "WorkerCrashedError", "NodeDiedError", "KilledWorker", "CommClosedError"}
 
 # The workers of a process are one pool; who ends it early ends it for all, so its users take turns.
 _pool = threading.Lock()
@@ -38,6 +41,11 @@ def worker_count() -> int:
     return thread_count() if n_jobs is None else n_jobs
 
 
+def is_configured() -> bool:
+    """Whether joblib was told where to work: under `joblib.parallel_config`, on a cluster for instance."""
+    return _configured_jobs() is not None
+
+
 def map_parallel(
     function: Callable[[Item], Result], items: Sequence[Item]
 ) -> Generator[tuple[Item, Result], None, None]:
@@ -51,6 +59,46 @@ def map_parallel(
     FedpactError
         If a worker process is killed, or cannot import the function or an item.
     """
+    if _configured_jobs() is None:
+        shared: Generator[tuple[int, Result], None, None] = _share_out(function, dict(enumerate(items)))
+    else:
+        shared = _share_out_again(function, dict(enumerate(items)))
+    with closing(shared):
+        for place, result in shared:
+            yield items[place], result
+
+
+def _share_out_again(
+    function: Callable[[Item], Result], left: dict[int, Item]
+) -> Generator[tuple[int, Result], None, None]:
+    """As `_share_out`, on workers that may be lost: what they had not handed in is shared out again."""
+    failures = 0
+    while left:
+        try:
+            with closing(_share_out(function, dict(left))) as results:
+                for place, result in results:
+                    del left[place]
+                    failures = 0
+                    yield place, result
+        except Exception as error:
+            failures += 1
+            if not _is_loss_of_a_worker(error):
+                raise
+            if failures > MAX_FAILURES:
+                raise FedpactError(
+                    f"workers of the cluster were lost {failures} times in a row, perhaps for lack of memory; what "
+                    f"they handed in before is kept where there is a checkpoint"
+                ) from error
+
+
+def _is_loss_of_a_worker(error: Exception) -> bool:
+    """Whether a Dask or Ray worker has gone, which is no fault of the task."""
+    names = {each.__name__ for each in type(error).__mro__}
+    return type(error).__module__.partition(".")[0] in CLUSTERS and bool(names & LOSSES)
+
+
+def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Generator[tuple[int, Result], None, None]:
+    """Every place with its result, in the order they are done."""
     import joblib  # noqa: PLC0415 - slow to import, and only needed here
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - as above
 
@@ -62,14 +110,14 @@ def map_parallel(
         else:
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
-        tasks = (joblib.delayed(_run)(function, place, item) for place, item in enumerate(items))
+        tasks = (joblib.delayed(_run)(function, place, item) for place, item in items.items())
         with _holding_interrupts():
             results = parallel(tasks)
         if isinstance(results, list):  # of a backend that cannot do better
             results = (found for found in results)
         try:
-            for place, result in results:
-                yield items[place], result
+            for found in results:  # noqa: UP028 - closed with `yield from`, joblib would warn of what is left
+                yield found
         except TerminatedWorkerError as error:
             raise FedpactError(
                 "a worker process ended, perhaps for lack of memory; started again with a checkpoint the work goes on "
@@ -127,10 +175,17 @@ def _end_with(caller: int) -> None:
 
 
 def _run(function: Callable[[Item], Result], place: int, item: Item) -> tuple[int, Result]:
-    """In a worker: one task on one thread."""
-    import numba  # noqa: PLC0415 - in workers only
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - in workers only
+    """In a worker: one task on one thread, which shares nothing out itself."""
+    import joblib  # noqa: PLC0415 - in workers only
 
-    numba.set_num_threads(1)
+    set_threads(1)
+    with joblib.parallel_config(backend="sequential"):
+        return place, run_on_one_thread(function, item)
+
+
+def run_on_one_thread(function: Callable[[Item], Result], item: Item) -> Result:
+    """What a worker would make of an item, in this process: linear algebra on several threads rounds differently."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - slow to import
+
     with threadpool_limits(1):
-        return place, function(item)
+        return function(item)

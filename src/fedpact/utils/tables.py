@@ -58,9 +58,9 @@ class _Lines(list[str]):
     write = list.append
 
 
-def read_csv_rows(content: str) -> Iterator[list[str]]:
+def read_csv_rows(content: str, *, separator: str = ",") -> Iterator[list[str]]:
     """The rows of CSV text; names that begin like formulas without the apostrophe before them."""
-    reader = csv.reader(StringIO(content, newline=""), strict=True)
+    reader = csv.reader(StringIO(content, newline=""), strict=True, delimiter=separator)
     try:
         for row in reader:
             yield [cell[1:] if cell[:1] == "'" and FORMULA.match(cell) else cell for cell in row]
@@ -85,6 +85,19 @@ def _parquet(columns: Columns) -> bytes:
     content = BytesIO()
     pyarrow.parquet.write_table(pyarrow.table({name: list(column) for name, column in columns.items()}), content)
     return content.getvalue()
+
+
+def read_parquet(content: bytes) -> dict[str, list[Any]]:
+    """The columns of a Parquet file by name; what is missing is None."""
+    pyarrow = _pyarrow()
+    try:
+        found = pyarrow.parquet.read_table(BytesIO(content))
+        names, columns = found.column_names, [column.to_pylist() for column in found.columns]
+    except Exception as error:  # whatever a damaged file raises
+        raise InvalidInput("the file is not a readable Parquet file; write it again") from error
+    if len(set(names)) < len(names):
+        raise InvalidInput("the file has two columns of one name; keep one of them")
+    return dict(zip(names, columns, strict=True))
 
 
 def _pyarrow() -> Any:

@@ -8,12 +8,14 @@ linear algebra libraries too. Without it, all cores this process may use are use
 from __future__ import annotations
 
 import os
-import sys
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from fedpact.utils.errors import InvalidInput
 
 THREADS_VARIABLE = "FEDPACT_THREADS"
+PARTS_PER_THREAD = 4
 LIBRARY_VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -24,21 +26,35 @@ def available() -> int:
 
 def thread_count() -> int:
     """How many threads compiled kernels use."""
-    import numba  # noqa: PLC0415 - reads the environment when imported
-
-    return int(numba.get_num_threads())
+    return _count
 
 
 def set_threads(count: int) -> None:
     """Use `count` threads from here on, at most as many as there were when the process started."""
-    import numba  # noqa: PLC0415 - reads the environment when imported
-
-    most = int(getattr(numba.config, "NUMBA_NUM_THREADS"))  # noqa: B009 - set when numba is imported
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+    global _count  # noqa: PLW0603 - one setting for the process
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _most:
         raise InvalidInput(
-            f"threads must be a whole number from 1 to {most}, got {count!r}; {THREADS_VARIABLE} raises the most"
+            f"threads must be a whole number from 1 to {_most}, got {count!r}; {THREADS_VARIABLE} raises the most"
         )
-    numba.set_num_threads(count)
+    _count = count
+
+
+def run_in_threads(function: Callable[[int, int], None], count: int, *, least: int = 1) -> None:
+    """Call `function(first, last)` until 0 to `count` are dealt with, on all threads; at least `least` at a time.
+
+    For compiled code that lets other threads run. What each call does must not depend on the others.
+    """
+    threads = min(thread_count(), -(-count // least))
+    if threads <= 1:
+        function(0, count)
+        return
+    size = max(least, -(-count // (PARTS_PER_THREAD * threads)))
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for part in [pool.submit(function, at, min(at + size, count)) for at in range(0, count, size)]:
+            part.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def thread_setting() -> str | None:
@@ -49,18 +65,21 @@ def thread_setting() -> str | None:
     return given
 
 
-def _tell_libraries() -> None:
-    """Hand the setting to libraries that have not been imported yet; what the user said to them directly wins."""
+def _tell_libraries() -> int:
+    """Hand the setting to libraries that have not been imported yet; what the user said to them directly wins.
+
+    Returns how many threads kernels use.
+    """
     try:
         given = thread_setting()
     except InvalidInput as error:  # an import does not fail for it; the command line does
         warnings.warn(f"{error}; it is ignored", stacklevel=2)
-        return
-    if given is None:
-        return
-    for library in LIBRARY_VARIABLES:
-        if "numba" not in sys.modules or library != "NUMBA_NUM_THREADS":
+        given = None
+    if given is not None:
+        for library in LIBRARY_VARIABLES:
             os.environ.setdefault(library, given)
+    told = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(told) if told.isdecimal() and int(told) > 0 else available()
 
 
-_tell_libraries()
+_most = _count = _tell_libraries()

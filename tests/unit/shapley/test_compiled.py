@@ -5,10 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
-from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature, receiver_rows
+from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
+from fedpact.shapley.receiver_rows import receiver_rows
 from random_cases import some
 
 PROMISED = 1e-10

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import fedpact as fp
-from fedpact.utils.threads import LIBRARY_VARIABLES, THREADS_VARIABLE, thread_setting
+from fedpact.utils.threads import LIBRARY_VARIABLES, THREADS_VARIABLE, run_in_threads, thread_setting
 
 
 def told(environment: dict[str, str], code: str) -> subprocess.CompletedProcess[str]:
@@ -65,3 +65,20 @@ def test_it_can_be_changed_at_run_time() -> None:
 def test_only_counts_that_exist_are_taken(count: object) -> None:
     with pytest.raises(fp.InvalidInput, match="threads must be a whole number from 1 to"):
         fp.set_threads(count)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("count", "least"), [(1, 1), (7, 1), (100, 1), (100, 60), (100, 1000), (0, 5)])
+def test_shared_out_everything_is_dealt_with_once(count: int, least: int) -> None:
+    parts: list[tuple[int, int]] = []
+    run_in_threads(lambda first, last: parts.append((first, last)), count, least=least)
+    assert [place for first, last in sorted(parts) for place in range(first, last)] == list(range(count))
+    assert all(last - first >= least for first, last in sorted(parts)[:-1])
+
+
+def test_an_error_in_a_thread_reaches_the_caller() -> None:
+    def fail(first: int, last: int) -> None:
+        if last == 100:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_in_threads(fail, 100)

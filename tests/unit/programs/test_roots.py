@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedpact.programs.best_response import falling_root
+from fedpact.programs.roots import falling_root
 
 
 @pytest.mark.parametrize("answer", [1e-200, 1e-9, 0.3, 1.0, 7.0, 1e12, 1e200])
