@@ -179,7 +179,7 @@ class _Side:
 
 
 def _side(federation: Federation, *, of_lots: bool) -> _Side:
-    kind = ("lot" if of_lots else "task") if federation.has_lots else "agent"
+    kind = ("lot" if of_lots else "task") if federation.has_lots else "member"
     names = federation.lot_labels if of_lots else federation.task_labels
     owners = federation.lot_owners if of_lots else federation.task_owners
     return _Side(kind=kind, names=names, owners=owners, agents=federation.names)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT
+from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT, split_gains
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
@@ -122,17 +122,24 @@ class Comparison:
     def splitting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
         """For every mechanism under which members federate, what each member gains by posing as two, by its name.
 
-        None where it is not worked out: among more than 8 members everybody would have to be split and solved for, so
-        there only mechanisms that promise that nothing is gained are looked at.
+        Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most,
+        as many. Members are missing of whom no equilibrium is certified that they could be compared with. None where it
+        is not worked out: side payments of more than 12 members, and what takes solving among more than 100.
         """
-        found: dict[str, Mapping[str, float] | None] = {}
-        for outcome in self.outcomes:
-            if outcome.federated:
-                promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
-                few = self.federation.n_agents <= MAX_AGENTS_ALL_SPLIT
-                looks = few or promised
-                found[outcome.mechanism] = _splitting_gains(outcome) if looks else None
-        return found
+        return {
+            outcome.mechanism: self._splitting_gains(outcome) or None for outcome in self.outcomes if outcome.federated
+        }
+
+    def _splitting_gains(self, outcome: Outcome) -> Mapping[str, float]:
+        if self._splits_are_certified(outcome):
+            certified: Mapping[str, float] = outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains", {})
+            return certified
+        return split_gains(outcome)
+
+    def _splits_are_certified(self, outcome: Outcome) -> bool:
+        """Whether the certificate of an outcome looks at everybody it can: among many it ends with who gains."""
+        promised = Claim.SPLIT_PROOF in self.mechanisms[outcome.mechanism].promises(outcome.federation)
+        return promised or self.federation.n_agents <= MAX_AGENTS_ALL_SPLIT
 
     def largest_splitting_gain(self, mechanism: str) -> tuple[str, float] | None:
         """The member that gains most by posing as two, and what it gains; None if nobody gains, or it is not known."""
@@ -176,15 +183,17 @@ class Comparison:
     def verdicts(self) -> Mapping[str, Mapping[Claim, Verdict]]:
         """Mechanisms against properties: what each outcome's certificates say of every claim, promised or not.
 
-        That a member gains nothing by posing as two is not looked at among many members unless it is promised.
+        That nobody gains by posing as two is refuted among many members if one of those looked at does.
         """
         return {
             outcome.mechanism: {claim: self._verdict(outcome, claim) for claim in Claim} for outcome in self.outcomes
         }
 
     def _verdict(self, outcome: Outcome, claim: Claim) -> Verdict:
-        if claim is Claim.SPLIT_PROOF and self.splitting_gains.get(outcome.mechanism) is None and outcome.federated:
-            return Verdict.UNDEFINED
+        if claim is Claim.SPLIT_PROOF and outcome.federated and not self._splits_are_certified(outcome):
+            if self.splitting_gains[outcome.mechanism] is None:
+                return Verdict.UNDEFINED
+            return Verdict.VIOLATED if self.largest_splitting_gain(outcome.mechanism) else Verdict.NOT_REFUTED
         return outcome.certificates[claim].verdict
 
     def holds_together(self, mechanism: str) -> bool | None:
@@ -329,8 +338,3 @@ def _blocking_group(outcome: Outcome) -> BlockingGroup:
 def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:
     """Whether the group is the worst one, or none gains more than rounding."""
     return found.exact or bool(found.upper_bound <= outcome_tolerances(outcome).sum())
-
-
-def _splitting_gains(outcome: Outcome) -> Mapping[str, float] | None:
-    found = outcome.certificates[Claim.SPLIT_PROOF].witness.get("gains")
-    return found if found is not None and len(found) == len(outcome.agents) else None

@@ -19,7 +19,7 @@ from fedpact.comparison.batch_outcome import solve_batch
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.base import solve_each
 from fedpact.scenario import FederationDraws, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -177,14 +177,9 @@ def outlook_of_each(
     mechanism = resolve_mechanism(mechanism)
     if progress is not None:
         progress(mechanism.title)
-    solved: list[Outcome | None] = []
-    error: Exception | None = None
-    for federation in federations:
-        try:
-            solved.append(mechanism.solve(federation))
-        except SOLVER_ERRORS as failed:
-            solved.append(None)
-            error = error or failed
+    answers = list(solve_each(mechanism, federations))
+    solved = [answer if isinstance(answer, Outcome) else None for answer in answers]
+    error = next((answer for answer in answers if isinstance(answer, Exception)), None)
     first = next((outcome for outcome in solved if outcome is not None), None)
     if first is None:
         raise NotConverged(f"{mechanism.title} could be solved on none of {len(federations)} draws") from error

@@ -94,7 +94,7 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         yield f"Its price is fairness: {unlucky} gets back {_whole(outcome.reciprocity)} of its fair (Shapley) share"
     if comparison.mechanisms[chosen].has_side_payments:
         yield "Its fixed sums come from everybody's numbers: choose it where these are known, not just claimed"
-        yield from _splitting(comparison, chosen)
+    yield from _splitting(comparison, chosen)
     for other in comparison.after_departures:
         if other != chosen:
             yield from _fairer(comparison, chosen, other) or _alternative(comparison, other)

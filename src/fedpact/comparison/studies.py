@@ -30,7 +30,7 @@ from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput
 
 DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
-PIECE_SIZE = 50  # federations
+PIECE_SIZE = 100  # federations
 MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
 MAX_FEDERATIONS = 1_000_000  # of all kinds
 JUDGED_TOGETHER = (

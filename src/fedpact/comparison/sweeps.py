@@ -10,8 +10,9 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import uuid4
@@ -26,6 +27,7 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
+from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput, NoFairDeal
 from fedpact.utils.parallel import map_parallel, worker_count
 
@@ -36,6 +38,7 @@ MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS = 500  # in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
 MIN_SHARED_POINTS = 200  # for which starting worker processes pays
+MANY_POINTS = 500  # from here on compiled code is worth its wait however small each is
 
 Arrays = dict[str, np.ndarray]
 
@@ -255,25 +258,27 @@ def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[
             open_pieces.append(piece)
         else:
             yield piece, found
-    with closing(_solve(open_pieces)) as solved:
+    many = sum(piece.size for piece in pieces) >= MANY_POINTS
+    with closing(_solve(open_pieces, many=many)) as solved:
         for piece, found in solved:
             if kept:
                 kept.save(piece.name, found)
             yield piece, found
 
 
-def _solve(pieces: Sequence[Work]) -> Generator[tuple[Work, Arrays], None, None]:
+def _solve(pieces: Sequence[Work], *, many: bool) -> Generator[tuple[Work, Arrays], None, None]:
     single = [piece for piece in pieces if not piece.vectorised]
     shared = _pays_to_share(sum(piece.size for piece in single))
     for piece in pieces:
         if piece.vectorised or not shared:
-            yield piece, piece.solve()
+            yield piece, _solve_piece(many, piece)
     if shared:
-        yield from map_parallel(_solve_piece, single)
+        yield from map_parallel(partial(_solve_piece, many), single)
 
 
-def _solve_piece(piece: SolvablePiece) -> Arrays:
-    return piece.solve()
+def _solve_piece(many: bool, piece: SolvablePiece) -> Arrays:
+    with expecting_many() if many else nullcontext():
+        return piece.solve()
 
 
 def _assemble(

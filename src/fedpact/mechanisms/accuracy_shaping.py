@@ -28,6 +28,7 @@ from fedpact.programs.shaped_equilibrium import shaped_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
+UNSETTLED = "accuracy shaping: members' answers to each other do not settle; there may be no equilibrium"
 UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium at any bonus above 0, in the limit of that")
 
 
@@ -65,7 +66,7 @@ class AccuracyShaping(Mechanism):
         require_single_lots(federation, f"the mechanism {self.name}")
         contributions = shaped_equilibrium(federation, self.bonus)
         if np.isnan(contributions).any():
-            raise NotConverged("accuracy shaping: Newton steps did not settle", result=contributions)
+            raise NotConverged(UNSETTLED, result=contributions)
         return self.at_equilibrium(federation, contributions)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
@@ -86,11 +87,13 @@ class AccuracyShaping(Mechanism):
         return self.outcome_at(federation, contributions, payments, equilibria=known)
 
     def is_vectorised(self, batch: Batch) -> bool:
-        return not batch.has_harm
+        return True
 
     def solve_together(self, batch: Batch) -> BatchSolution:
         contributions = batch.split(shaped_equilibrium(batch.joined, self.bonus, blocks=len(batch)))
-        return BatchSolution(contributions=contributions, payments=0.0 * contributions)
+        unsettled = np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist()
+        errors = {place: NotConverged(UNSETTLED, result=contributions[place]) for place in unsettled}
+        return BatchSolution(contributions=contributions, payments=0.0 * contributions, errors=errors)
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return batch.split(earning_payoff(batch.joined, contributions.ravel(), self.bonus).utilities)

@@ -9,9 +9,10 @@ hands, `payment_rule`. It may also say how many federations are solved at once (
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.parallel import is_configured, map_parallel
 
 RULES = ("solve", "deviations", "payment_rule", "payoff_rule", "at_equilibrium")
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
@@ -52,7 +54,7 @@ class BatchSolution:
     outcomes
         Of the federations that were solved alone, by their place.
     errors
-        Why a federation has no solution, by its place.
+        Why a federation has no solution, by its place; these are not tried alone once more.
     """
 
     contributions: FloatArray
@@ -224,18 +226,18 @@ class Mechanism(ABC):
             with suppress(*SOLVER_ERRORS):  # one federation may spoil what is computed together; none of them is lost
                 found = self.solve_together(batch)
                 contributions, payments = found.contributions, found.payments
-                several, imprecise = set(found.several), set(found.imprecise)
-        unsolved = set(np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist())
-        for place in sorted(unsolved | imprecise):
+                several, imprecise, errors = set(found.several), set(found.imprecise), dict(found.errors)
+        unsolved = set(np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist()) - set(errors)
+        single = sorted(unsolved | imprecise)
+        for place, outcome in zip(single, solve_each(self, _Chosen(batch, single)), strict=True):
             if progress is not None:
                 progress(place)
-            try:
-                outcomes[place] = outcome = self.solve(batch[place])
-            except SOLVER_ERRORS as error:
+            if isinstance(outcome, Exception):
                 if place in unsolved:
-                    errors[place] = error
+                    errors[place] = outcome
                     contributions[place] = payments[place] = np.nan
                 continue
+            outcomes[place] = outcome
             contributions[place], payments[place] = outcome.contributions, outcome.payments
             several.discard(place)
             if outcome.face is not None and not outcome.face.is_point:
@@ -296,3 +298,35 @@ class Mechanism(ABC):
 def _depth(cls: type, name: str) -> int:
     """How many classes up a method is defined."""
     return next(depth for depth, each in enumerate(cls.__mro__) if name in vars(each))
+
+
+def solve_each(mechanism: Mechanism, federations: Sequence[Federation]) -> Iterator[Outcome | Exception]:
+    """The outcome of every federation, or why there is none, in order: one after the other, or on a cluster if joblib
+    was told of one."""
+    places = range(len(federations))
+    if is_configured() and len(places) > 1:
+        found = dict(map_parallel(partial(_solve_one, mechanism, federations), places))
+        yield from (found[place] for place in places)
+        return
+    for place in places:
+        yield _solve_one(mechanism, federations, place)
+
+
+def _solve_one(mechanism: Mechanism, federations: Sequence[Federation], place: int) -> Outcome | Exception:
+    try:
+        return mechanism.solve(federations[place])
+    except SOLVER_ERRORS as error:
+        return error
+
+
+class _Chosen(Sequence[Federation]):
+    """Some federations of a batch, made when they are asked for."""
+
+    def __init__(self, batch: Batch, places: Sequence[int]) -> None:
+        self._batch, self._places = batch, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._batch[self._places[place]]

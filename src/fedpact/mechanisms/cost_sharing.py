@@ -19,7 +19,8 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
-from fedpact.federation import Federation
+from fedpact.federation import Batch, Federation
+from fedpact.mechanisms.base import BatchSolution
 from fedpact.mechanisms.voluntary import Voluntary
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -70,7 +71,26 @@ class CostSharing(Voluntary):
         costs = federation.spending(contributions)
         return self._part(federation) * (costs - _mean_of_others(costs))
 
-    def _part(self, federation: Federation) -> float:
+    def is_vectorised(self, batch: Batch) -> bool:
+        return Voluntary.is_vectorised(self, batch)
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        return Voluntary.solve_together(self, batch)
+
+    def played_together(self, batch: Batch) -> Batch:
+        return replace(batch, joined=batch.joined.replace(values=batch.joined.values / (1.0 - self._part(batch))))
+
+    def payments_together(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        costs = batch.split(batch.joined.costs.value(contributions.ravel()))
+        return self._part(batch) * (costs - _mean_of_others(costs))
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        part, played = self._part(batch), self.played_together(batch)
+        best = batch.split(free_riding(played.joined, contributions.ravel()).utilities)
+        paid = part * _mean_of_others(batch.split(batch.joined.costs.value(contributions.ravel())))
+        return np.asarray((1.0 - part) * best - paid)
+
+    def _part(self, federation: Federation | Batch) -> float:
         """b; nothing where there is nobody to share with."""
         if self.part is None or federation.n_agents == 1:
             return 1.0 - 1.0 / federation.n_agents
@@ -79,4 +99,4 @@ class CostSharing(Voluntary):
 
 def _mean_of_others(costs: FloatArray) -> FloatArray:
     """For every agent, what the others spend on average; nothing where there are none."""
-    return np.asarray((costs.sum() - costs) / max(costs.size - 1, 1))
+    return np.asarray((costs.sum(axis=-1, keepdims=True) - costs) / max(costs.shape[-1] - 1, 1))

@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
@@ -32,7 +31,7 @@ from fedpact.certificates.side_payments import check_side_payments
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.identities import interchangeable_agents
+from fedpact.federation.identities import canonical_order, interchangeable_agents
 from fedpact.mechanisms.side_payments import SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
@@ -46,7 +45,7 @@ from fedpact.programs.fair_shares import (
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.known_groups import KnownGroups
 from fedpact.programs.social_optimum import SocialOptimum
-from fedpact.programs.worst_group import affordable_relaxations, worst_group
+from fedpact.programs.worst_group import affordable_relaxations, check_search_limits, worst_group
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NoFairDeal, OutsideDomain
@@ -59,7 +58,6 @@ TITLES = {"groups": "Fair", "members": "Fair to members"}
 MAX_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 DEFAULT_TIME_LIMIT = 120.0  # seconds
-ORDER_DIGITS = 9  # of a member's numbers, by which members are put in order
 SHARE_ROUNDING = 1e-9  # lowest shares that differ by less are alike
 KEPT_IF_FOUND = "side payments keep every group found; of more than {} members not all groups are looked at"
 
@@ -103,8 +101,7 @@ class FairMechanism(SidePaymentMechanism):
     ) -> None:
         if keep not in KEEP:
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
-        if not time_limit >= 0:
-            raise InvalidInput(field="time_limit", rule="must be a number of seconds, 0 or more", value=time_limit)
+        check_search_limits(time_limit, max_relaxations)
         self.keep, self.max_relaxations, self.time_limit = keep, max_relaxations, time_limit
         self.name, self.title = NAMES[keep], TITLES[keep]
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
@@ -183,7 +180,7 @@ class FairMechanism(SidePaymentMechanism):
                 raise no_deal_error(federation.names, unkept) from None
         stakes = stakes_at_prices(federation, contributions)
         if self._is_bracketed(federation):
-            order = _canonical_order(payoffs, stakes, costs, alone, shares)
+            order = canonical_order(payoffs, stakes, costs, alone, shares)
             ordered = federation.take(order)
         else:
             order, ordered = np.arange(federation.n_agents), federation
@@ -286,15 +283,6 @@ def _worst(groups: KeptGroups, lacking: FloatArray, stakes: FloatArray, toleranc
     worst = np.argsort(-shares, kind="stable")[:GROUPS_AT_A_TIME]
     worst = worst[shares[worst] > tolerance]
     return KeptGroups(members=groups.members[worst], values=groups.values[worst])
-
-
-def _canonical_order(*numbers: FloatArray) -> NDArray[np.intp]:
-    """The members in an order that does not depend on how they are numbered, as far as their numbers tell them apart.
-
-    A search among many members may find other groups if they come in another order.
-    """
-    sizes = [max(float(np.abs(key).max()), np.finfo(float).tiny) for key in numbers]
-    return np.lexsort([np.round(key / size, ORDER_DIGITS) for key, size in zip(numbers, sizes, strict=True)])
 
 
 def no_deal_error(names: Sequence[str], unkept: Unkept) -> NoFairDeal:

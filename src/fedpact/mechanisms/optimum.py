@@ -14,6 +14,7 @@ from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.small_stakes import unsettled_lots
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, faces_possible, optimum_at, social_optimum
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray
@@ -66,7 +67,7 @@ class OptimumMechanism(Mechanism):
         start = standalone_optimum(played.joined)[0]  # the right size, and inside the domain unless harm is strong
         everybody = np.ones((1, batch.n_agents))
         contributions, gains = maximise_blocks(played.joined, *played.bounds(), everybody, np.ones(1), start=start)
-        imprecise = reject_unsolved(contributions, gains)
+        imprecise = sorted({*reject_unsolved(contributions, gains), *_unsettled(played, contributions)})
         several = _move_to_smallest(played, contributions)
         payments = self.payments_together(batch, np.nan_to_num(contributions))
         contributions[np.isnan(payments).any(axis=1)] = np.nan  # told when it is solved alone
@@ -103,6 +104,13 @@ def reject_unsolved(contributions: FloatArray, gains: FloatArray) -> list[int]:
     """
     contributions[~(gains <= GAIN_TOLERANCE)] = np.nan
     return np.flatnonzero((gains > PRECISE_GAIN) & (gains <= GAIN_TOLERANCE)).tolist()
+
+
+def _unsettled(batch: Batch, contributions: FloatArray) -> list[int]:
+    """The places of federations without harm in which those with little at stake are not settled."""
+    lots = unsettled_lots(batch.joined, np.nan_to_num(contributions).ravel(), batch.bounds()[0])
+    harmed = (batch.weights < 0).any(axis=(1, 2))
+    return np.flatnonzero(batch.split(lots).any(axis=1) & ~harmed).tolist()
 
 
 def _move_to_smallest(batch: Batch, contributions: FloatArray) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.proportional_sharing import sharing_in_proportion
+from fedpact.certificates.proportional_sharing import proportional_bounds, sharing_in_proportion
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.federation.ownership import require_single_lots
@@ -25,6 +25,8 @@ from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.programs.proportional_sharing import proportional_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
+
+UNSETTLED = "proportional sharing: members' answers to each other do not settle; there may be no equilibrium"
 
 
 class ProportionalSharing(Mechanism):
@@ -49,10 +51,7 @@ class ProportionalSharing(Mechanism):
         require_single_lots(federation, f"the mechanism {self.name}")
         contributions = proportional_equilibrium(federation, federation.dense_weights()[None])[0]
         if np.isnan(contributions).any():
-            raise NotConverged(
-                "proportional sharing: members' answers to each other do not settle; there may be no equilibrium",
-                result=contributions,
-            )
+            raise NotConverged(UNSETTLED, result=contributions)
         return self.at_equilibrium(federation, contributions)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
@@ -71,6 +70,12 @@ class ProportionalSharing(Mechanism):
         payoffs = batch.split(batch.joined.payoffs(profile.ravel()))
         given = profile.sum(axis=1, keepdims=True)
         parts = np.divide(profile, given, out=np.zeros(profile.shape), where=given > 0)
+        unsettled = np.flatnonzero(np.isnan(contributions).any(axis=1)).tolist()
         return BatchSolution(
-            contributions=contributions, payments=payoffs.sum(axis=1, keepdims=True) * parts - payoffs * (given > 0)
+            contributions=contributions,
+            payments=payoffs.sum(axis=1, keepdims=True) * parts - payoffs * (given > 0),
+            errors={place: NotConverged(UNSETTLED, result=contributions[place]) for place in unsettled},
         )
+
+    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        return proportional_bounds(batch, contributions)

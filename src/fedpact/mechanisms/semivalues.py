@@ -11,7 +11,9 @@ leave-one-out (`fedpact.mechanisms.leave_one_out`).
 
 When i alone moves, u_i changes by as much as P(s) - sum_j c_j(s_j) with P = sum over X of q^(|X|-1) (1-q)^(n-|X|)
 A(s[X]): an exact potential. Every member on its own is among the groups, so P is strictly concave, and there is exactly
-one equilibrium. Of all semivalues only the Shapley value hands out exactly A: the others leave a surplus or lack money.
+one equilibrium. Few groups are listed; of more than 12 members the integral for Shapley values is taken at the one q
+(`fedpact.shapley.semivalues`). Of all semivalues only the Shapley value hands out exactly A: the others leave a surplus
+or lack money.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ import numpy as np
 from fedpact.certificates.batches import semivalue_bounds
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
-from fedpact.certificates.shapley_check import MAX_COALITION_AGENTS
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
@@ -30,8 +31,9 @@ from fedpact.mechanisms.shapley import potential_equilibria
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.shapley_equilibrium import semivalue_optimum
-from fedpact.shapley.enumeration import coalitions, enumerate_semivalues, semivalue_weights
-from fedpact.shapley.values import check_domain
+from fedpact.shapley.enumeration import coalitions, semivalue_weights
+from fedpact.shapley.routes import MAX_COALITION_AGENTS_HARMED
+from fedpact.shapley.semivalues import semivalues
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -39,7 +41,7 @@ BANZHAF = 0.5
 
 
 class SemivalueMechanism(Mechanism):
-    """Everybody has what it adds on average to random groups, up to 12 members.
+    """Everybody has what it adds on average to random groups.
 
     Parameters
     ----------
@@ -73,7 +75,6 @@ class SemivalueMechanism(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
-        self._check_size(federation)
         solution = semivalue_optimum(federation, self.probability)
         equilibria = potential_equilibria(federation, solution.contributions)
         return self.outcome_at(federation, solution.contributions, equilibria=equilibria, solution=solution)
@@ -82,9 +83,7 @@ class SemivalueMechanism(Mechanism):
         return semivalue_sharing(federation, contributions, self.probability)
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        self._check_size(federation)
-        check_domain(federation, contributions)
-        values = enumerate_semivalues(federation, contributions, self.probability)
+        values = semivalues(federation, contributions, self.probability)
         return values - federation.payoffs(contributions)
 
     def at_equilibrium(
@@ -94,7 +93,7 @@ class SemivalueMechanism(Mechanism):
         return self.outcome_at(federation, contributions, payments, equilibria=equilibria)
 
     def is_vectorised(self, batch: Batch) -> bool:
-        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS
+        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS_HARMED
 
     def solve_together(self, batch: Batch) -> BatchSolution:
         members, _ = coalitions(batch.n_agents)
@@ -110,9 +109,3 @@ class SemivalueMechanism(Mechanism):
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return semivalue_bounds(batch, contributions, self.probability)
-
-    def _check_size(self, federation: Federation) -> None:
-        if federation.n_agents > MAX_COALITION_AGENTS:
-            given = f", got {federation.n_agents}: it sums over all 2^n groups; shapley takes any number"
-            rule = f"must have at most {MAX_COALITION_AGENTS} agents for the mechanism {self.name}"
-            raise InvalidInput(field="federation", rule=rule, value=federation.n_agents, given=given)

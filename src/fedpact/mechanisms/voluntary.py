@@ -6,13 +6,16 @@ equilibria; the outcome says which was found and whether it is the only one.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, free_riding
 from fedpact.certificates.no_equilibrium import refutes
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
+from fedpact.programs.free_riding_batch import follows_together, free_riding_equilibria
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NoEquilibrium
 
@@ -71,6 +74,21 @@ class Voluntary(Mechanism):
         note = NOTE_OF_LOTS if federation.has_lots else NOTES[unique]
         chosen = Equilibria(unique=unique, dimension=around, note=note)
         return self.outcome_at(federation, contributions, payments, equilibria=chosen)
+
+    def is_vectorised(self, batch: Batch) -> bool:
+        return follows_together(batch)
+
+    def played_together(self, batch: Batch) -> Batch:
+        """The same of a batch."""
+        return batch
+
+    def solve_together(self, batch: Batch) -> BatchSolution:
+        contributions = free_riding_equilibria(self.played_together(batch))
+        return BatchSolution(contributions=contributions, payments=self.payments_together(batch, contributions))
+
+    def payments_together(self, batch: Batch, contributions: FloatArray) -> FloatArray:
+        """Payments (federations, n) at a profile of every federation."""
+        return np.zeros((len(batch), batch.n_agents))
 
     def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
         return batch.split(free_riding(batch.joined, contributions.ravel()).utilities)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates import Verdict
+from fedpact.certificates import Claim, Verdict
 from fedpact.comparison.recommendation import CLOSE_SHARE
 from fedpact.mechanisms import MECHANISMS
 from fedpact.report import write_report
@@ -60,13 +60,21 @@ def test_all_mechanisms_against_all_properties() -> None:
     assert compared.verdicts["shapley"][fp.Claim.SOCIAL_OPTIMALITY] is Verdict.VIOLATED
 
 
-def test_of_all_mechanisms_those_that_do_not_take_a_federation_are_named() -> None:
-    many = fp.Federation(np.ones((13, 13)), costs=0.1, caps=9.0, payoff=fp.Log())
-    compared = fp.compare(many, "all")
-    assert set(compared.unsolved) == {"banzhaf", "nucleolus"}
-    assert "banzhaf" in compared.unsolved["banzhaf"]
-    with pytest.raises(fp.InvalidInput, match="banzhaf"):
-        fp.compare(many, ["banzhaf"])
+def test_of_all_mechanisms_those_without_an_outcome_are_named() -> None:
+    weights = [[1.0, -1.4, -1.46], [0.53, 1.0, 0.02], [0.32, -0.14, 1.0]]
+    rivals = fp.Federation(weights, costs=0.05, caps=[49.9, 5.2, 52.2], payoff=fp.Log())
+    compared = fp.compare(rivals, "all")
+    assert "there is no free-riding equilibrium" in compared.unsolved["cost-sharing"]
+    assert "do not settle" in compared.unsolved["accuracy-shaping"]
+    assert set(compared.verdicts) | set(compared.unsolved) == set(MECHANISMS)
+    weights = [[1.0, -1.2, 0.1], [1.4, 1.0, -0.8], [-0.9, 1.1, 1.0]]
+    unsolved = fp.compare(fp.Federation(weights, costs=0.05, caps=60.0, payoff=fp.Log()), "all").unsolved
+    for name, why in (
+        ("fair", "no Shapley shares"),
+        ("nash-bargaining", "no gain to share"),
+        ("leave-one-out", "no bound"),
+    ):
+        assert why in unsolved[name]
 
 
 def test_all_mechanisms_but_two_take_several_lots() -> None:
@@ -166,9 +174,15 @@ def test_beyond_what_is_affordable_it_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert unfinished.group_verdict("shapley") is Verdict.NOT_REFUTED
     assert unfinished.blocking_groups["shapley"].upper_bound > 0.0 > unfinished.blocking_groups["shapley"].gain
     assert unfinished.holds_together("shapley") is None, "no group was found, but not all were looked at"
-    assert comparison.splitting_gains["shapley"] is None
+    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_LISTED", 1)
+    (member,) = comparison.splitting_gains["shapley"]
+    assert member == federation.names[int(np.argmax(comparison["shapley"].contributions))], "who contributes most"
+    gain = fp.splitting_gain(federation, "shapley", member, first=comparison["shapley"])
+    np.testing.assert_allclose(comparison.splitting_gains["shapley"][member], gain, rtol=1e-6)
+    assert comparison.largest_splitting_gain("shapley") == (member, comparison.splitting_gains["shapley"][member])
+    assert comparison.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.VIOLATED
     assert max(map(abs, comparison.splitting_gains["externality"].values())) < 1e-9
-    assert comparison.largest_splitting_gain("shapley") is None
+    assert len(comparison.splitting_gains["externality"]) == 17
 
 
 def test_a_fair_deal_that_keeps_nobody_is_listed_and_not_raised() -> None:

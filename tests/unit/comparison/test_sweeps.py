@@ -21,6 +21,7 @@ from random_cases import some
 
 SAME = {"rtol": 1e-6, "atol": 1e-9}  # a batch stops at the tolerance of a single solve, not at its last digit
 PAIR = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=["a", "b"])
+STEEP = PAIR.replace(costs=fp.Quadratic(0.01, 0.001))  # under Voluntary, solved one by one
 TRIO = fp.Federation(
     [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
 )
@@ -163,9 +164,7 @@ def test_arrays_are_read_only() -> None:
 
 def test_progress_begins_at_nothing_and_ends_with_all() -> None:
     told: list[tuple[int, int]] = []
-    fp.sweep(
-        PAIR, "costs=0.01:0.02:25", mechanisms=["voluntary", "externality"], progress=lambda *now: told.append(now)
-    )
+    fp.sweep(STEEP, "values=1:2:25", mechanisms=["voluntary", "externality"], progress=lambda *now: told.append(now))
     assert told[0] == (0, 50)
     assert told[-1] == (50, 50)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
@@ -221,11 +220,11 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     pytest.importorskip("joblib")  # sets a variable of its own when it is imported
     environment = dict(os.environ)
-    shared = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
+    shared = fp.sweep(STEEP, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
     assert used == [20], "the twenty pieces of ten points of the mechanism that is not vectorised"
     assert dict(os.environ) == environment
     monkeypatch.setattr(running, "MIN_SHARED_POINTS", 10_000)
-    here = fp.sweep(PAIR, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
+    here = fp.sweep(STEEP, vary, mechanisms=["voluntary", "externality"], metrics=["utilities"])
     assert used == [20]
     for mechanism in ("voluntary", "externality"):
         np.testing.assert_array_equal(shared.metrics[mechanism]["utilities"], here.metrics[mechanism]["utilities"])
@@ -235,10 +234,10 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "map_parallel", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])
-    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
+    fp.sweep(STEEP, "values=1:2:20", mechanisms=["voluntary"])
     monkeypatch.setattr(running, "worker_count", lambda: 1)
     monkeypatch.setattr(running, "MIN_SHARED_POINTS", 20)
-    fp.sweep(PAIR, "costs=0.01:0.02:20", mechanisms=["voluntary"])
+    fp.sweep(STEEP, "values=1:2:20", mechanisms=["voluntary"])
 
 
 @pytest.mark.slow
@@ -256,7 +255,7 @@ def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.Mon
             raise GivenUp
 
     def sweep(progress) -> fp.Sweep:
-        return fp.sweep(PAIR, "costs=0.01:0.02:100", metrics=["welfare"], mechanisms="voluntary", progress=progress)
+        return fp.sweep(STEEP, "values=1:2:100", metrics=["welfare"], mechanisms="voluntary", progress=progress)
 
     with ThreadPoolExecutor(2) as threads:
         stopped, whole = threads.submit(sweep, give_up), threads.submit(sweep, None)
@@ -272,13 +271,14 @@ def test_a_killed_worker_loses_nothing_that_was_kept(tmp_path: Path) -> None:
 import os, signal, sys
 import fedpact as fp
 from joblib.externals.loky import reusable_executor
-base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5))
+steep = fp.Quadratic(0.01, 0.001)  # solved one by one
+base = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=steep, caps=50.0, payoff=fp.PowerLaw(0.5))
 told = []
 def end(done, total):
     told.append(done)
     if done == 30 and "kill" in sys.argv:
         os.kill(next(iter(reusable_executor._executor._processes)), signal.SIGKILL)
-found = fp.sweep(base, "costs=0.01:0.02:200", mechanisms=["voluntary"], progress=end, checkpoint="kept")
+found = fp.sweep(base, "values=1:2:200", mechanisms=["voluntary"], progress=end, checkpoint="kept")
 print(told[1], len(told), found.solved["voluntary"].all())
 """
     broken = run_script(tmp_path / "script.py", script, "kill")

@@ -202,6 +202,7 @@ def with_twins(federation: fp.Federation, doubled: list[int]) -> fp.Federation:
     )
 
 
+@pytest.mark.slow
 def test_of_many_members_every_group_found_is_kept_and_the_outcome_says_so() -> None:
     federation, rules = many_members(), fp.FairMechanism(max_relaxations=0)
     outcome = rules.solve(federation)

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from strategies import random_federations
+from fedpact.shapley.enumeration import enumerate_semivalues, semivalue_weights
+from fedpact.shapley.potential import EnumeratedPotential
+from fedpact.shapley.semivalues import SemivaluePotential, integrate_semivalues
+from random_cases import cases
+from strategies import random_federation, random_federations, random_lots
 
 
 def added_on_average(federation: fp.Federation, contributions: np.ndarray, agent: int, probability: float) -> float:
@@ -54,9 +58,55 @@ def test_a_probability_out_of_range(probability: float) -> None:
         fp.SemivalueMechanism(probability)
 
 
-def test_more_members_than_groups_can_be_listed_for() -> None:
-    many = fp.Federation(np.eye(13), costs=0.01, caps=5.0, payoff=fp.Log())
-    with pytest.raises(
-        fp.InvalidInput, match="federation must have at most 12 agents for the mechanism banzhaf, got 13"
-    ):
-        fp.SemivalueMechanism().solve(many)
+def test_the_integral_at_one_probability_is_the_sum_over_all_groups() -> None:
+    rng = np.random.default_rng(103)
+    for draw in (random_federation, random_lots):
+        for _ in range(cases(40)):
+            federation, probability = draw(rng), float(rng.uniform(0.02, 0.98))
+            profile = rng.uniform(0.0, 0.3) * np.minimum(federation.caps, 10.0)
+            if (federation.lowest_data(profile) <= federation.payoff.floor).any():
+                continue
+            summed = enumerate_semivalues(federation, profile, probability)
+            found = integrate_semivalues(federation, profile, probability)
+            np.testing.assert_allclose(found, summed, rtol=1e-10, atol=1e-10 * np.abs(summed).max())
+
+
+@pytest.mark.parametrize("lots", [False, True])
+def test_the_potential_at_one_probability_has_the_derivatives_of_the_sum(lots: bool) -> None:
+    rng = np.random.default_rng(104)
+    for _ in range(cases(20)):
+        federation = (random_lots if lots else random_federation)(rng, harm=False)
+        profile = rng.uniform(0.0, 1.0) * np.minimum(federation.caps, 10.0)
+        summed = EnumeratedPotential(federation, semivalue_weights(federation.n_agents, 0.3))
+        found = SemivaluePotential(federation, 0.3)
+        for name in ("gradient", "hessian"):
+            expected = getattr(summed, name)(profile)
+            ours = getattr(found, name)(profile)
+            np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("harm", [False, True])
+def test_more_members_than_groups_are_listed_for(harm: bool) -> None:
+    rng = np.random.default_rng(105)
+    weights = rng.uniform(0.0, 1.0, (13, 13)) - (0.02 if harm else 0.0) * (rng.random((13, 13)) < 0.2)
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=0.01, caps=8.0, payoff=fp.PowerLaw(0.3))
+    outcome = fp.SemivalueMechanism().solve(federation)
+    summed = enumerate_semivalues(federation, outcome.contributions, 0.5)
+    np.testing.assert_allclose(outcome.payoffs + outcome.payments, summed, rtol=1e-10)
+    potential = EnumeratedPotential(federation, semivalue_weights(13, 0.5))
+    slopes = potential.gradient(outcome.contributions) - 0.01
+    inside = (outcome.contributions > 0) & (outcome.contributions < 8.0)
+    np.testing.assert_allclose(slopes[inside], 0.0, atol=1e-10)
+    assert (slopes[outcome.contributions == 0] <= 1e-12).all() and (slopes[outcome.contributions == 8.0] >= 0).all()
+    assert outcome.certificates["nash"].holds
+    spoiled = fp.SemivalueMechanism().outcome_at(federation, 0.5 * outcome.contributions)
+    assert spoiled.certificates["nash"].verdict is fp.Verdict.VIOLATED
+
+
+def test_many_members_with_a_uniform_probability_are_the_shapley_mechanism() -> None:
+    weights = np.random.default_rng(106).uniform(0.0, 1.0, (14, 14)) + np.eye(14)
+    federation = fp.Federation(weights, costs=0.01, caps=50.0, payoff=fp.Michaelis(4.0))
+    ours, shapley = fp.SemivalueMechanism(None).solve(federation), fp.ShapleyMechanism().solve(federation)
+    np.testing.assert_allclose(ours.utilities, shapley.utilities, rtol=1e-9)
+    assert ours.certificates["nash"].holds

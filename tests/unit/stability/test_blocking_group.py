@@ -165,3 +165,24 @@ def test_where_a_group_cannot_be_solved_the_certificate_says_what_it_looked_at(m
     certificate = fp.ExternalityMechanism().solve(federation).certificates["core"]
     assert certificate.verdict == "violated"
     assert certificate.witness["group"] in (["agent 0"], ["agent 1"])
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"time_limit": -1.0},
+        {"time_limit": float("nan")},
+        {"time_limit": "long"},
+        {"max_relaxations": -1},
+        {"max_relaxations": 2.5},
+        {"max_relaxations": True},
+    ],
+)
+def test_limits_that_are_none_are_refused(limits):
+    """Also where few members need no search, and by the mechanism that searches."""
+    federation = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))
+    (field,) = limits
+    with pytest.raises(fp.InvalidInput, match=f"^{field} must be a"):
+        fp.blocking_group(fp.ExternalityMechanism().solve(federation), **limits)
+    with pytest.raises(fp.InvalidInput, match=f"^{field} must be a"):
+        fp.FairMechanism(**limits)
