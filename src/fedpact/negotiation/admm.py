@@ -274,13 +274,10 @@ def _of_others(wish: _Wish, place: int) -> FloatArray | None:
 
 
 def _check_concave(earlier: Sequence[_Wish], now: _Wish) -> None:
-    """Where an agent asks for more, more is worth less to it; where it asks for the same again, the same."""
+    """Where an agent asks for more, more is worth less to it; at a kink it may ask for the same at other prices."""
     moves = now.request - np.array([wish.request for wish in earlier])
     turns = now.worth - np.array([wish.worth for wish in earlier])
     sizes = now.size + np.array([wish.size for wish in earlier])
-    unmoved = np.abs(moves).sum(axis=1) <= REQUEST_ROUNDING * np.abs(now.request).sum()
-    if (unmoved & (np.abs(turns).sum(axis=1) > WORTH_ROUNDING * sizes.sum(axis=1))).any():
-        raise BadAnswer("contradicts its earlier answer: asks for the same again where prices have changed")
     lengths = np.abs(now.request) + np.array([np.abs(wish.request) for wish in earlier])
     rounding = (sizes * (WORTH_ROUNDING * np.abs(moves) + REQUEST_ROUNDING * lengths)).sum(axis=1)
     if ((moves * turns).sum(axis=1) > rounding).any():

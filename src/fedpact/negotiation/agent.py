@@ -18,7 +18,7 @@ import numpy as np
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.consent import accepts_deal
-from fedpact.programs.best_response import falling_root
+from fedpact.programs.roots import falling_root
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray
 

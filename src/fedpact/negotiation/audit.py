@@ -8,20 +8,14 @@ be unsigned; whoever needs signatures asks for them, and then that is a failure.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fedpact.deals.deal import Deal, whole_samples
-from fedpact.deals.deal_file import deal_from_record, stated_deal
-from fedpact.deals.delivered import delivered_contributions, payments_for_delivered
-from fedpact.deals.documents import deal_document_of
+from fedpact.deals.deal import Deal
+from fedpact.deals.deal_file import stated_deal
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -36,21 +30,18 @@ from fedpact.deals.ledger import (
     is_ledger,
     read_ledger,
 )
-from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import KnownKeys
-from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.deals.transcript import Transcript, read_transcript
+from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord
 from fedpact.negotiation.coordinator import recompute
-from fedpact.negotiation.signature_audit import SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
-from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, InvalidInput, error_context
-from fedpact.utils.files import read_bytes
+from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
+from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
-UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
 NOT_YET = {
     "signed": "nobody has signed the deal",
     "delivered": "nothing was trained yet",
+    "verified": "what arrived was not verified by models of subsets",
     "measured": "nothing was measured yet",
     "confirmed": "nothing is settled yet",
 }
@@ -110,14 +101,6 @@ class TranscriptAudit(Audit):
     recomputed: Deal
 
 
-class _Wrong(Exception):
-    """Why a claim does not hold."""
-
-
-class _Open(Exception):
-    """Why a claim cannot be checked."""
-
-
 def audit(path: Path) -> LedgerAudit | TranscriptAudit:
     """Check everything that a ledger or a transcript says.
 
@@ -153,8 +136,9 @@ def audit_ledger(
     entries = _since_deal(chain)
     signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
     if AGREED in entries:
-        record = _Record(entries=entries, folder=path.parent, chain=chain)
-        findings |= {claim: _finding(check, record) for claim, check in CLAIMS.items()}
+        record = LedgerRecord(entries=entries, folder=path.parent, chain=chain)
+        checks = {claim: check for claim, check in CLAIMS.items() if claim != UPDATES or VERIFIED in entries}
+        findings |= {claim: _finding(check, record) for claim, check in checks.items()}
     if signed is not None:
         findings |= _signature_findings(signed, entries)
     elif must_be_signed or keys is not None or receipts:
@@ -181,7 +165,9 @@ def _signature_findings(signed: SignatureAudit, entries: Mapping[str, Entry]) ->
     for claim in SIGNED_CLAIMS:
         if claim not in found:
             found[claim] = _sound_signatures(claim, signed, entries)
-    return {claim: found[claim] for claim in SIGNED_CLAIMS}
+    if not any("verification" in document for document in signed.deals.values()) and found["verified"].holds is None:
+        del found["verified"]
+    return {claim: found[claim] for claim in SIGNED_CLAIMS if claim in found}
 
 
 def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, Entry]) -> AuditFinding:
@@ -197,7 +183,7 @@ def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, 
         return AuditFinding(
             holds=True if parts else None, reason=f"{whose}; {stated}" if parts else "none is stated yet"
         )
-    kind = {"signed": SIGNED, "delivered": TRAINED, "measured": MEASURED, "confirmed": SETTLED}[claim]
+    kind = next(kind for kind, of in CLAIM_OF.items() if of == claim)
     if kind not in entries:
         return AuditFinding(holds=None, reason=NOT_YET[claim])
     names = [part.name for part in signed.parts if part.entry == entries[kind].seq]
@@ -208,7 +194,11 @@ def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, 
         return AuditFinding(holds=True, reason=f"one deal, and its own part of it, signed by {join_names(names)}")
     if claim == "delivered":
         return AuditFinding(holds=True, reason=f"samples and updates of every round, signed by {join_names(names)}")
-    what = {"measured": "its accuracy", "confirmed": "the settlement"}[claim]
+    what = {
+        "verified": "what it measured of every model",
+        "measured": "its accuracy",
+        "confirmed": "the settlement",
+    }[claim]
     if missing and (claim == "confirmed" or not names):
         follows = "; what it is paid follows from what all have signed" if claim == "confirmed" else ""
         return AuditFinding(holds=None, reason=f"not by {join_names(missing)}{follows}")
@@ -244,37 +234,6 @@ def audit_transcript(path: Path) -> TranscriptAudit:
         deal=None if transcript.deal is None else stated,
         findings={"recomputed": recomputed, "budget-balance": AuditFinding(holds=balances, reason=reason)},
     )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Record:
-    """The last deal of a ledger and what follows it, by kind, and where the files are."""
-
-    entries: Mapping[str, Entry]
-    folder: Path
-    chain: Chain
-
-    @cached_property
-    def deal(self) -> Deal:
-        return deal_from_record(self.entries[AGREED].content["deal"])
-
-    def content(self, kind: str, otherwise: str) -> Mapping[str, Any]:
-        """Of an entry; where there is none the claim is open."""
-        if kind not in self.entries:
-            raise _Open(otherwise)
-        return self.entries[kind].content
-
-    def file(self, stated: Mapping[str, Any]) -> Path:
-        """A file beside the ledger with the digest that the ledger states; open where it is not there."""
-        name = stated["file"]
-        if not isinstance(name, str) or Path(name).name != name:
-            raise InvalidInput(f"a ledger names files beside it, got {name!r:.80}")
-        path = self.folder / name
-        if not path.exists():
-            raise _Open(f"{name} is not beside the ledger")
-        if hashlib.sha256(read_bytes(path)).hexdigest() != stated["sha256"]:
-            raise _Wrong(f"{name} was changed: it does not have the digest in the ledger")
-        return path
 
 
 def _since_deal(chain: Chain) -> dict[str, Entry]:
@@ -350,143 +309,12 @@ def _is_accuracy(stated: Any) -> bool:
     return accuracy is None or (isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0)
 
 
-def _finding(check: Callable[[_Record], str], record: _Record) -> AuditFinding:
+def _finding(check: Callable[[LedgerRecord], str], record: LedgerRecord) -> AuditFinding:
     try:
         return AuditFinding(holds=True, reason=check(record))
-    except _Open as reason:
+    except ClaimOpen as reason:
         return AuditFinding(holds=None, reason=str(reason))
-    except (_Wrong, FedpactError) as reason:
+    except (ClaimBroken, FedpactError) as reason:
         return AuditFinding(holds=False, reason=str(reason))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:  # sound chain, unsound content
         return AuditFinding(holds=False, reason=f"an entry does not hold what it must: {error!r:.120}")
-
-
-def _check_balance(record: _Record) -> str:
-    total = float(record.deal.payments.sum())
-    if abs(total) > record.deal.balance_tolerance:
-        raise _Wrong(f"the payments agreed sum to {total:+.3g}")
-    if SETTLED in record.entries:
-        cents = list(record.entries[SETTLED].content["cents"].values())
-        if not all(type(each) is int for each in cents) or sum(cents):
-            raise _Wrong(f"the cents settled sum to {sum(cents)}")
-    return f"payments sum to {total:+.1e}"
-
-
-def _check_prices(record: _Record) -> str:
-    if record.deal.prices is None:
-        raise _Open("the deal does not say its prices")
-    if record.deal.price_contradiction:
-        raise _Wrong(record.deal.price_contradiction)
-    sums = record.deal.prices.sum(axis=0) * record.deal.contributions
-    if np.abs(sums).max(initial=0.0) > record.deal.balance_tolerance:
-        raise _Wrong("what members pay for somebody's data is not what it is paid for it")
-    return "everybody is paid what its prices say, and what one pays for data another receives"
-
-
-def _check_transcript(record: _Record) -> str:
-    stated = record.entries[AGREED].content.get("transcript")
-    if stated is None:
-        raise _Open("the deal was not negotiated here")
-    path = record.file(stated)
-    with error_context(path.name):
-        deal = recompute(path)
-    if deal.agents != record.deal.agents:
-        raise _Wrong(f"{path.name} is of other agents")
-    differing = record.deal.differences(deal)
-    if differing:
-        raise _Wrong(f'{path.name} comes to another deal for "{differing[0]}"')
-    return f"the deal is the one that {stated['exchanges']} exchanges in {path.name} come to"
-
-
-def _check_signatures(record: _Record) -> str:
-    content = record.content(SIGNED, f"nobody has signed the deal: {UNSIGNED}")
-    _check_same_deal(record, content, "signed")
-    members = [record.deal.agents[place] for place in record.deal.members]
-    said = content["signatures"]
-    missing = [name for name in members if name not in said]
-    if missing:
-        raise _Wrong(f"not signed by {', '.join(missing)}")
-    refused = [name for name in members if not isinstance(said[name], dict) or said[name].get("signed") is False]
-    if refused:
-        raise _Wrong(f"{', '.join(refused)} refused to sign")
-    raise _Open(f"recorded as signed by {', '.join(members)}, but {UNSIGNED}")
-
-
-def _check_contributions(record: _Record) -> str:
-    content, deal = record.content(TRAINED, "nothing was trained yet"), record.deal
-    agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
-    for name, used in content["samples"].items():
-        own = agreed[deal.agents.index(name)]
-        if max(used, default=0) > own:
-            raise _Wrong(f'agent "{name}" agreed to {own} samples and {max(used)} were used')
-    return "nobody's samples were used beyond what it agreed to"
-
-
-def _check_model(record: _Record) -> str:
-    stated = record.content(TRAINED, "no model is kept").get("model")
-    if stated is None:
-        raise _Open("no model is kept")
-    return f"{record.file(stated).name} is the model that was trained"
-
-
-def _check_settlement(record: _Record) -> str:
-    content, deal = record.content(SETTLED, "nothing is settled yet"), record.deal
-    _check_same_deal(record, content, "settled")
-    payments = deal.payments
-    if TRAINED in record.entries:
-        payments = _due_payments(record)
-    elif record.chain.is_signed:
-        raise _Wrong("it is settled without having been trained")
-    due = settle_payments(
-        payments,
-        names=deal.agents,
-        per_payoff=content["per_payoff"],
-        currency=content["currency"],
-        decimals=content["decimals"],
-    )
-    if dict(zip(due.names, due.cents, strict=True)) != content["cents"]:
-        raise _Wrong("the cents settled are not those due for what was delivered at the prices agreed")
-    if due.record()["transfers"] != content["transfers"]:
-        raise _Wrong("the transfers do not carry out what is settled")
-    if due.record()["balances"] != content["balances"]:
-        raise _Wrong("the balances are not those of the payments due")
-    return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
-
-
-def _due_payments(record: _Record) -> FloatArray:
-    """What is due for what was delivered; in a ledger that does not say so, all that was agreed must have been."""
-    deal, trained = record.deal, record.entries[TRAINED].content
-    if record.chain.is_signed:
-        document = deal_document_of(record.chain.entries, record.entries[AGREED])
-        signed = signed_delivery(document, trained["deliveries"])
-        delivered = np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
-    elif "delivered" in record.entries[SETTLED].content:
-        delivered = delivered_contributions(deal, trained)
-    else:
-        agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
-        for place in deal.members:
-            most = max(trained["samples"].get(deal.agents[place], ()), default=0)
-            if most < agreed[place]:
-                name = deal.agents[place]
-                raise _Wrong(f'agent "{name}" agreed to {agreed[place]} samples, delivered {most}, and is paid for all')
-        return deal.payments
-    try:
-        return payments_for_delivered(deal, delivered)
-    except InvalidInput as error:
-        raise _Open(f"less was delivered than agreed: {error}") from error
-
-
-def _check_same_deal(record: _Record, content: Mapping[str, Any], done: str) -> None:
-    if content["deal"] != record.entries[AGREED].hash:
-        raise _Wrong(f"what was {done} is another deal")
-
-
-CLAIMS: dict[str, Callable[[_Record], str]] = {
-    "budget-balance": _check_balance,
-    "prices": _check_prices,
-    "recomputed": _check_transcript,
-    "signed": _check_signatures,
-    "contributions": _check_contributions,
-    "model": _check_model,
-    "settlement": _check_settlement,
-}

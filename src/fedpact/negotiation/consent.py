@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedpact.programs.best_response import falling_root
+from fedpact.programs.roots import falling_root
 
 if TYPE_CHECKING:
     from fedpact.negotiation.agent import Agent

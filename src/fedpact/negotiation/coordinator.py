@@ -24,7 +24,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
-from fedpact.negotiation.fair_discovery import KEEP, FairProtocol, check_group_count
+from fedpact.negotiation.fair_discovery import FairProtocol, check_group_count
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
@@ -53,11 +53,13 @@ NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("shapley", "sums"): Rules(SumsProtocol("shapley"), tol=1e-14, max_rounds=300),
     ("fair", "price-discovery"): Rules(FairProtocol("fair"), tol=3e-15, max_rounds=60),
     ("fair-members", "price-discovery"): Rules(FairProtocol("fair-members"), tol=3e-15, max_rounds=60),
+    ("fair-members", "sums"): Rules(SumsProtocol("externality", fair=True), tol=1e-14, max_rounds=300),
 }
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
-FAIR_NEEDS_ANSWERS = (
-    "side payments follow from what everybody would have alone, which the coordinator works out from single answers"
+GROUPS_ARE_BARE = (
+    "side payments follow from what every group of members reaches, and a sum over one or two members bares them; "
+    "'fair-members' keeps single members, and is negotiated in sums"
 )
 
 
@@ -250,7 +252,7 @@ def negotiation_rules(mechanism: str, protocol: str) -> Rules:
             raise InvalidInput(field=field, rule=f"must be one of {', '.join(known)}", value=given)
     if (mechanism, protocol) not in NEGOTIATIONS:
         ways = [way for what, way in NEGOTIATIONS if what == mechanism]
-        why = f": {FAIR_NEEDS_ANSWERS}" if mechanism in KEEP else ""
+        why = f": {GROUPS_ARE_BARE}" if (mechanism, protocol) == ("fair", "sums") else ""
         raise InvalidInput(f"protocol must be one of {', '.join(ways)} for {mechanism!r}, got {protocol!r}{why}")
     return NEGOTIATIONS[mechanism, protocol]
 

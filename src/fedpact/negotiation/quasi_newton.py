@@ -2,8 +2,11 @@
 
 It begins at nothing, then looks along a ray for the order of magnitude of the answer, three points at a time. From the
 best of these it goes by a quadratic model (BFGS): the model's maximiser over the box gives a step, and three lengths of
-it are tried together. A step that does not help is tried a tenth as long. The model learns from all points. It may be
-one in logarithms, u = log(s + shift): the potential of shares is nearer to a quadratic there, welfare is not.
+it are tried together. A step that does not help is tried a tenth as long. Once a step has brought about what the model
+promised, its length is not in doubt: the two other points then look aside, half as far away in directions drawn at
+random (the same in every run), and teach the model the curvature across the step. That halves the rounds where there
+are many coordinates of unlike curvature. The model learns from all points. It may be one in logarithms,
+u = log(s + shift): the potential of shares is nearer to a quadratic there, welfare is not.
 
 Points are told in the order they were asked about. A value of minus infinity says that a point is outside the domain.
 """
@@ -22,6 +25,9 @@ RAY_FACTOR = 16.0  # between points on the ray
 RAY_POINTS = 3
 STEP_SHARES = (1.0, 0.3, 2.5)  # of the model's step
 SHORTER = 0.1  # after a step that did not help
+LOOKS_ASIDE = 2  # points that are not on the step, where its length is not in doubt
+LOOK_SHARE = 0.5  # of the step's length in the model's metric, and of the room there is
+KEPT_PROMISE = (0.25, 1.75)  # of what the model promised for a step: its length is not in doubt
 MAX_LENGTH = 1e30  # of the ray: nobody has so many samples
 STALLED_GAIN, MAX_QUIET_ROUNDS = 1e-12, 3  # of what is at stake: an end where rounding lets it fall no further
 MAX_PIVOTS = 20  # per coordinate, for a step
@@ -58,7 +64,7 @@ class QuasiNewton:
         Of what is at stake: the gain that the model promises, and that the last points have brought, at the end; three
         rounds with less than `STALLED_GAIN` are an end as well.
     start
-        Where to begin, if not at nothing.
+        Where it was before, among others perhaps: a point of the ray, if that rises.
     logarithmic
         Whether the model is one in logarithms.
     """
@@ -73,6 +79,7 @@ class QuasiNewton:
         self._ray: list[Told] = []
         self._direction, self._length, self._falls = np.ones(self.caps.size), 1.0, 0
         self._logarithmic, self._shift, self._shorter, self._quiet = logarithmic, 1.0, 1.0, 0
+        self._directions, self._looks = np.random.default_rng(0), 0
         self._fallback = start if start is not None and start.any() else None
         self.points: Sequence[FloatArray] = [np.zeros(self.caps.size)]
 
@@ -96,7 +103,7 @@ class QuasiNewton:
         self.best, self._ray = nothing, [nothing]
         worth = (nothing.gradient > 0.0) & (self.caps > 0.0)
         self._direction = worth.astype(np.float64)
-        if self._fallback is not None:
+        if self._fallback is not None and nothing.gradient @ self._fallback > 0.0:  # else it falls all the way there
             self._direction = np.where(self._fallback > 0.0, self._fallback, 0.0)
             self._length = 1.0 / RAY_FACTOR  # the second point is where it was before
         if not worth.any():
@@ -125,13 +132,20 @@ class QuasiNewton:
     def _learn(self, found: Sequence[Told], stake: float) -> None:
         """Teach the model what was found, go to the best, and see whether there is more to gain."""
         assert self.best is not None and self._model is not None
-        inside = [told for told in found if np.isfinite(told.value)]
+        aside = found[len(found) - self._looks :]
+        for told in aside:
+            if np.isfinite(told.value):
+                self._model = _taught(self._model, self._for_model(self.best), self._for_model(told))
+        inside = [told for told in found[: len(found) - self._looks] if np.isfinite(told.value)]
+        rise = (found[0].value - self.best.value) / self.promised if self.promised > 0.0 else 0.0
+        self._looks = LOOKS_ASIDE if self._shorter == 1.0 and KEPT_PROMISE[0] <= rise <= KEPT_PROMISE[1] else 0
         chain = [self.best, *sorted(inside, key=lambda told: float(np.linalg.norm(told.at - self.best.at)))]  # type: ignore[union-attr]
         best = int(np.argmax([told.value for told in chain]))
         for place in sorted(range(len(chain) - 1), key=lambda place: -abs(place + 0.5 - best)):
             self._model = _taught(self._model, self._for_model(chain[place]), self._for_model(chain[place + 1]))
-        gain = chain[best].value - self.best.value
-        self.best = chain[best]
+        highest = max([chain[best], *aside], key=lambda told: told.value)
+        gain = highest.value - self.best.value
+        self.best = highest
         self._shorter = self._shorter * SHORTER if best == 0 else min(1.0, self._shorter / SHORTER)
         left = max(self.promised, gain)
         self._quiet = self._quiet + 1 if left <= STALLED_GAIN * stake else 0
@@ -153,7 +167,28 @@ class QuasiNewton:
         assert self.best is not None
         here, step = self._for_model(self.best), self._step()
         self.promised = float(here.gradient @ step - 0.5 * step @ self._model @ step)
-        return [np.clip(self._moved(self._shorter * share * step), 0.0, self.caps) for share in STEP_SHARES]
+        aside = self._moves_aside(step)
+        self._looks = len(aside)
+        shares = STEP_SHARES[: len(STEP_SHARES) - self._looks]
+        moves = [self._shorter * share * step for share in shares] + aside
+        return [np.clip(self._moved(move), 0.0, self.caps) for move in moves]
+
+    def _moves_aside(self, step: FloatArray) -> list[FloatArray]:
+        """Moves in other directions that rise, among the coordinates that are not held at an end of the box."""
+        assert self.best is not None and self._model is not None
+        down, up = self._limits()
+        free = (up > 0.0) & ((self.best.at > 0.0) | (step > 0.0))
+        if free.sum() <= self._looks:
+            return []
+        length = np.sqrt(max(float(step @ self._model @ step), 0.0))
+        sizes = 1.0 / np.sqrt(np.maximum(np.diag(self._model), np.finfo(float).tiny))
+        rises = self._for_model(self.best).gradient
+        moves = []
+        for _ in range(self._looks):
+            move = np.where(free, self._directions.standard_normal(step.size) * sizes, 0.0)
+            move *= LOOK_SHARE * length / np.sqrt(max(float(move @ self._model @ move), np.finfo(float).tiny))
+            moves.append(np.clip(move if move @ rises >= 0.0 else -move, LOOK_SHARE * down, LOOK_SHARE * up))
+        return moves
 
     def _for_model(self, told: Told) -> Told:
         """What is known of a point, in the model's coordinates."""

@@ -42,6 +42,7 @@ from fedpact.deals.ledger import (
 )
 from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.verified_models import check_subsets, measured_documents
 from fedpact.utils.errors import FedpactError, InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_text
 from fedpact.utils.words import join_names
@@ -56,8 +57,15 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     MEASURED: (SETTLED, FAILED),
     SETTLED: (),
 }
-CLAIM_OF = {KEYS: "keys", SIGNED: "signed", TRAINED: "delivered", MEASURED: "measured", SETTLED: "confirmed"}
-SIGNED_CLAIMS = ("keys", "order", "signed", "delivered", "measured", "confirmed")
+CLAIM_OF = {
+    KEYS: "keys",
+    SIGNED: "signed",
+    TRAINED: "delivered",
+    VERIFIED: "verified",
+    MEASURED: "measured",
+    SETTLED: "confirmed",
+}
+SIGNED_CLAIMS = ("keys", "order", "signed", "delivered", "verified", "measured", "confirmed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +150,15 @@ class SignatureAudit:
         elif entry.kind == AGREED:
             self._since = {AGREED: entry}
             self.deals[entry.hash] = deal_document_of(self.chain.entries, entry)
-        elif entry.kind in (SIGNED, TRAINED, MEASURED, SETTLED):
-            reader = {SIGNED: self._read_deal, TRAINED: self._read_training, MEASURED: self._read_accuracies}
-            reader.get(entry.kind, self._read_settlement)(entry)
+        elif entry.kind in (SIGNED, TRAINED, VERIFIED, MEASURED, SETTLED):
+            reader = {
+                SIGNED: self._read_deal,
+                TRAINED: self._read_training,
+                VERIFIED: self._read_verification,
+                MEASURED: self._read_accuracies,
+                SETTLED: self._read_settlement,
+            }
+            reader[entry.kind](entry)
             self._since[entry.kind] = entry
         elif entry.kind == FAILED:
             self._read_failure(entry)
@@ -220,6 +234,15 @@ class SignatureAudit:
                 made = delivery_document(self._run, digest, name, delivery)
                 self._sign(entry, name, document["keys"].get(name), made, delivery.get("signature"))
 
+    def _read_verification(self, entry: Entry) -> None:
+        content, (document, _) = entry.content, self._signed_deal("verified")
+        if TRAINED not in self._since or "verification" not in document:
+            raise InvalidInput("the deal does not say that it is verified, or nothing was trained")
+        check_subsets(document, self._since[TRAINED].content["deliveries"], content["models"])
+        signatures = content.get("signatures") or {}
+        for name, made in measured_documents(document, content["models"], head=entry.previous):
+            self._sign(entry, name, document["keys"].get(name), made, signatures.get(name))
+
     def _read_accuracies(self, entry: Entry) -> None:
         document, digest = self._signed_deal("measured")
         model = self._since[TRAINED].content["model"]["arrays"] if TRAINED in self._since else None
@@ -240,7 +263,8 @@ class SignatureAudit:
             self._add("confirmed", "what is paid for is not what members signed to have delivered")
         if any(content.get(part) != document["money"][part] for part in MONEY):
             self._add("confirmed", "the money is not that of the deal: its currency, rate or decimals differ")
-        made = settlement_document(self._run, entry.previous, digest, content["delivered_by"], content["cents"])
+        shares = self._paid_shares(content, document)
+        made = settlement_document(self._run, entry.previous, digest, content["delivered_by"], content["cents"], shares)
         for name, signature in content["signatures"].items():
             self._sign(entry, name, document["keys"].get(name), made, signature)
         if sorted(content["signatures"]) != content["confirmed"]:
@@ -254,7 +278,8 @@ class SignatureAudit:
         if AGREED in self._since and content.get("phase") == "settle" and content.get("signatures"):
             document, digest = self._deal()
             delivered = signed_delivery(document, self._since[TRAINED].content["deliveries"])
-            made = settlement_document(self._run, entry.previous, digest, delivered, content["cents"])
+            shares = self._paid_shares(content, document)
+            made = settlement_document(self._run, entry.previous, digest, delivered, content["cents"], shares)
             for name, signature in content["signatures"].items():
                 self._sign(entry, name, document["keys"].get(name), made, signature)
         elif AGREED in self._since:
@@ -265,6 +290,13 @@ class SignatureAudit:
             self._since = {}
 
     # Parts
+
+    def _paid_shares(self, content: Mapping[str, Any], document: Mapping[str, Any]) -> Any:
+        """The shares that are paid for, if the deal says that it is settled so, and only then."""
+        settles = (document.get("verification") or {}).get("settles") is True
+        if settles != ("paid_shares" in content):
+            self._add("confirmed", "it is not settled by what the deal says is paid for")
+        return content.get("paid_shares")
 
     @property
     def _run(self) -> str:

@@ -8,6 +8,10 @@ A question about sums lists profiles and says which sum is formed:
 | potential | outside or not, P_i - c_i, a_i, c_i, gradient of P_i - c_i           | the program of M^Shap   |
 | prices    | a_i' w_ij for every j                                               | g_j, what j's data is worth to all |
 | shares    | phi_ij for every j                                                  | phi_j                   |
+| division  | outside or not, phi_ij for every j                                  | phi_j                   |
+| fair      | x_i, phi_i if r phi_i - c_i > d_i, 1 if x_i is above its floor, a_i - c_i | what a fair deal costs |
+
+Of fair deals, `fedpact.negotiation.fair_sums` says what x_i, d_i and r are.
 
 The question also holds everybody's keys and who takes part, and the masks are bound to all of it. A member answers only
 if it is among at least three, its own key is listed as it is, and, where it knows signing keys of others, all others
@@ -25,6 +29,7 @@ import numpy as np
 
 from fedpact.deals.signatures import KnownKeys, is_signature
 from fedpact.negotiation import masks
+from fedpact.negotiation.consent import standalone_utility
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, OutsideDomain
@@ -36,6 +41,8 @@ MIN_SUMMED = 3  # answers: a sum over fewer tells a member what the other says
 HEADER = 4  # numbers before the gradient: outside, objective, payoff, cost
 PROGRAMS = {"externality": "welfare", "shapley": "potential"}
 SETTLEMENTS = {"externality": "prices", "shapley": "shares"}
+DIVISION, FAIR = "division", "fair"
+FAIR_NUMBERS = 4
 CONCAVITY_TOLERANCE = 1e-9  # of the numbers involved
 PAYMENT_TOLERANCE = 1e-9  # of the money that changes hands
 
@@ -58,8 +65,10 @@ class Identity:
 
 def count_of(question: Mapping[str, Any]) -> int:
     """How many numbers an answer to a question about sums has."""
-    size = len(question["points"][0])
-    return len(question["points"]) * (size + (HEADER if question["about"] in PROGRAMS.values() else 0))
+    if question["about"] == FAIR:
+        return FAIR_NUMBERS
+    more = HEADER if question["about"] in PROGRAMS.values() else int(question["about"] == DIVISION)
+    return len(question["points"]) * (len(question["points"][0]) + more)
 
 
 def answer_key(agent: Agent) -> dict[str, Any]:
@@ -80,15 +89,17 @@ def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
     return {"masked": masks.encode(_masked_terms(agent, question))}
 
 
-def answer_payment(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_payment(agent: Agent, question: dict[str, Any]) -> dict[str, Any]:
     """Reveals: its payment, which is part of the deal."""
     contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
-    terms = _terms(agent, {"about": question["about"], "points": [question["contributions"]]})
+    terms = _terms(agent, question | {"points": [question["contributions"]]})
     return {"payment": payment_of(question["about"], agent.index, terms, sums, contributions)}
 
 
 def payment_of(about: str, place: int, terms: FloatArray, sums: FloatArray, contributions: FloatArray) -> float:
     """What follows for a member from its own terms and everybody's sum of them."""
+    if about == FAIR:
+        return float(terms[0] - terms[-1])
     if about == SETTLEMENTS["shapley"]:
         return float(sums[place] - terms.sum())
     return float(contributions[place] * sums[place] - terms @ contributions)
@@ -154,7 +165,10 @@ def find_contradiction(
 def turnover(question: Mapping[str, Any], sums: FloatArray, payments: Sequence[float]) -> float:
     """The money that changes hands at most, as far as sums tell."""
     at = np.abs(np.array(question["points"][0]))
-    gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
+    if question["about"] == FAIR:
+        gross = float(abs(sums[0]) + abs(sums[-1]))
+    else:
+        gross = float(np.abs(sums).sum() if question["about"] == SETTLEMENTS["shapley"] else np.abs(sums) @ at)
     return gross + float(np.abs(payments).sum())
 
 
@@ -207,7 +221,15 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
 
 def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
     """The member's terms at all points of a question, one after the other."""
-    tell = {"welfare": _welfare, "potential": _potential, "prices": _prices, "shares": _shares}[question["about"]]
+    if question["about"] == FAIR:
+        return _fair_utility(agent, question)
+    tell = {
+        "welfare": _welfare,
+        "potential": _potential,
+        "prices": _prices,
+        "shares": _shares,
+        DIVISION: _division,
+    }[question["about"]]
     return np.concatenate([tell(agent, np.asarray(point, dtype=np.float64)) for point in question["points"]])
 
 
@@ -215,19 +237,26 @@ def _welfare(agent: Agent, at: FloatArray) -> FloatArray:
     said = agent.answer({"number": 0, "kind": "prices", "contributions": at.tolist()})
     if "outside" in said:
         return _outside(at.size)
-    gradient = np.array(said["prices"])
-    gradient[agent.index] -= said["marginal_cost"]
-    return np.array([0.0, said["payoff"] - said["cost"], said["payoff"], said["cost"], *gradient])
+    return _program_terms(agent, at, said, payoff=said["payoff"], slopes=said["prices"])
 
 
 def _potential(agent: Agent, at: FloatArray) -> FloatArray:
     said = agent.answer({"number": 0, "kind": "shares", "contributions": at.tolist()})
     if "outside" in said:
         return _outside(at.size)
-    gradient = np.array(said["slopes"])
-    gradient[agent.index] -= said["marginal_cost"]
     potential = receiver_potential(agent.weights, agent.payoff, agent.value, at)
-    return np.array([0.0, potential - said["cost"], said["payoff"], said["cost"], *gradient])
+    return _program_terms(agent, at, said, payoff=potential, slopes=said["slopes"])
+
+
+def _program_terms(
+    agent: Agent, at: FloatArray, said: Mapping[str, Any], *, payoff: float, slopes: Sequence[float]
+) -> FloatArray:
+    """Payoff less cost and its gradient; where harm makes them too large to be summed it counts as outside."""
+    gradient = np.array(slopes)
+    gradient[agent.index] -= said["marginal_cost"]
+    terms = np.array([0.0, payoff - said["cost"], said["payoff"], said["cost"], *gradient])
+    is_harmed = bool((agent.weights * at < 0.0).any())
+    return _outside(at.size) if is_harmed and not (np.abs(terms) <= masks.MAX_MASKED).all() else terms
 
 
 def _outside(size: int) -> FloatArray:
@@ -245,3 +274,24 @@ def _prices(agent: Agent, at: FloatArray) -> FloatArray:
 
 def _shares(agent: Agent, at: FloatArray) -> FloatArray:
     return receiver_shares(agent.weights, agent.payoff, agent.value, at).values
+
+
+def _division(agent: Agent, at: FloatArray) -> FloatArray:
+    said = agent.answer({"number": 0, "kind": "shares", "contributions": at.tolist()})
+    if "outside" in said:
+        return np.array([1.0, *np.zeros(at.size)])
+    return np.array([0.0, *said["shares"]])
+
+
+def _fair_utility(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
+    """What a fair deal leaves the member, and what makes it change."""
+    said = agent.answer({"number": 0, "kind": "prices", "contributions": question["points"][0]})
+    if "outside" in said:
+        raise OutsideDomain("the profile agreed is outside the domain of its payoff")
+    share, cost, alone = float(question["shares"][agent.index]), said["cost"], standalone_utility(agent)
+    level = float(question["level"]) * share - cost
+    floor = max(alone, level)
+    lowered = question["lowered"]
+    target = -np.inf if lowered is None else share - cost - float(lowered)
+    rises = share if level > alone else 0.0
+    return np.array([max(floor, target), rises, float(target > floor), said["payoff"] - cost])

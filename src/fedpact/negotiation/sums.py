@@ -8,8 +8,9 @@ maximiser (`fedpact.negotiation.quasi_newton`).
 
 Then one more sum says what everybody's data is worth to all, or what everybody's share is; each member works out its
 own payment from it and its own numbers, and says it. Payments sum to zero within rounding, which is shared out so that
-the budget is exact. A round somebody does not answer is never read: it is asked again without that member. No sum over
-fewer than three answers is formed.
+the budget is exact. For the fair deal that keeps every member it works out its side payment in the same way
+(`fedpact.negotiation.fair_sums`). A round somebody does not answer is never read: it is asked again without that
+member. No sum over fewer than three answers is formed.
 
 Sums that cannot be true (masks that do not cancel, values and slopes of no concave function, payments that do not add
 up) make a round void. Members then open the masks of the rounds in dispute, which bares their answers to these and to
@@ -30,10 +31,12 @@ from typing import Any
 import numpy as np
 
 from fedpact.negotiation import masks
+from fedpact.negotiation.fair_sums import FairSums
 from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
 from fedpact.negotiation.quasi_newton import QuasiNewton
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.sum_terms import (
+    FAIR,
     HEADER,
     MIN_SUMMED,
     PROGRAMS,
@@ -55,8 +58,8 @@ OWN_PAYMENT_TOLERANCE = 1e-9  # of a member's terms and payment
 class SumsProtocol:
     """The protocol for one mechanism."""
 
-    def __init__(self, mechanism: str) -> None:
-        self.mechanism = mechanism
+    def __init__(self, mechanism: str, *, fair: bool = False) -> None:
+        self.mechanism, self.fair = mechanism, fair
 
     def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
         """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
@@ -71,9 +74,11 @@ class SumsProtocol:
                 if climb.is_done and climb.best is not None:
                     at = session.for_everybody(climb.best.at)
                     payments = self._payments(exchange, at)
+                    side = self._fair_payments(exchange, at) - payments if self.fair else None
                     return ProtocolResult(
                         contributions=at,
                         payments=session.for_everybody(payments),
+                        side_payments=None if side is None else session.for_everybody(side),
                         rounds=number,
                         settled_by="own payments",
                         residual=residual,
@@ -110,7 +115,7 @@ class SumsProtocol:
         assert climb.best is not None
         for place, point in enumerate(points):
             if climb.best.at is point:
-                exchange.keep_best(float(payoffs[place] - costs[place]))
+                exchange.keep_best(float(payoffs[place]), float(costs[place]))
         at_first = 0.0 if climb.is_done else 1.0  # with nothing on the table all is still to be gained
         residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
         session.notify_round(
@@ -125,13 +130,20 @@ class SumsProtocol:
 
     def _payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
         """What everybody works out that it is paid, by member; exactly balanced."""
-        session, about = exchange.session, SETTLEMENTS[self.mechanism]
-        sums = exchange.ask(about, [contributions], 0)
-        exchange.check(0)
-        content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist()}
-        payments = session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
-        exchange.check(0, payments={str(place): payment for place, payment in payments.items()})
-        return balance_exactly(np.array([payments[int(place)] for place in session.members]))
+        about = SETTLEMENTS[self.mechanism]
+        return exchange.ask_payments(about, contributions, exchange.ask(about, [contributions], 0), {})
+
+    def _fair_payments(self, exchange: _Exchange, contributions: FloatArray) -> FloatArray:
+        """The same with side payments, which take two numbers more to work out."""
+
+        def ask(about: str, profile: FloatArray, **more: Any) -> FloatArray:
+            told = exchange.ask(about, [profile], 0, more)
+            exchange.check(0)
+            return told
+
+        search = FairSums(ask, contributions, exchange.payoffs, exchange.costs)
+        told = search.find()
+        return exchange.ask_payments(FAIR, contributions, told, search.terms)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -148,17 +160,24 @@ class _Exchange:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.stake, self.welfare = 0.0, 0.0
+        self.stake, self.payoffs, self.costs = 0.0, 0.0, 0.0
         self._last: _SummedRound | None = None
         self._best: _SummedRound | None = None
         self._keys: dict[int, tuple[str, str]] = {}
         self._check_enough()
         self._agree_on_keys()
 
-    def ask(self, about: str, profiles: list[FloatArray], number: int) -> FloatArray:
-        """The sum of everybody's answers about some profiles."""
+    @property
+    def welfare(self) -> float:
+        """At the best profile so far."""
+        return self.payoffs - self.costs
+
+    def ask(
+        self, about: str, profiles: list[FloatArray], number: int, more: Mapping[str, Any] | None = None
+    ) -> FloatArray:
+        """The sum of everybody's answers about some profiles; `more` is what else the question says."""
         for _ in range(MAX_KEY_CHANGES):
-            question = self._question(about, profiles, number)
+            question = self._question(about, profiles, number) | dict(more or {})
             content = {key: part for key, part in question.items() if key != "kind"}
             count = count_of(question)
             masked = self.session.ask("sums", lambda place: content, lambda raw, place: read_masked(raw, count))  # noqa: B023 - called at once
@@ -171,6 +190,16 @@ class _Exchange:
             self._agree_on_keys()
         self.session.exclude({place: "its key changes with every question" for place in masked if place not in kept})
         raise MemberExcluded
+
+    def ask_payments(
+        self, about: str, contributions: FloatArray, sums: FloatArray, more: Mapping[str, Any]
+    ) -> FloatArray:
+        """What everybody works out from the last sum that it is paid, by member; exactly balanced."""
+        self.check(0)
+        content = {"about": about, "contributions": contributions.tolist(), "sums": sums.tolist(), **more}
+        payments = self.session.ask("payment", lambda place: content, lambda raw, place: read_payment(raw))
+        self.check(0, payments={str(place): payment for place, payment in payments.items()})
+        return balance_exactly(np.array([payments[int(place)] for place in self.session.members]))
 
     def check(self, number: int, climb: QuasiNewton | None = None, payments: Mapping[str, float] | None = None) -> None:
         """Raise `MemberExcluded` once it is found who made the last sum contradict itself or what was said before."""
@@ -186,9 +215,9 @@ class _Exchange:
         self.session.exclude(self._find_liars(disputed, payments))
         raise MemberExcluded
 
-    def keep_best(self, welfare: float) -> None:
+    def keep_best(self, payoffs: float, costs: float) -> None:
         """The last question was about the best profile so far."""
-        self._best, self.welfare = self._last, welfare
+        self._best, self.payoffs, self.costs = self._last, payoffs, costs
 
     def _check_enough(self) -> None:
         if self.session.members.size < MIN_SUMMED:

@@ -7,8 +7,7 @@ anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,7 +16,9 @@ from numpy.typing import NDArray
 
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import MarginalAnswer
+from fedpact.programs.batch_solver import climb
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.small_batches import Programs
 from fedpact.programs.solver import linearised_gains, maximise_batch, room
 from fedpact.utils.arrays import FloatArray
 
@@ -141,9 +142,7 @@ class WelfareModel:
         return bool((steepest < MAX_SQUARED).all() and (bends < MAX_SQUARED).all())
 
     def _climb(self, box: FloatArray) -> tuple[FloatArray, float]:
-        """By compiled code, which counts from y = prices s = 0: the slope there is the steepness."""
-        from fedpact.programs.kernels import climb_all  # noqa: PLC0415 - compiles, or loads what was compiled
-
+        """By the solver of small programs, which counts from y = prices s = 0: the slope there is the steepness."""
         curves, wide = self.curves, np.isinf(self.curves.width)
         finite = np.where(wide, 1.0, curves.width)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -151,13 +150,21 @@ class WelfareModel:
             width = np.where(wide, np.inf, curves.width - curves.offset)
             decay = np.where(wide, curves.decay, curves.decay * finite / np.where(wide, 1.0, width))
         found, gains = np.zeros((1, self.at.size)), np.zeros(1)
-        with _one_thread():
-            climb_all(
-                np.ascontiguousarray(curves.prices)[None], np.ones((1, self.at.size)), steepness[None], decay[None],
-                width[None], self._linear_costs[None], 0.5 * self.cost_curvatures[None], box[None],
-                np.array([self.scale]),
-                np.ones((1, self.at.size), dtype=bool), np.ones(1), found, gains,
-            )  # fmt: skip
+        everybody = np.ones((1, self.at.size))
+        program = Programs(
+            weights=np.ascontiguousarray(curves.prices)[None],
+            values=everybody,
+            steepness=steepness[None],
+            decay=decay[None],
+            width=width[None],
+            linear=self._linear_costs[None],
+            quadratic=0.5 * self.cost_curvatures[None],
+            upper=box[None],
+            scale=np.array([self.scale]),
+            members=everybody,
+            shares=np.ones(1),
+        )
+        climb(program, found, gains)
         return found[0], float(gains[0])
 
 
@@ -172,19 +179,6 @@ def _cost_curvature(history: Sequence[MarginalAnswer], place: int) -> float:
             rounding = 1e-12 * now.marginal_cost / abs(moved)
             return now.cost_curvature if agrees or abs(risen - now.cost_curvature) <= rounding else risen
     return now.cost_curvature
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One program is work for one thread; waking others costs more than all of it."""
-    import numba  # noqa: PLC0415 - heavy
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 class _Program:

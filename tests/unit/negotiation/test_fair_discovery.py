@@ -16,7 +16,7 @@ from fedpact.negotiation.fair_discovery import MAX_GROUPED_AGENTS
 from fedpact.negotiation.group_answers import KnownAnswers, read_group_marginals
 from fedpact.negotiation.validation import BadAnswer, Introduction, read_marginals
 from fedpact.scenario.examples import hospitals
-from random_cases import cases
+from random_cases import cases, some
 from strategies import random_federation
 
 RULES = {"fair": fp.FairMechanism(), "fair-members": fp.FairMechanism(keep="members")}
@@ -37,7 +37,7 @@ def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
 
 
 @pytest.mark.parametrize("mechanism", RULES)
-@pytest.mark.parametrize("seed", range(cases(16, few=3)))
+@pytest.mark.parametrize("seed", range(cases(16, few=1)))
 def test_it_reaches_the_deal_of_the_mechanism(mechanism: str, seed: int) -> None:
     """Of all families, with harm, caps, quadratic costs, alone and in company; or there is none, and it says why."""
     federation = random_federation(np.random.default_rng(seed), n_agents=1 + seed % 6)
@@ -92,7 +92,7 @@ def test_it_is_negotiated_by_price_discovery(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", RULES)
-@pytest.mark.parametrize("kept", [1, 3, 4])
+@pytest.mark.parametrize("kept", some([3, 1, 4], 1))
 def test_interrupted_it_goes_on_and_is_recomputed(tmp_path: Path, mechanism: str, kept: int) -> None:
     path = tmp_path / "talks.jsonl"
     federation = hospitals().federation

@@ -36,7 +36,7 @@ def test_every_negotiation_ends_in_a_valid_deal_or_an_error_with_names(seed: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", range(100, 108))
 def test_thousands_more(seed: int) -> None:
     run(seed, CASES, "price-discovery")
 
@@ -58,7 +58,7 @@ def test_so_does_price_discovery_of_shares(seed: int) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["fair-members", pytest.param("fair", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(cases(2, few=1)))
 def test_so_do_the_fair_deals(seed: int, mechanism: str) -> None:
     run(seed, cases(20), "price-discovery", mechanism)
 
@@ -78,13 +78,13 @@ def test_a_fault_in_sums_of_one_member_alone(fault: str, mechanism: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])
-@pytest.mark.parametrize("seed", range(300, 306))
+@pytest.mark.parametrize("seed", range(300, 303))
 def test_sums_with_many_more(seed: int, mechanism: str) -> None:
     run(seed, 100, "sums", mechanism)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200, 210))
+@pytest.mark.parametrize("seed", range(200, 203))
 def test_consensus_with_many_more(seed: int) -> None:
     run(seed, 100, "admm")
 

@@ -14,7 +14,7 @@ from cases import CASES
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy
 from fedpact.negotiation.misreport_study import FACTORS, FEWER_FACTORS, misreport, misreport_study
 from fedpact.scenario.examples import example, hospitals
-from random_cases import some
+from random_cases import cases, some
 from strategies import random_federations
 
 FEW = [0.3, 0.8, 1.0, 1.25, 3.0]
@@ -146,7 +146,7 @@ def test_what_the_game_makes_of_a_lie() -> None:
     np.testing.assert_allclose(found.utilities[GAME][0, 0, 0], game.outcome(messages).utilities[0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(cases(2, few=1)))
 @pytest.mark.usefixtures("externality_only")
 def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
     for federation in random_federations(10 + seed, 6):
@@ -164,7 +164,7 @@ def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
 # Kinds of federations
 
 
-@pytest.mark.parametrize("name", some(CASES, 8))
+@pytest.mark.parametrize("name", some(CASES, 3))
 def test_every_case_has_a_study(name: str) -> None:
     found = misreport_study(CASES[name].federation, factors=[0.5, 1.0, 2.0])
     assert {*found.utilities, *found.missing} >= {"externality", "shapley", GAME}

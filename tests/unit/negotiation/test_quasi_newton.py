@@ -14,9 +14,14 @@ TOL = 1e-12
 
 
 def climb(
-    function: Function, caps: np.ndarray, *, max_rounds: int = 100, logarithmic: bool = False
+    function: Function,
+    caps: np.ndarray,
+    *,
+    max_rounds: int = 100,
+    logarithmic: bool = False,
+    start: np.ndarray | None = None,
 ) -> tuple[QuasiNewton, int]:
-    search = QuasiNewton(caps, tol=TOL, logarithmic=logarithmic)
+    search = QuasiNewton(caps, tol=TOL, logarithmic=logarithmic, start=start)
     for number in range(1, max_rounds + 1):
         told = [function(point) for point in search.points]
         stake = max(value for value, _ in told)
@@ -53,6 +58,13 @@ def test_at_the_caps_and_at_nothing() -> None:
     assert rounds == 1 and not search.best.at.any()
     search, rounds = climb(logarithms(scale, np.full(3, 0.1)), np.zeros(3))
     assert rounds == 1 and not search.best.at.any()
+
+
+def test_where_it_was_among_others_may_lead_nowhere() -> None:
+    """Towards the start the function falls from the first step on; the maximum is elsewhere."""
+    scale, costs = np.ones(3), np.array([0.1, 5.0, 9.0])
+    search, _ = climb(logarithms(scale, costs), np.full(3, np.inf), start=np.array([0.1, 0.1, 0.1]))
+    np.testing.assert_allclose(search.best.at, [9.0, 0.0, 0.0], rtol=1e-4)
 
 
 def test_points_outside_the_domain_shorten_the_step() -> None:

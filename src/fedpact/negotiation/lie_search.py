@@ -1,0 +1,219 @@
+"""The most that lies gain, searched for: about costs, values and weights, harm claimed, all at once, and in pairs.
+
+A liar reports its costs and its values times a factor, and the weights of the others' data to it times another; a
+factor below zero claims that the others' data harms it. The search tries a grid of each kind alone, then goes on from
+the best in all three at once, in steps that shrink while nothing better is found: an adaptive liar that knows
+everybody's numbers. Two that collude lie both and count what they gain together.
+
+The outcome follows from the reports, and liars are judged by their true payoffs and costs. With refusal a member leaves
+that has less than by itself, by its own true numbers, and the others deal anew without it, as negotiations and nodes do
+by default (`least_gain = 0`): then nobody who is honest ends below standing alone, whatever the lie. Honest members of
+a mechanism that does not give everybody that much leave as well, also when nobody lies.
+
+A search finds lies that pay; that it finds none proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from fedpact.federation import Federation, Linear, Quadratic
+from fedpact.federation.ownership import require_single_lots
+from fedpact.mechanisms import Mechanism, mechanism_named
+from fedpact.programs.best_response import standalone_optimum
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import FedpactError, NotConverged
+
+TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
+COSTS, VALUES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0), (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
+WEIGHTS = (-0.5, -0.1, 0.0, 0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
+STEPS = (0.5, 0.25, 0.1)  # of a factor, one after the other
+MAX_PASSES = 3  # over all factors at every step
+LOWEST, HIGHEST = 0.1, 10.0  # factors on costs and values
+MOST_HARM, MOST_USE = -1.0, 10.0  # factors on weights
+UTILITY_TOL = 1e-7  # of the values: less is rounding
+
+Factors = tuple[float, float, float]
+Lies = dict[int, Factors]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lie:
+    """The best lie that was found.
+
+    Attributes
+    ----------
+    agents, factors
+        Who lies, and by which factors on costs, values and weights of the others.
+    gain
+        What it gains over honesty, in units of payoff; of two, together.
+    lowest
+        The largest amount by which an honest member then has less than by itself; 0 if nobody has.
+    tried
+        How many lies were tried.
+    """
+
+    agents: tuple[str, ...]
+    factors: tuple[Factors, ...]
+    gain: float
+    lowest: float
+    tried: int
+
+
+def report_with(federation: Federation, lies: Lies) -> Federation:
+    """The federation as it looks when some agents lie."""
+    costs, values = np.ones(federation.n_agents), np.ones(federation.n_agents)
+    weights = federation.dense_weights().copy()
+    for agent, (cost, value, use) in lies.items():
+        costs[agent], values[agent] = cost, value
+        own = weights[agent, agent]
+        weights[agent] *= use
+        weights[agent, agent] = own
+    linear, quadratic = federation.costs.linear * costs, federation.costs.quadratic * costs
+    reported = Quadratic(linear, quadratic) if quadratic.any() else Linear(linear)
+    return federation.replace(weights=weights, costs=reported, values=federation.values * values)
+
+
+def best_lies(
+    federation: Federation,
+    mechanism: str | Mechanism,
+    *,
+    together: int = 1,
+    refusal: bool = False,
+    liars: Sequence[Sequence[int]] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Lie:
+    """The lie that gains most, over all members or pairs of them.
+
+    Parameters
+    ----------
+    together
+        How many collude.
+    refusal
+        Whether members leave that have less than by themselves.
+    liars
+        Who is tried; all groups of that size if not given.
+    progress
+        Called with how many lies were tried.
+
+    Raises
+    ------
+    NotConverged
+        If the mechanism has no outcome when everybody is honest.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> found = best_lies(hospitals().federation, "externality", liars=[[4]])
+    >>> found.agents, found.gain > 0.04
+    (('Clinic',), True)
+    """
+    require_single_lots(federation, "the search for lies")
+    rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    search = _Search(federation, rules, refusal, progress)
+    groups = combinations(range(federation.n_agents), together) if liars is None else liars
+    found = max((search.best_of(tuple(group)) for group in groups), key=lambda each: each[0])
+    gain, lies, lowest = found
+    return Lie(
+        agents=tuple(federation.names[agent] for agent in lies),
+        factors=tuple(lies.values()),
+        gain=gain,
+        lowest=lowest,
+        tried=search.tried,
+    )
+
+
+class _Search:
+    """The lies of one federation under one mechanism."""
+
+    def __init__(
+        self, federation: Federation, mechanism: Mechanism, refusal: bool, progress: Callable[[int], None] | None
+    ) -> None:
+        self._federation, self._mechanism, self._refusal = federation, mechanism, refusal
+        self._progress, self.tried = progress, 0
+        self._alone = np.array(standalone_optimum(federation)[1])
+        self._tol = UTILITY_TOL * float(federation.values.max())
+        honest = self._utilities({})
+        if honest is None:
+            raise NotConverged(f"{mechanism.name} has no outcome when everybody is honest: nothing to compare with")
+        self._honest = honest
+
+    def best_of(self, group: tuple[int, ...]) -> tuple[float, Lies, float]:
+        """The best lie of some members: its gain, the lie, and how far below standing alone it takes others."""
+        best: tuple[float, Lies, float] = (0.0, dict.fromkeys(group, TRUTH), 0.0)
+        for factors in _grid():
+            best = self._better(best, dict.fromkeys(group, factors))
+        for step in STEPS:
+            for _ in range(MAX_PASSES):
+                before = best[0]
+                for lies in _near(best[1], step):
+                    best = self._better(best, lies)
+                if best[0] <= before:
+                    break
+        return best
+
+    def _better(self, best: tuple[float, Lies, float], lies: Lies) -> tuple[float, Lies, float]:
+        self.tried += 1
+        if self._progress is not None:
+            self._progress(self.tried)
+        found = self._utilities(lies)
+        if found is None:
+            return best
+        gain = float(sum(found[agent] - self._honest[agent] for agent in lies))
+        if gain <= best[0] + self._tol:
+            return best
+        below = np.delete(self._alone - found, list(lies))
+        lowest = float(below.max(initial=0.0))
+        return gain, lies, lowest if lowest > self._tol else 0.0
+
+    def _utilities(self, lies: Lies) -> FloatArray | None:
+        """Everybody's true utility; None if there is no outcome. Whoever leaves has what it has by itself."""
+        utilities, inside = self._alone.copy(), np.ones(self._federation.n_agents, dtype=bool)
+        report = report_with(self._federation, lies)
+        while inside.sum() > 1:
+            members = np.flatnonzero(inside)
+            found = self._among(report, members)
+            if found is None:
+                return None
+            leaving = found < self._alone[members] - self._tol
+            if not self._refusal or not leaving.any():
+                utilities[members] = found
+                return utilities
+            inside[members[leaving]] = False
+        return utilities
+
+    def _among(self, report: Federation, members: np.ndarray) -> FloatArray | None:
+        """True utilities of those who are in, under the outcome of the reports."""
+        everybody = members.size == report.n_agents
+        said = report if everybody else report.take(members.tolist())
+        true = self._federation if everybody else self._federation.take(members.tolist())
+        try:
+            outcome = self._mechanism.solve(said)
+            given = outcome.contributions
+            held_back = said.payoffs(given) - outcome.payoffs  # by mechanisms that give a worse model
+            return np.asarray(true.payoffs(given) - held_back - true.costs.value(given) + outcome.payments)
+        except FedpactError:
+            return None
+
+
+def _grid() -> Iterator[Factors]:
+    """Lies of one kind."""
+    for place, factors in enumerate((COSTS, VALUES, WEIGHTS)):
+        for factor in factors:
+            yield tuple(factor if kind == place else 1.0 for kind in range(3))  # type: ignore[misc]
+
+
+def _near(lies: Lies, step: float) -> Iterator[Lies]:
+    """Lies that differ in one factor."""
+    for agent, factors in lies.items():
+        for kind, factor in enumerate(factors):
+            low, high = (LOWEST, HIGHEST) if kind < 2 else (MOST_HARM, MOST_USE)
+            moves = (factor * (1.0 + step), factor / (1.0 + step)) if kind < 2 else (factor + step, factor - step)
+            for moved in moves:
+                changed = list(factors)
+                changed[kind] = min(max(moved, low), high)
+                yield lies | {agent: (changed[0], changed[1], changed[2])}
