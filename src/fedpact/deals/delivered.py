@@ -80,6 +80,23 @@ def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatA
     raise InvalidInput(NO_PRICES)
 
 
+def agreed_transfers(deal: Deal, prices: FloatArray) -> FloatArray:
+    """(n, n): what the row's member pays the column's for its data at these prices if all was delivered."""
+    given = np.zeros(len(deal.agents))
+    given[deal.members] = deal.contributions[deal.members]
+    owed = np.asarray(prices) * given
+    np.fill_diagonal(owed, 0.0)
+    inside = np.zeros(len(given), dtype=bool)
+    inside[deal.members] = True
+    return np.asarray(np.where(inside[:, None] & inside, owed, 0.0))
+
+
+def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLike) -> FloatArray:
+    """Payments when of every transfer that is owed, (n, n), this share is paid; what one pays another receives."""
+    change = np.where(owed != 0.0, owed * (np.asarray(shares, dtype=np.float64) - 1.0), 0.0)
+    return np.asarray(payments + change.sum(axis=0) - change.sum(axis=1))
+
+
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
     """What was delivered, one number per contribution, none above what was agreed; rounding is taken back."""
     lots = deal.agents if deal.lot_owners is None else (deal.lot_names or ())

@@ -1,13 +1,14 @@
 """What members of a run sign, each a document of plain data that follows from the ledger alone.
 
-| about        | who signs | what it binds                                                            |
-|--------------|-----------|--------------------------------------------------------------------------|
-| `key`        | each      | its name, place and public key to this run                               |
-| `deal`       | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
-| `statement`  | each      | its own prices and utility, and what it has checked                      |
-| `delivery`   | each      | the samples of a round, and the update it sent                           |
-| `accuracy`   | each      | what it measured of the model                                            |
-| `settlement` | all alike | what was delivered, and everybody's cents                                |
+| about          | who signs | what it binds                                                            |
+|----------------|-----------|--------------------------------------------------------------------------|
+| `key`          | each      | its name, place and public key to this run                               |
+| `deal`         | all alike | contributions, payments, digests of prices, keys, money, rounds, scenario |
+| `statement`    | each      | its own prices and utility, and what it has checked                      |
+| `delivery`     | each      | the samples of a round, and the update it sent                           |
+| `verification` | each      | what it measured of the models made of subsets of the updates            |
+| `accuracy`     | each      | what it measured of the model                                            |
+| `settlement`   | all alike | what was delivered, and everybody's cents                                |
 
 `run` is the hash of the ledger's first entry, which holds a number drawn for the run: nothing signed in one run is of
 use in another. `head` is the hash of the entry before the one that holds the signature, so that all entries up to there
@@ -31,8 +32,13 @@ def key_document(run: str, name: str, place: int, key: str) -> dict[str, Any]:
     return {"about": "key", "run": run, "name": name, "place": place, "key": key}
 
 
-def deal_document(
-    run: str, head: str, header: Mapping[str, Any], deal: Mapping[str, Any], keys: Mapping[str, str]
+def deal_document(  # noqa: PLR0917 - the order of a ledger
+    run: str,
+    head: str,
+    header: Mapping[str, Any],
+    deal: Mapping[str, Any],
+    keys: Mapping[str, str],
+    verification: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The deal that all members sign.
 
@@ -46,6 +52,9 @@ def deal_document(
         The deal as the ledger holds it (`deal_record`).
     keys
         Public keys by name.
+    verification
+        How it is verified what was delivered, and whether that is what is paid for, as the deal's entry says it; None
+        if it is not verified.
     """
     prices = deal.get("prices")
     members = [name for name in deal["agents"] if name not in deal["excluded"]]
@@ -63,13 +72,22 @@ def deal_document(
         "keys": {name: keys[name] for name in members if name in keys},
         "money": {part: header.get(part) for part in MONEY},
         **{part: header.get(part) for part in TERMS},
+        **({} if verification is None else {"verification": verification_terms(verification)}),
     }
+
+
+def verification_terms(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What members sign of the verification: of the pilot its digest."""
+    pilot = stated.get("pilot")
+    digest = None if pilot is None else hashlib.sha256(canonical_json(pilot)).hexdigest()
+    return {"subsets": stated.get("subsets"), "settles": stated.get("settles"), "pilot": digest}
 
 
 def deal_document_of(entries: Sequence[Entry], agreed: Entry) -> dict[str, Any]:
     """The document of a deal on a ledger, with the keys that were fixed before it."""
     first, before = entries[0], entries[: agreed.seq]
-    return deal_document(first.hash, agreed.hash, first.content, agreed.content["deal"], stated_keys(before))
+    content, keys = agreed.content, stated_keys(before)
+    return deal_document(first.hash, agreed.hash, first.content, content["deal"], keys, content.get("verification"))
 
 
 def stated_keys(entries: Sequence[Entry]) -> dict[str, str]:
@@ -106,9 +124,22 @@ def accuracy_document(run: str, head: str, deal: str, name: str, measured: Mappi
     return {"about": "accuracy", "run": run, "head": head, "deal": deal, "name": name, **found}
 
 
-def settlement_document(
-    run: str, head: str, deal: str, delivered: Mapping[str, float], cents: Mapping[str, int]
+def verification_document(run: str, head: str, deal: str, name: str, measured: Mapping[str, Any]) -> dict[str, Any]:
+    """What a member has measured of models made of subsets of the updates, in their order."""
+    found = {part: measured.get(part) for part in ("models", "accuracies", "samples")}
+    return {"about": "verification", "run": run, "head": head, "deal": deal, "name": name, **found}
+
+
+def settlement_document(  # noqa: PLR0917 - the order of a ledger
+    run: str,
+    head: str,
+    deal: str,
+    delivered: Mapping[str, float],
+    cents: Mapping[str, int],
+    shares: Sequence[Sequence[float | None]] | None = None,
 ) -> dict[str, Any]:
-    """What was delivered, in units of contribution, and what everybody is paid."""
-    paid = {"delivered": dict(delivered), "cents": dict(cents)}
+    """What was delivered, in units of contribution, and what everybody is paid; the shares that are paid for, if so."""
+    paid: dict[str, Any] = {"delivered": dict(delivered), "cents": dict(cents)}
+    if shares is not None:
+        paid["paid_shares"] = [list(row) for row in shares]
     return {"about": "settlement", "run": run, "head": head, "deal": deal, **paid}

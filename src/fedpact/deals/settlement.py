@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.deals.deal import Deal
-from fedpact.deals.delivered import checked_delivery, payments_for_delivered
+from fedpact.deals.delivered import agreed_transfers, checked_delivery, payments_for_delivered, payments_for_shares
 from fedpact.deals.outcome import Outcome
 from fedpact.deals.transfers import GRAINS, fewest_transfers, whole_cents
 from fedpact.scenario import Money
@@ -189,6 +189,24 @@ def settle(
         delivered=tuple(given.tolist()),
         agreed_cents=due.cents,
     )
+
+
+def settle_shares(deal: Deal, shares: Sequence[Sequence[float | None]], counted: Settlement) -> Settlement:
+    """The transfers when of what the row's member owes the column's for its data these shares are paid.
+
+    Parameters
+    ----------
+    deal
+        With prices.
+    counted
+        The settlement by what was counted: it has the unit of money, and what was agreed and delivered.
+    """
+    assert deal.prices is not None
+    rows = [[math.nan if share is None else share for share in row] for row in shares]
+    payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), rows)
+    unit = {"per_payoff": counted.per_payoff, "currency": counted.currency, "decimals": counted.decimals}
+    paid = settle_payments(payments, names=deal.agents, **unit)  # type: ignore[arg-type]
+    return replace(paid, agreed=counted.agreed, delivered=counted.delivered, agreed_cents=counted.agreed_cents)
 
 
 def _settle_with_sponsor(

@@ -8,6 +8,7 @@ from typing import Any
 from fedpact.deals.deal import whole_samples
 from fedpact.deals.documents import delivery_document
 from fedpact.deals.signatures import document_digest, is_signed_by
+from fedpact.deals.updates import draw_subsets
 from fedpact.utils.errors import InvalidInput, short_repr
 
 
@@ -42,6 +43,14 @@ def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, f
             is_whole = share == 1.0 or (not agreed and document["prices"] is None)
             found[name] = contribution if is_whole else share * contribution
     return found
+
+
+def signed_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any]) -> list[list[str]]:
+    """Of which members' updates the models are made that members measure, as the updates they signed decide."""
+    listed = [name for name in document["agents"] if deliveries.get(name)]
+    digests = {name: [str(each["update"]) for each in deliveries[name]] for name in listed}
+    count = document["verification"]["subsets"]
+    return draw_subsets(digests, count, salt=document_digest(document)) if digests else []
 
 
 def _signed_samples(document: Mapping[str, Any], name: str, agreed: int, listed: Any) -> list[int]:

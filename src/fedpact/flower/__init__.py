@@ -5,7 +5,8 @@
 
 It needs Flower: `pip install "fedpact[flower]"`.
 
-May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, negotiation, training.
+May use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, negotiation, fitting,
+training.
 """
 
 from fedpact.utils.errors import MissingExtra

@@ -21,6 +21,8 @@ from fedpact.deals.documents import prices_digest
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import KnownKeys, is_signed_by, plain_key
 from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.fitting.pilot import Pilot
+from fedpact.flower.delivery_check import check_verification_terms
 from fedpact.flower.statement import Refused, check_statement
 from fedpact.negotiation.agent import Agent
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -39,6 +41,7 @@ def check_document(
     known: KnownKeys,
     samples_per_unit: float,
     least_gain: float | None,
+    pilot: Pilot | None = None,
 ) -> list[str]:
     """Check the document of a deal, and what is said to this member alone; the claims that were checked.
 
@@ -50,6 +53,8 @@ def check_document(
         The run it was called to, and its own public key.
     known
         Keys of others that it knows from elsewhere.
+    pilot
+        The pilot that it knows from elsewhere, for deals that are settled by what arrived.
 
     Raises
     ------
@@ -69,8 +74,9 @@ def check_document(
     claims = check_statement(agent, statement_of(asked), least_gain=least_gain)
     _check_prices_digest(agent, asked, document)
     _check_balance(document)
+    verified = check_verification_terms(document, asked.get("pilot"), pilot)
     complete = _check_keys(agent, document, key, known)
-    return [*claims, BALANCE_CLAIM, *([KEYS_CLAIM] if complete else [])]
+    return [*claims, BALANCE_CLAIM, *verified, *([KEYS_CLAIM] if complete else [])]
 
 
 def statement_of(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,20 +7,20 @@ not there, a text that is no JSON object are told apart here and judged elsewher
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedpact.deals.updates import model_digest
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import decode_line, encode_line
 
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
 JSON_TEXT = "json"
+MODELS = "models"  # how many models a message holds, where these are several
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
 MAX_REASON_LENGTH = 200
@@ -91,14 +91,27 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def model_digest(arrays: ArrayRecord | Iterable[np.ndarray]) -> str:
+def models_content(models: Sequence[ArrayRecord], **more: Any) -> RecordDict:
+    """Several models in one message."""
+    listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
+    return RecordDict({**listed, RECORD: ConfigRecord({MODELS: len(models), **more})})
+
+
+def model_records(message: Message) -> list[ArrayRecord] | None:
+    """The models of a message that holds several; None of another message."""
+    record = message.content.get(RECORD)
+    count = record.get(MODELS) if isinstance(record, ConfigRecord) else None
+    if not isinstance(count, int):
+        return None
+    found = [message.content.get(f"model-{place}") for place in range(count)]
+    if not found or not all(isinstance(arrays, ArrayRecord) for arrays in found):
+        raise InvalidInput(f"a message with {count} models must hold as many records of arrays")
+    return found  # type: ignore[return-value]
+
+
+def record_digest(arrays: ArrayRecord) -> str:
     """A number for a model: its arrays' kinds, shapes and bytes."""
-    listed = arrays.to_numpy_ndarrays() if isinstance(arrays, ArrayRecord) else list(arrays)
-    digest = hashlib.sha256()
-    for array in listed:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    return model_digest(arrays.to_numpy_ndarrays())
 
 
 def stated_accuracy(reply: Message | None) -> dict[str, Any]:
@@ -112,3 +125,17 @@ def stated_accuracy(reply: Message | None) -> dict[str, Any]:
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
         return {"accuracy": None, "reason": "the reply holds no accuracy"}
     return {"accuracy": accuracy, "samples": samples}
+
+
+def stated_accuracies(reply: Message | None, count: int) -> dict[str, Any]:
+    """What a node says of several models, in their order, or why it does not."""
+    if reply is None:
+        return {"accuracies": None, "reason": "no reply in time"}
+    if reply.has_error():
+        return {"accuracies": None, "reason": error_reason(reply)}
+    metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
+    accuracies, samples = metrics.get("accuracy"), metrics.get("num-examples")
+    sound = isinstance(accuracies, list) and all(isinstance(each, float) and 0.0 <= each <= 1.0 for each in accuracies)
+    if not sound or len(accuracies) != count or type(samples) is not int or samples < 1:  # type: ignore[arg-type]
+        return {"accuracies": None, "reason": f"the reply does not hold {count} accuracies"}
+    return {"accuracies": accuracies, "samples": samples}

@@ -13,13 +13,13 @@ A node says who it is in its own configuration, by `agent` (its private file) or
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 
 from fedpact.flower.identity import own_agent
-from fedpact.flower.messages import RECORD
+from fedpact.flower.messages import RECORD, model_records, stated_accuracy
 from fedpact.utils.errors import InvalidInput
 
 REFUSED = 6  # Flower's code for a mod that refuses
@@ -31,6 +31,9 @@ def keep_deal(message: Message, context: Context, call_next: Callable[[Message, 
 
     Messages without terms, such as those to evaluate, pass as they are.
     """
+    several = model_records(message) if message.has_content() else None
+    if several is not None:
+        return _measure_each(message, several, context, call_next)
     terms = message.content.get(RECORD) if message.has_content() else None
     if not isinstance(terms, ConfigRecord) or "agents" not in terms:
         return call_next(message, context)
@@ -51,6 +54,31 @@ def keep_deal(message: Message, context: Context, call_next: Callable[[Message, 
     checked = copy.copy(reply)
     checked.content = RecordDict({**reply.content, RECORD: record})
     return checked
+
+
+def _measure_each(
+    message: Message,
+    models: Sequence[ArrayRecord],
+    context: Context,
+    call_next: Callable[[Message, Context], Message],
+) -> Message:
+    """What the app says of each of several models, in one reply."""
+    accuracies: list[float] = []
+    samples = 0
+    for place, arrays in enumerate(models):
+        single = copy.copy(message)
+        single.content = RecordDict({"arrays": arrays, "config": ConfigRecord({})})
+        reply = call_next(single, context)
+        if reply.has_error():
+            return reply
+        said = stated_accuracy(reply)
+        if said["accuracy"] is None:
+            told = f'model {place}: {said["reason"]}: an app must say "accuracy" and "num-examples" when it evaluates'
+            return Message(Error(REFUSED, told), reply_to=message)
+        accuracies.append(said["accuracy"])
+        samples = said["samples"]
+    metrics = MetricRecord({"accuracy": accuracies, "num-examples": samples})
+    return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
 
 def agreed_samples(message: Message) -> int:

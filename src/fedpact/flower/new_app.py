@@ -56,7 +56,7 @@ def write_private_file(path: Path, federation: Federation, place: int) -> None:
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no such folder: {path.parent}")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
-    save_agent(agents_of(federation)[place], path)
+    save_agent(agents_of(federation)[place], path, notes={"agents": list(federation.names)})
     os.chmod(path, PRIVATE)
 
 

@@ -5,7 +5,8 @@ The private file (`fedpact.negotiation.processes.save_agent`) is named in the no
 
 Whatever a coordinator asks for, a node trains on no more samples than the deal it has signed says, and on none before
 it has seen that everybody has signed the same deal. It signs what it delivers in every round, what it measures of the
-model, and what all are paid (`fedpact.deals.documents`), and keeps a receipt of what it has signed last.
+model and of models made of subsets of the updates, and what all are paid (`fedpact.deals.documents`), and keeps a
+receipt of what it has signed last.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,12 +29,14 @@ from fedpact.deals.documents import (
     key_document,
     settlement_document,
     statement_document,
+    verification_document,
 )
 from fedpact.deals.signatures import document_digest
 from fedpact.flower.countersigning import check_document, check_everybody_signed, check_settlement
+from fedpact.flower.delivery_check import check_delivery_settlement, pilot_of_node, settles_by_delivery
 from fedpact.flower.identity import keep_receipt, keys_of_others, own_agent, own_key
 from fedpact.flower.learner import Learner, LearnerFactory
-from fedpact.flower.messages import RECORD, model_digest, read_message, reply_with
+from fedpact.flower.messages import RECORD, model_records, read_message, record_digest, reply_with
 from fedpact.flower.statement import Refused
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.sum_terms import Identity
@@ -124,6 +127,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
             known=keys_of_others(context),
             samples_per_unit=unit,
             least_gain=_least_gain(context),
+            pilot=pilot_of_node(context),
         )
     except Refused as reason:
         return {"signed": False, "reason": str(reason)}
@@ -132,7 +136,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
     own = statement_document(
         document["run"], digest, agent.name, prices=asked["prices"], utility=asked["utility"], claims=claims
     )
-    kept = {part: asked[part] for part in ("document", "place", "prices")}
+    kept = {part: asked.get(part) for part in ("document", "place", "prices", "pilot")}
     context.state.pop(SEALED, None)
     context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
     keep_receipt(context, document)
@@ -168,10 +172,15 @@ def _settle(asked: dict[str, Any], context: Context, learner: LearnerFactory) ->
     if asked.get("deal") != digest:
         return {"confirmed": False, "reason": "it has signed another deal"}
     try:
-        delivered = check_settlement(signed["place"], document, signed["prices"], asked)
+        if settles_by_delivery(document):
+            delivered = check_delivery_settlement(document, signed["pilot"], asked)
+        else:
+            delivered = check_settlement(signed["place"], document, signed["prices"], asked)
     except Refused as reason:
         return {"confirmed": False, "reason": str(reason)}
-    settlement = settlement_document(document["run"], str(asked.get("head")), digest, delivered, asked["cents"])
+    settlement = settlement_document(
+        document["run"], str(asked.get("head")), digest, delivered, asked["cents"], asked.get("paid_shares")
+    )
     keep_receipt(context, settlement)
     return {"confirmed": True, "signature": own_key(context).sign(settlement)}
 
@@ -200,7 +209,7 @@ def _train(message: Message, context: Context, learner: Learner) -> Message:
         raise InvalidInput(f'"{name}" has not agreed to contribute any sample; it does not train')
     model = learner.train(_arrays(message).to_numpy_ndarrays(), samples, _server_round(message))
     arrays = _with_names(_arrays(message), ArrayRecord([np.asarray(array) for array in model]))
-    delivery = {"round": _server_round(message), "samples": samples, "update": model_digest(arrays)}
+    delivery = {"round": _server_round(message), "samples": samples, "update": record_digest(arrays)}
     delivered = delivery_document(document["run"], digest, name, delivery)
     keep_receipt(context, delivered, head=document["head"])
     content = RecordDict(
@@ -215,6 +224,9 @@ def _train(message: Message, context: Context, learner: Learner) -> Message:
 
 def _evaluate(message: Message, context: Context, learner: Learner) -> Message:
     """What it measures of a model; signed where the coordinator names the entry of the ledger it goes by."""
+    several = model_records(message)
+    if several is not None:
+        return _evaluate_several(message, several, context, learner)
     arrays = _arrays(message)
     found = learner.evaluate(arrays.to_numpy_ndarrays())
     measured = {"accuracy": float(found.accuracy), "samples": int(found.samples)}
@@ -227,10 +239,32 @@ def _evaluate(message: Message, context: Context, learner: Learner) -> Message:
             str(record["head"]),
             document_digest(document),
             name,
-            measured | {"model": model_digest(arrays)},
+            measured | {"model": record_digest(arrays)},
         )
         keep_receipt(context, accuracy)
         content[RECORD] = ConfigRecord({"name": name, "signature": own_key(context).sign(accuracy)})
+    return Message(content, reply_to=message)
+
+
+def _evaluate_several(message: Message, models: Sequence[ArrayRecord], context: Context, learner: Learner) -> Message:
+    """What it measures of models made of subsets of the updates, in their order and under one signature."""
+    scores = [learner.evaluate(arrays.to_numpy_ndarrays()) for arrays in models]
+    accuracies = [float(score.accuracy) for score in scores]
+    samples = int(scores[0].samples)
+    content = RecordDict({METRICS: MetricRecord({"accuracy": accuracies, "num-examples": samples})})
+    record, signed = message.content.get(RECORD), _signed_deal(context)
+    if isinstance(record, ConfigRecord) and "head" in record and signed is not None:
+        document, name = signed["document"], signed["document"]["agents"][signed["place"]]
+        measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies}
+        made = verification_document(
+            document["run"],
+            str(record["head"]),
+            document_digest(document),
+            name,
+            measured | {"samples": samples},
+        )
+        keep_receipt(context, made)
+        content[RECORD] = ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
     return Message(content, reply_to=message)
 
 

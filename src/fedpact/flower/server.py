@@ -28,16 +28,21 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordD
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, Strategy
 
-from fedpact.deals import Deal, Entry, Ledger, settle
+from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
 from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.documents import accuracy_document, deal_document_of, settlement_document, stated_keys
-from fedpact.deals.ledger import AGREED, FAILED, KEYS, MEASURED, SETTLED, SIGNED, SIGNED_VERSION, TRAINED
+from fedpact.deals.ledger import AGREED, FAILED, KEYS, MEASURED, SETTLED, SIGNED, SIGNED_VERSION, TRAINED, VERIFIED
+from fedpact.deals.settlement import settle_shares
 from fedpact.deals.signatures import document_digest, is_signed_by
-from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
+from fedpact.deals.updates import TrainingUpdates
+from fedpact.deals.verified_models import measured_documents, verified_content
+from fedpact.fitting.pilot import Pilot
 from fedpact.flower.agreement import agreed_deal, ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import roll_call
+from fedpact.flower.delivery_check import settles_by_delivery
 from fedpact.flower.learner import Model
-from fedpact.flower.messages import RECORD, exchange, model_digest, stated_accuracy
+from fedpact.flower.messages import RECORD, exchange, models_content, record_digest, stated_accuracies, stated_accuracy
 from fedpact.flower.settings import AppSettings
 from fedpact.flower.signed_training import SignedTraining
 from fedpact.flower.strategy import Lost, settlement_entry, trained_entry
@@ -141,6 +146,7 @@ class _Run:
                 if len(self.present.nodes) < MIN_AGENTS:
                     raise
                 logger.warning("%s; the others negotiate another deal", lost)
+        self._verify()
         self._measure()
         self._settle()
 
@@ -206,19 +212,54 @@ class _Run:
         short = under.short()
         if short and self._deal().prices is None:
             raise Lost(short, signed={"deliveries": under.deliveries})
-        self._keep_model(result.arrays, under.samples, under.deliveries)
+        self._keep_model(result.arrays, under.samples, under.deliveries, under.updates)
 
     def _first_model(self) -> ArrayRecord:
         return ArrayRecord([np.asarray(array) for array in self.initial()])
 
     def _keep_model(
-        self, arrays: ArrayRecord, samples: Mapping[str, list[int]], deliveries: Mapping[str, list[dict[str, Any]]]
+        self,
+        arrays: ArrayRecord,
+        samples: Mapping[str, list[int]],
+        deliveries: Mapping[str, list[dict[str, Any]]],
+        updates: TrainingUpdates | None = None,
     ) -> None:
-        """The model on disk, then the entry that names it."""
+        """The model on disk, and the updates if they are to be verified; then the entry that names them."""
         kept = write_model(self.settings.folder / f"model-{self._attempt}.npz", arrays)
-        model = {**kept, "arrays": model_digest(arrays)}
-        more = {"model": model, "deliveries": deliveries}
+        model = {**kept, "arrays": record_digest(arrays)}
+        more: dict[str, Any] = {"model": model, "deliveries": deliveries}
+        if updates is not None:
+            more["updates"] = updates.save(self.settings.folder / f"updates-{self._attempt}.npz")
         self._note(TRAINED, trained_entry(self._samples(), samples, self.settings.samples_per_unit, **more))
+
+    def _verify(self) -> None:
+        """What members measure of models made of subsets of the updates, as far as nodes answer."""
+        trained = self._required_entry(TRAINED).content
+        stated = trained.get("updates")
+        if stated is None or self._entry(VERIFIED) is not None or self._entry(MEASURED) is not None:
+            return
+        updates = TrainingUpdates.load(self.settings.folder / stated["file"], stated["sha256"])
+        document, head = self._document(), self.ledger.head
+        subsets = signed_subsets(document, trained["deliveries"])
+        models = [ArrayRecord(updates.model_of(subset)) for subset in subsets]
+        messages = {
+            name: Message(models_content(models, head=head), node, "evaluate", ttl=max(self.settings.timeout, 1.0))
+            for name in self._samples()
+            if (node := self.present.node(name)) is not None
+        }
+        replies = exchange(self.grid, messages, timeout=self.settings.timeout)
+        said = {name: stated_accuracies(replies.get(name), len(models)) for name in self._samples()}
+        digests = [record_digest(arrays) for arrays in models]
+        signatures = {}
+        documents = measured_documents(document, verified_content(subsets, digests, said)["models"], head=head)
+        for name, made in documents:
+            record = replies[name].content.get(RECORD)
+            signature = record.get("signature") if isinstance(record, ConfigRecord) else None
+            if is_signed_by(document["keys"][name], made, signature):
+                signatures[name] = signature
+            else:
+                said[name] = {"accuracies": None, "reason": "the accuracies are not signed"}
+        self._note(VERIFIED, verified_content(subsets, digests, said) | {"signatures": signatures})
 
     def _measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -254,14 +295,17 @@ class _Run:
         agreed, document, trained = self._deal_entry(), self._document(), self._required_entry(TRAINED).content
         deal, deliveries, head = self._deal(), trained["deliveries"], self.ledger.head
         delivered = signed_delivery(document, deliveries)
-        settlement = settle(
-            deal,
-            money=self.settings.money,
-            decimals=self.settings.decimals,
-            delivered=[delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)],
-        )
+        settlement, shares = self._due(deal, document, delivered)
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
         put = {"deal": document_digest(document), "head": head, "delivered": delivered, "deliveries": deliveries}
+        if shares is not None:
+            verified = self._entry(VERIFIED)
+            put |= {
+                "prices": agreed.content["deal"]["prices"],
+                "verified": {"models": [], "signatures": {}} if verified is None else verified.content,
+                "verified_after": None if verified is None else verified.previous,
+                "paid_shares": shares,
+            }
         answers, _ = ask_members(
             self.grid,
             self.present,
@@ -270,17 +314,32 @@ class _Run:
             timeout=self.settings.timeout,
         )
         disputed = {name: f"{said.get('reason')!s:.200}" for name, said in answers.items() if not said.get("confirmed")}
-        signed = settlement_document(self.run, head, put["deal"], delivered, cents)
+        signed = settlement_document(self.run, head, put["deal"], delivered, cents, shares)
         confirmed = {
             name: said["signature"]
             for name, said in answers.items()
             if said.get("confirmed") is True and is_signed_by(document["keys"][name], signed, said.get("signature"))
         }
         if disputed:
-            self._fail(SETTLE, "the settlement is disputed", disputed, cents=cents, signatures=confirmed)
+            paid = {} if shares is None else {"paid_shares": shares}
+            self._fail(SETTLE, "the settlement is disputed", disputed, cents=cents, signatures=confirmed, **paid)
             raise InvalidInput("; ".join(f'"{name}" disputes it: {why}' for name, why in disputed.items()))
-        more = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
+        more: dict[str, Any] = {"confirmed": sorted(confirmed), "signatures": confirmed, "delivered_by": delivered}
+        more |= {} if shares is None else {"paid_shares": shares}
         self._note(SETTLED, settlement_entry(settlement, agreed.hash, **more))
+
+    def _due(
+        self, deal: Deal, document: Mapping[str, Any], delivered: Mapping[str, float]
+    ) -> tuple[Settlement, list[list[float | None]] | None]:
+        """What everybody is paid, and the shares that are paid for where the deal is settled by what arrived."""
+        given = [delivered.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)]
+        counted = settle(deal, money=self.settings.money, decimals=self.settings.decimals, delivered=given)
+        if not settles_by_delivery(document):
+            return counted, None
+        verified, pilot = self._entry(VERIFIED), self._deal_entry().content["verification"]["pilot"]
+        models = [] if verified is None else verified.content["models"]
+        shares = Pilot.of_record(pilot).paid_shares(deal, models, delivered)
+        return settle_shares(deal, shares, counted), shares
 
     # The ledger
 

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT
+from fedpact.fitting.pilot import Pilot
 from fedpact.flower.statement import MAX_UNIT_DECIMALS
 from fedpact.negotiation import NEGOTIABLE, PROTOCOLS
-from fedpact.scenario import Money
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.scenario import Money, load_scenario
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
+
+SAMPLES, DELIVERY = "samples", "delivery"  # what is paid for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,16 @@ class AppSettings:
         Money: what it is called, and how much of it a unit of payoff is worth; without, amounts are units of payoff.
     decimals
         Digits after the point; 2 for money and 9 for units of payoff if not given.
+    verify_subsets
+        Of how many subsets of the updates models are made that members measure, so that it can be told what arrived;
+        0 for none.
+    settle_by
+        What is paid for: "samples" that members count and sign, or "delivery", what arrived in effect by the models.
+    pilot
+        For "delivery": the scenario's file that members are judged by; they sign its digest.
+    floor, ceiling
+        For "delivery": accuracies without data and with all the data in the world, as a number or a JSON list of one
+        per agent.
     timeout
         Seconds to wait for nodes to answer.
     patience
@@ -61,6 +74,11 @@ class AppSettings:
     currency: str | None = None
     per_payoff: float = 1.0
     decimals: int | None = None
+    verify_subsets: int = 0
+    settle_by: str = SAMPLES
+    pilot: str = ""
+    floor: float | str = 0.0
+    ceiling: float | str = 1.0
     timeout: float = 120.0
     patience: float = 60.0
 
@@ -71,6 +89,11 @@ class AppSettings:
                 raise InvalidInput(f"{_config_key(name)} must be {rule}, got {short_repr(given)}")
         if self.seats is not None and len(set(self.seats)) != self.num_agents:
             raise InvalidInput(f"names must be {self.num_agents}, all different, got {short_repr(list(self.seats))}")
+        if self.settle_by == DELIVERY and not (self.verify_subsets and self.pilot):
+            raise InvalidInput(
+                'settle-by = "delivery" needs models to measure and a scenario to judge them by: say verify-subsets, '
+                "such as 30, and pilot, the scenario's file"
+            )
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> AppSettings:
@@ -111,7 +134,21 @@ class AppSettings:
     def header(self) -> dict[str, Any]:
         """What must not change while a run goes on."""
         kept = ("title", "scenario", "num_agents", "names", "protocol", "game", "rounds", "samples_per_unit")
-        return {name: getattr(self, name) for name in kept} | self.unit
+        verified = ("verify_subsets", "settle_by") if self.verify_subsets else ()
+        return {name: getattr(self, name) for name in (*kept, *verified)} | self.unit
+
+    def verification(self) -> dict[str, Any] | None:
+        """How it is verified what arrived, as the deal's entry says it; None if it is not."""
+        if not self.verify_subsets:
+            return None
+        settles = self.settle_by == DELIVERY
+        return {"subsets": self.verify_subsets, "settles": settles, "pilot": self._pilot() if settles else None}
+
+    def _pilot(self) -> dict[str, Any]:
+        with error_context("pilot"):
+            scenario = load_scenario(Path(self.pilot).expanduser())
+            ends = [json.loads(end) if isinstance(end, str) else end for end in (self.floor, self.ceiling)]
+            return Pilot.of(scenario.federation, *ends).record()
 
 
 def _config_key(name: str) -> str:
@@ -128,6 +165,16 @@ def _names_or_nothing(text: str) -> bool:
     except ValueError:
         return False
     return isinstance(names, list) and all(isinstance(name, str) and name.strip() for name in names)
+
+
+def _is_end(given: Any) -> bool:
+    """Whether it is an accuracy, or a JSON list of accuracies."""
+    try:
+        numbers = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return False
+    listed = numbers if isinstance(numbers, list) else [numbers]
+    return all(_is_number(number) and 0.0 <= number <= 1.0 for number in listed)
 
 
 def _at_least(least: int) -> tuple[Callable[[Any], bool], str]:
@@ -156,6 +203,11 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda given: given is None or (type(given) is int and 0 <= given <= MAX_UNIT_DECIMALS),
         f"a whole number from 0 to {MAX_UNIT_DECIMALS}",
     ),
+    "verify_subsets": _at_least(0),
+    "settle_by": (lambda given: given in (SAMPLES, DELIVERY), f'"{SAMPLES}" or "{DELIVERY}"'),
+    "pilot": (lambda given: isinstance(given, str), "a scenario's file"),
+    "floor": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
+    "ceiling": (_is_end, "an accuracy from 0 to 1, or a JSON list of them"),
     "timeout": POSITIVE,
     "patience": (lambda given: _is_number(given) and given >= 0, "a number of at least 0"),
 }

@@ -11,7 +11,7 @@ from flwr.serverapp.strategy import Strategy
 from fedpact.deals import Deal
 from fedpact.deals.documents import delivery_document
 from fedpact.deals.signatures import document_digest, is_signed_by
-from fedpact.flower.messages import RECORD, model_digest
+from fedpact.flower.messages import RECORD, record_digest
 from fedpact.flower.strategy import Lost, UnderDeal
 from fedpact.utils.errors import InvalidInput
 
@@ -30,7 +30,14 @@ class SignedTraining(UnderDeal):
     def __init__(
         self, strategy: Strategy, deal: Deal, document: Mapping[str, Any], *, nodes: Mapping[int, str]
     ) -> None:
-        super().__init__(strategy, deal, samples_per_unit=document["samples_per_unit"], nodes=nodes, strict=True)
+        super().__init__(
+            strategy,
+            deal,
+            samples_per_unit=document["samples_per_unit"],
+            nodes=nodes,
+            strict=True,
+            verify_subsets=document.get("verification", {}).get("subsets", 0),
+        )
         self.deliveries: dict[str, list[dict[str, Any]]] = {}
         self._document, self._round = document, 0
 
@@ -47,7 +54,7 @@ class SignedTraining(UnderDeal):
     def _read_reply(self, reply: Message, node: int) -> tuple[str, int]:
         name, samples = super()._read_reply(reply, node)
         record = reply.content.get(RECORD)
-        update = model_digest(next(iter(reply.content.array_records.values())))
+        update = record_digest(next(iter(reply.content.array_records.values())))
         delivery = {"round": self._round, "samples": samples, "update": update}
         signature = record.get("signature") if isinstance(record, ConfigRecord) else None
         document, digest = self._document, document_digest(self._document)

@@ -26,9 +26,19 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.delivered import delivered_contributions
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED, VERIFIED
 from fedpact.deals.transcript import is_transcript
-from fedpact.flower.messages import RECORD, error_reason, stated_accuracy
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
+from fedpact.deals.verified_models import verified_content
+from fedpact.flower.messages import (
+    RECORD,
+    error_reason,
+    exchange,
+    models_content,
+    record_digest,
+    stated_accuracies,
+    stated_accuracy,
+)
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.audit import audit
 from fedpact.scenario import Money
@@ -73,6 +83,9 @@ class UnderDeal(Strategy):
     strict
         Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
         it was sent, or numbers that are not finite.
+    verify_subsets
+        Of how many subsets of the updates models are made that members measure after training, several in one message;
+        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`.
     """
 
     def __init__(
@@ -86,6 +99,7 @@ class UnderDeal(Strategy):
         money: Money | None = None,
         coalition_value: Callable[[ArrayRecord], float] | None = None,
         strict: bool = False,
+        verify_subsets: int = 0,
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
@@ -102,6 +116,9 @@ class UnderDeal(Strategy):
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
         self._money, self._strict = money, strict
+        self._verify_subsets = verify_subsets
+        self.updates = TrainingUpdates() if verify_subsets else None
+        self.verified: dict[str, Any] | None = None
         self._values = CoalitionValues(coalition_value, self.deal.agents) if coalition_value is not None else None
         self._outcome = deal if isinstance(deal, Outcome) else None
         self._asked: list[int] = []
@@ -143,6 +160,14 @@ class UnderDeal(Strategy):
         if broken and self._strict:
             raise Lost(broken)
         delivered = {name: message for name, (message, _) in kept.items()}
+        if self.updates is not None and kept and self._before is not None:
+            self.updates.rounds.append(
+                RoundUpdates(
+                    before=self._before.to_numpy_ndarrays(),
+                    updates={name: _arrays_of(message).to_numpy_ndarrays() for name, message in delivered.items()},
+                    samples={name: samples for name, (_, samples) in kept.items()},
+                )
+            )
         if self._values is not None and delivered and self._before is not None:
             self._values.add_round(self.strategy, server_round, delivered, self._before)
         return self.strategy.aggregate_train(server_round, list(delivered.values()))
@@ -182,8 +207,24 @@ class UnderDeal(Strategy):
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
         result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         if not self._strict:
+            if self.updates is not None and self.updates.rounds:
+                self._verify(grid, timeout)
             self.settle()
         return result
+
+    def _verify(self, grid: Grid, timeout: float) -> None:
+        """What members measure of models made of subsets of the updates, as far as they answer."""
+        assert self.updates is not None
+        subsets = draw_subsets(self.updates.digests(), self._verify_subsets)
+        models = [ArrayRecord(self.updates.model_of(subset)) for subset in subsets]
+        nodes = {name: node for node, name in self._names.items() if name in self.agreed}
+        messages = {
+            name: Message(models_content(models), node, "evaluate", ttl=max(timeout, 1.0))
+            for name, node in nodes.items()
+        }
+        replies = exchange(grid, messages, timeout=timeout)
+        said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.agreed}  # type: ignore[call-overload]
+        self.verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
 
     # The account
 
@@ -245,6 +286,8 @@ class UnderDeal(Strategy):
             ledger.append("begun", {"agents": list(self.deal.agents)})
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
             ledger.append(TRAINED, trained)
+            if self.verified is not None:
+                ledger.append(VERIFIED, self.verified)
             if self.accuracies:
                 ledger.append(MEASURED, {"accuracies": self.accuracies})
             if self.settlement is None:
@@ -429,6 +472,14 @@ def _with_content(message: Message, content: Mapping[str, Any]) -> Message:
     return Message(
         RecordDict(dict(content)), about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id
     )
+
+
+def _arrays_of(reply: Message) -> ArrayRecord:
+    """The model of a reply."""
+    records = list(reply.content.array_records.values())
+    if len(records) != 1:
+        raise InvalidInput(f"a reply to be verified must hold one record of arrays, got {len(records)}")
+    return records[0]
 
 
 def _without_record(reply: Message) -> Message:

@@ -19,7 +19,7 @@ from fedpact.flower import Lost
 from fedpact.flower.messages import RECORD, read_message, reply_with
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
-from random_cases import some
+from random_cases import cases, some
 from strategies import random_federations
 from unit.flower.in_process import FIRST_NODE, RAISED, InProcessGrid, Node, Pulling, Stage
 
@@ -101,7 +101,7 @@ def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
     assert deal.rounds == direct.rounds
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(cases(4, few=1)))
 def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path) -> None:
     for number, federation in enumerate(random_federations(seed, 6, n_agents=3 + seed % 3)):
         stage = Stage(

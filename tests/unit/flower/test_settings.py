@@ -11,14 +11,15 @@ import pytest
 from flwr.app import Array, ArrayRecord, Error, Message
 
 import fedpact as fp
+from fedpact.deals.updates import model_digest
 from fedpact.flower.channel import roll_call
 from fedpact.flower.messages import (
     error_reason,
     exchange,
     message_content,
-    model_digest,
     question,
     read_message,
+    record_digest,
     reply_with,
 )
 from fedpact.flower.server import read_model, write_model
@@ -155,7 +156,7 @@ def test_models_on_disk(tmp_path: Path) -> None:
     record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
     kept = write_model(tmp_path / "model.npz", record)
     again = read_model(tmp_path / kept["file"], kept["sha256"])
-    assert list(again) == list(arrays) and model_digest(again) == model_digest(record)
+    assert list(again) == list(arrays) and record_digest(again) == record_digest(record)
     for name, array in arrays.items():
         np.testing.assert_array_equal(again[name].numpy(), array)
     with pytest.raises(fp.InvalidInput, match="was changed"):

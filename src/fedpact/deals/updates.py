@@ -1,0 +1,169 @@
+"""The updates of a training, and models made of subsets of them.
+
+Whoever aggregates holds every member's update of every round, so it can also make the model that some of them alone
+come to: to the model that training began with it adds, round by round, the mean of their updates,
+
+    m(Z) = m_0 + sum_r  sum_{j in Z} n_rj (m_rj - m_r) / sum_{j in Z} n_rj,
+
+m_r the model that members were sent in round r, m_rj what member j made of it, n_rj its samples (Song, Tong and Wei,
+2019, "Profit allocation for federated learning", IEEE Big Data, the one-round variant). Of all members, under federated
+averaging, that is the model trained. All rounds are in it: whoever cheats in one of them shows.
+
+Which subsets, the members' own updates decide: they follow from the digests that members signed, so a coordinator
+cannot choose them and nobody can foresee them. They are all different, and none is empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.files import read_bytes, replace_files
+
+Arrays = Sequence[NDArray[Any]]
+MAX_LISTED = 12  # members: with so many or fewer all subsets are listed and drawn from
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundUpdates:
+    """A round: the model that members were sent, and what each made of how many samples of it."""
+
+    before: Arrays
+    updates: Mapping[str, Arrays]
+    samples: Mapping[str, int]
+
+
+@dataclass(kw_only=True, eq=False)
+class TrainingUpdates:
+    """The updates of all rounds."""
+
+    rounds: list[RoundUpdates] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Members that sent an update in some round."""
+        return list(dict.fromkeys(name for each in self.rounds for name in each.updates))
+
+    def model_of(self, subset: Iterable[str]) -> list[NDArray[Any]]:
+        """The model that the updates of some members come to."""
+        chosen, first = set(subset), self.rounds[0].before
+        total = [np.asarray(array, dtype=np.float64).copy() for array in first]
+        for each in self.rounds:
+            there = [name for name in each.updates if name in chosen and each.samples[name] > 0]
+            samples = sum(each.samples[name] for name in there)
+            for place, before in enumerate(each.before):
+                for name in there:
+                    change = np.asarray(each.updates[name][place], dtype=np.float64) - before
+                    total[place] += each.samples[name] / samples * change
+        return [summed.astype(array.dtype).reshape(np.shape(array)) for summed, array in zip(total, first, strict=True)]
+
+    def digests(self) -> dict[str, list[str]]:
+        """The digest of every update, by member, in the order of the rounds."""
+        return {
+            name: [model_digest(each.updates[name]) for each in self.rounds if name in each.updates]
+            for name in self.names
+        }
+
+    def counts(self) -> dict[str, list[int]]:
+        """The samples behind every update, by member, in the order of the rounds."""
+        return {name: [each.samples[name] for each in self.rounds if name in each.updates] for name in self.names}
+
+    def save(self, path: Path) -> dict[str, Any]:
+        """Write them; the file's name and digest."""
+        stored: dict[str, Any] = {}
+        listed = []
+        for number, each in enumerate(self.rounds):
+            for place, array in enumerate(each.before):
+                stored[f"{number}-before-{place}"] = array
+            for member, name in enumerate(each.updates):
+                for place, array in enumerate(each.updates[name]):
+                    stored[f"{number}-{member}-{place}"] = array
+            listed.append({"arrays": len(each.before), "members": {n: each.samples[n] for n in each.updates}})
+        content = BytesIO()
+        np.savez(content, rounds=np.array(json.dumps(listed)), **stored)
+        with error_context(str(path)):
+            replace_files({path: content.getvalue()})
+        return {"file": path.name, "sha256": hashlib.sha256(content.getvalue()).hexdigest()}
+
+    @classmethod
+    def load(cls, path: Path, digest: str) -> TrainingUpdates:
+        """Those of a file that has this digest."""
+        with error_context(str(path)):
+            content = read_bytes(path)
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise InvalidInput("the file was changed: it does not have the digest in the ledger")
+            try:
+                with np.load(BytesIO(content), allow_pickle=False) as stored:
+                    listed = json.loads(str(stored["rounds"]))
+                    return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
+            except (BadZipFile, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+                raise InvalidInput(f"the file does not hold the updates of a training: {error!r:.120}") from error
+
+
+def _stored_round(stored: Any, number: int, listed: Mapping[str, Any]) -> RoundUpdates:
+    places = range(listed["arrays"])
+    return RoundUpdates(
+        before=[stored[f"{number}-before-{place}"] for place in places],
+        updates={
+            name: [stored[f"{number}-{member}-{place}"] for place in places]
+            for member, name in enumerate(listed["members"])
+        },
+        samples=listed["members"],
+    )
+
+
+def model_digest(arrays: Iterable[NDArray[Any]]) -> str:
+    """A number for a model: its arrays' kinds, shapes and bytes."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def draw_subsets(digests: Mapping[str, Sequence[str]], count: int, *, salt: str = "") -> list[list[str]]:
+    """Different subsets of the members, at most so many, as the digests of their updates decide.
+
+    Parameters
+    ----------
+    digests
+        Of every member's updates; members in the order in which subsets list them.
+    salt
+        What else decides, such as the digest of the deal.
+
+    Examples
+    --------
+    >>> draw_subsets({"Ada": ["1"], "Ben": ["2"]}, 30)
+    [['Ada'], ['Ada', 'Ben'], ['Ben']]
+    """
+    members = list(digests)
+    seed = hashlib.sha256(json.dumps([salt, sorted((name, list(digests[name])) for name in members)]).encode())
+    wanted = min(count, 2 ** len(members) - 1)
+    found: dict[int, None] = {}
+    if len(members) <= MAX_LISTED:
+        ranked = sorted(
+            range(1, 2 ** len(members)), key=lambda number: _drawn_bits(seed.digest(), number, len(members))
+        )
+        found = dict.fromkeys(ranked[:wanted])
+    number = 0
+    while len(found) < wanted:
+        drawn = int.from_bytes(_drawn_bits(seed.digest(), number, len(members)), "big") % 2 ** len(members)
+        number += 1
+        if drawn:
+            found[drawn] = None
+    return [[name for place, name in enumerate(members) if chosen >> place & 1] for chosen in found]
+
+
+def _drawn_bits(seed: bytes, number: int, count: int) -> bytes:
+    """At least so many bits, and some more so that no two numbers share them by chance."""
+    return hashlib.shake_256(seed + number.to_bytes(8, "big")).digest(count // 8 + 16)

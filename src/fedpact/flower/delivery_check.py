@@ -1,0 +1,126 @@
+"""How a node checks a deal that is settled by what arrived in effect, and the payments that follow.
+
+Such a deal names a pilot: what everybody's data is worth to whom (`fedpact.fitting.pilot`). Members sign its digest
+with the deal, so all are judged by the same numbers. A node that knows the pilot from elsewhere (`pilot` in its
+configuration, a scenario's file) refuses any other. When it is paid, the node is shown everybody's prices, which it
+holds to the digests it has signed, and what every member has measured, each signed; and works all payments out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+
+from fedpact.deals import Deal
+from fedpact.deals.delivered import agreed_transfers, payments_for_shares
+from fedpact.deals.documents import prices_digest, verification_terms
+from fedpact.deals.settlement import settle_payments
+from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.verified_models import checked_models
+from fedpact.fitting.pilot import Pilot, same_shares, share_matrix
+from fedpact.flower.statement import Refused
+from fedpact.scenario import load_scenario
+from fedpact.utils.errors import InvalidInput, short_repr
+
+PILOT_CLAIM = "pilot"
+PILOT_ROUNDING = 1e-9
+
+
+def pilot_of_node(context: Context) -> Pilot | None:
+    """The pilot that a node knows from elsewhere than the coordinator, if it does."""
+    named = context.node_config.get("pilot")
+    return None if not named else Pilot.of(load_scenario(Path(str(named)).expanduser()).federation)
+
+
+def settles_by_delivery(document: Mapping[str, Any]) -> bool:
+    """Whether what arrived in effect is what is paid for under a deal."""
+    terms = document.get("verification")
+    return isinstance(terms, dict) and terms.get("settles") is True
+
+
+def check_verification_terms(document: Mapping[str, Any], stated: Any, known: Pilot | None) -> list[str]:
+    """Check how a deal says that delivery is verified; the claims that were checked.
+
+    Raises
+    ------
+    Refused
+        If the pilot is not the one signed, not the one this node knows, or cannot be settled by.
+    """
+    terms = document.get("verification")
+    if terms is None:
+        return []
+    subsets = terms.get("subsets") if isinstance(terms, dict) else None
+    if type(subsets) is not int or subsets < 1:
+        raise Refused(f"verification: subsets must be a whole number of at least 1, got {short_repr(subsets)}")
+    if not settles_by_delivery(document):
+        return []
+    try:
+        pilot = Pilot.of_record(stated)
+    except InvalidInput as reason:
+        raise Refused(f"{PILOT_CLAIM}: {reason}") from reason
+    if verification_terms({**terms, "pilot": stated}) != terms:
+        raise Refused(f"{PILOT_CLAIM}: it is not the one of the deal")
+    if pilot.federation.names != tuple(document["agents"]):
+        raise Refused(f"{PILOT_CLAIM}: it is of other agents")
+    if known is not None and not _is_same(pilot.federation, known.federation):
+        raise Refused(f"{PILOT_CLAIM}: this node knows another one")
+    return [PILOT_CLAIM] if known is not None else []
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two federations are the same but for their costs and caps."""
+    if one.names != other.names or one.payoff.family != other.payoff.family:
+        return False
+    pairs = [(one.dense_weights(), other.dense_weights())]
+    pairs += [(number, other.payoff.parameters[name]) for name, number in one.payoff.parameters.items()]
+    return all(np.allclose(here, there, rtol=PILOT_ROUNDING, atol=0.0) for here, there in pairs)
+
+
+def check_delivery_settlement(
+    document: Mapping[str, Any], pilot: Mapping[str, Any], asked: Mapping[str, Any]
+) -> dict[str, float]:
+    """Check everybody's cents against what arrived in effect; what was delivered by the samples that members signed.
+
+    Raises
+    ------
+    Refused
+        If something is not signed by whom it is of, or the cents are not those due.
+    """
+    try:
+        delivered = signed_delivery(document, asked.get("deliveries"))
+        if asked.get("delivered") != delivered:
+            raise Refused(f"what was delivered is {short_repr(delivered)} by what members signed")
+        deal = _priced_deal(document, asked.get("prices"))
+        verified, head = asked.get("verified"), str(asked.get("verified_after"))
+        models = checked_models(document, asked["deliveries"], verified, head=head)
+        due = Pilot.of_record(pilot).paid_shares(deal, models, delivered)
+    except InvalidInput as reason:
+        raise Refused(str(reason)) from reason
+    stated: Any = asked.get("paid_shares")
+    if not same_shares(stated, due):
+        raise Refused("the shares that are paid for are not those that what members measured comes to")
+    assert deal.prices is not None
+    payments = payments_for_shares(deal.payments, agreed_transfers(deal, deal.prices), share_matrix(stated))
+    settled = settle_payments(payments, names=deal.agents, **document["money"])
+    if asked.get("cents") != dict(zip(settled.names, settled.cents, strict=True)):
+        raise Refused("the cents are not those due for what arrived")
+    return delivered
+
+
+def _priced_deal(document: Mapping[str, Any], prices: Any) -> Deal:
+    digests = document.get("prices") or []
+    if not isinstance(prices, list) or [prices_digest(row) for row in prices] != digests:
+        raise InvalidInput("the prices are not those of the deal")
+    return Deal(
+        mechanism=document["mechanism"],
+        agents=tuple(document["agents"]),
+        contributions=document["contributions"],
+        payments=document["payments"],
+        prices=np.asarray(prices, dtype=np.float64),
+        side_payments=document["side_payments"],
+        excluded=dict.fromkeys(document["excluded"], "out of the deal"),
+    )

@@ -1,0 +1,244 @@
+"""Verified between nodes: signed, in the ledger, read by `fedpact verify`, settled by it; and attacked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.serverapp.strategy import FedAvg
+
+import fedpact as fp
+from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
+from fedpact.fitting.ledger_shares import ledger_pilot, with_paid_shares
+from fedpact.fitting.logs import read_logs, read_verified
+from fedpact.fitting.pilot import Pilot
+from fedpact.flower import UnderDeal
+from fedpact.negotiation.audit import audit_ledger
+from unit.flower.cheats import CHEATS, MEMBERS, Cheat, conduct_run, gains, sent_back
+from unit.flower.in_process import Stage
+from unit.flower.test_signed_ledger import Entries, attacked, content, entries_of, rechain, relink
+from unit.flower.test_under_deal import DEAL, start, three
+
+SEED = 0
+
+
+@pytest.fixture(scope="module")
+def cheated(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A run in which Ada sends back the model she was given."""
+    return conduct_run(tmp_path_factory.mktemp("verified"), SEED, Cheat(updates={0: sent_back}, used=0.0))
+
+
+@pytest.fixture
+def ledger(cheated: Stage, tmp_path: Path) -> Path:
+    shutil.copytree(cheated.ledger.parent, tmp_path / "record")
+    return tmp_path / "record" / "ledger.jsonl"
+
+
+def test_a_verified_run_is_sound_and_pays_for_what_arrived(ledger: Path) -> None:
+    found = with_paid_shares(audit_ledger(ledger))
+    assert found.failed == [] and found.findings["paid shares"].holds
+    assert found.findings["verified"].holds and found.findings["updates"].holds
+    assert sorted(p.name for p in found.signed_parts if p.about == "verification") == sorted(MEMBERS)
+    settled = found.last("settled")
+    assert settled is not None and sum(settled.content["cents"].values()) == 0
+    shares = np.array(settled.content["paid_shares"], dtype=float)
+    assert np.nanmax(shares[:, 0]) < 0.3  # nothing arrived of Ada's
+    assert 0.7 < np.nanmean(shares[:, 1:]) < 1.3
+    cents, agreed = settled.content["cents"], settled.content["agreed_balances"]
+    assert cents["Ada"] < 100 * float(agreed[0]["amount"]) - 1_000_000
+
+
+def test_the_ledger_is_what_verify_and_fit_read(ledger: Path) -> None:
+    table = read_verified(ledger)
+    assert table.names == MEMBERS and table.given.shape == (31, 5)
+    pilot = ledger_pilot(audit_ledger(ledger))
+    assert pilot is not None
+    found = fp.estimate_delivery(
+        pilot.federation, 41.7, table.given, table.accuracies, table.test_sizes, pilot.floors, pilot.ceilings
+    )
+    assert "Ada" in found.flagged and found.shares[0] < 0.1
+    assert found.shares[1:].min() > 0.7
+    assert read_logs([ledger]).n_runs == 32  # and the model that the run ended in
+
+
+def change_accuracy(entries: Entries) -> None:
+    content(entries, "verified")["models"][3]["accuracies"]["Ben"]["accuracy"] = 0.9
+
+
+def drop_model(entries: Entries) -> None:
+    content(entries, "verified")["models"].pop()
+
+
+def other_subset(entries: Entries) -> None:
+    models = content(entries, "verified")["models"]
+    models[0]["subset"], models[1]["subset"] = models[1]["subset"], models[0]["subset"]
+
+
+def no_signature(entries: Entries) -> None:
+    del content(entries, "verified")["signatures"]["Cleo"]
+
+
+def another_pilot(entries: Entries) -> None:
+    content(entries, "agreed")["verification"]["pilot"]["weights"][0][1] *= 2.0
+
+
+def paid_in_full(entries: Entries) -> None:
+    shares = content(entries, "settled")["paid_shares"]
+    content(entries, "settled")["paid_shares"] = [[None if share is None else 1.0 for share in row] for row in shares]
+
+
+def not_by_delivery(entries: Entries) -> None:
+    del content(entries, "settled")["paid_shares"]
+
+
+def not_verified(entries: Entries) -> None:
+    entries[:] = [entry for entry in entries if entry["kind"] != "verified"]
+
+
+ATTACKS = {
+    change_accuracy: "verified",
+    drop_model: "verified",
+    other_subset: "verified",
+    no_signature: "verified",
+    another_pilot: "signed",
+    paid_in_full: "settlement",
+    not_by_delivery: "confirmed",
+    not_verified: "confirmed",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_every_change_is_found(ledger: Path, attack: Callable[[Entries], None]) -> None:
+    assert ATTACKS[attack] in attacked(ledger, attack).failed
+
+
+def test_other_updates_and_other_models_are_found(ledger: Path) -> None:
+    entries = entries_of(ledger)
+    stated = content(entries, "trained")["updates"]
+    updates = TrainingUpdates.load(ledger.parent / stated["file"], stated["sha256"])
+    spoiled = dict(updates.rounds[0].updates) | {"Ben": [updates.rounds[0].updates["Ben"][0] + 1.0]}
+    changed = RoundUpdates(before=updates.rounds[0].before, updates=spoiled, samples=updates.rounds[0].samples)
+    stated |= TrainingUpdates(rounds=[changed]).save(ledger.parent / stated["file"])
+    relink(entries)
+    rechain(ledger, entries)
+    assert "not those that members signed" in audit_ledger(ledger).findings["updates"].reason
+
+
+def test_updates_that_count_otherwise_are_found(ledger: Path) -> None:
+    """A coordinator could hide that nothing came from Ada by giving her update no weight."""
+    entries = entries_of(ledger)
+    stated = content(entries, "trained")["updates"]
+    first = TrainingUpdates.load(ledger.parent / stated["file"], stated["sha256"]).rounds[0]
+    changed = RoundUpdates(before=first.before, updates=first.updates, samples=dict(first.samples) | {"Ada": 1})
+    stated |= TrainingUpdates(rounds=[changed]).save(ledger.parent / stated["file"])
+    relink(entries)
+    rechain(ledger, entries)
+    assert "not those that members signed" in audit_ledger(ledger).findings["updates"].reason
+
+
+def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
+    entries = entries_of(ledger)
+    stated = content(entries, "trained")["updates"]
+    (ledger.parent / stated["file"]).write_bytes(b"nothing of the kind")
+    stated["sha256"] = hashlib.sha256(b"nothing of the kind").hexdigest()
+    relink(entries)
+    rechain(ledger, entries)
+    assert "does not hold the updates of a training" in audit_ledger(ledger).findings["updates"].reason
+
+
+def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
+    """Even if all members had signed them: the shares are worked out anew."""
+    found = audit_ledger(ledger)
+    settled = found.last("settled")
+    assert settled is not None
+    settled.content["paid_shares"][1][0] = 1.0  # type: ignore[index]
+    assert with_paid_shares(found).findings["paid shares"].holds is False
+
+
+@pytest.mark.slow
+def test_a_node_disputes_cents_that_do_not_follow(tmp_path: Path) -> None:
+    """A coordinator that would pay Ada in full is found by every node."""
+
+    original, calls = Pilot.paid_shares, []
+
+    def paid_shares(self: Pilot, deal: Any, models: Any, delivered: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:  # a node
+            return original(self, deal, models, delivered)
+        return [[None if row == column else 1.0 for column in range(5)] for row in range(5)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unit.flower.cheats.Pilot.paid_shares", paid_shares)
+        with pytest.raises(fp.InvalidInput, match="the shares that are paid for are not those"):
+            conduct_run(tmp_path, SEED, Cheat(updates={0: sent_back}), once=False)
+    assert "the settlement is disputed" in json.dumps(entries_of(tmp_path / "record" / "ledger.jsonl")[-1])
+
+
+def test_two_members_have_no_third_beneficiary(tmp_path: Path) -> None:
+    weights = np.array([[0.1, 0.1, 0.0], [0.1, 0.1, 0.0], [0.0, 0.0, 0.1]])
+    federation = fp.Federation(weights=weights, costs=1e-3, caps=400.0, payoff=fp.PowerLaw(0.5))
+    pilot = tmp_path / "pilot.toml"
+    fp.save_scenario(fp.Scenario(federation=federation), pilot)
+    stage = Stage(federation, tmp_path)
+    with pytest.raises(fp.InvalidInput, match=r'needs a third beneficiary: besides "agent \d", who pays'):
+        stage.conduct(game=False, **{"verify-subsets": 7, "settle-by": "delivery", "pilot": str(pilot)})
+
+
+def test_a_strategy_under_a_deal_is_verified_too(tmp_path: Path) -> None:
+    under = UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl", verify_subsets=30)
+    grid = three()
+    start(under, grid)
+    models = [message for message in grid.seen if "model-0" in message.content]
+    assert len(models) == 3 and all("model-6" in message.content for message in models)  # all seven in one message
+    found = audit_ledger(tmp_path / "ledger.jsonl")
+    assert found.failed == []
+    table = read_verified(tmp_path / "ledger.jsonl")
+    assert table.names == DEAL.agents and sorted(map(tuple, table.given.tolist())) == sorted(SUBSETS_OF_THREE)
+    assert (table.accuracies == 0.5).all() and (table.test_sizes == 5).all()
+
+
+SUBSETS_OF_THREE = [tuple(float(number >> place & 1) for place in range(3)) for number in range(1, 8)]
+
+
+def test_settling_by_delivery_needs_models_and_a_pilot(tmp_path: Path) -> None:
+    stage = Stage(fp.Federation(weights=np.eye(3), costs=0.1, payoff=fp.Log()), tmp_path)
+    with pytest.raises(fp.InvalidInput, match="say verify-subsets, such as 30, and pilot"):
+        stage.settings(**{"settle-by": "delivery"})
+
+
+def test_subsets_are_different_and_decided_by_the_updates() -> None:
+    digests = {f"member {place}": [str(place)] for place in range(20)}
+    drawn = draw_subsets(digests, 30)
+    assert len({tuple(subset) for subset in drawn}) == 30 and all(drawn)
+    assert drawn != draw_subsets(digests | {"member 3": ["other"]}, 30)
+    assert drawn != draw_subsets(digests, 30, salt="another deal")
+
+
+def test_the_model_of_all_is_the_model_trained() -> None:
+    rng = np.random.default_rng(0)
+    updates, model = TrainingUpdates(), [rng.standard_normal(4).astype(np.float32), np.float64(1.0).reshape(())]
+    for _ in range(3):
+        sent = {name: [array + rng.standard_normal(array.shape) for array in model] for name in "ab"}
+        updates.rounds.append(RoundUpdates(before=model, updates=sent, samples={"a": 3, "b": 1}))
+        model = [(0.75 * a + 0.25 * b).astype(m.dtype) for a, b, m in zip(sent["a"], sent["b"], model, strict=True)]
+    for ours, theirs in zip(updates.model_of(["a", "b"]), model, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+        assert ours.dtype == theirs.dtype
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CHEATS if name != "nobody cheats"])
+def test_what_cheats_gain(tmp_path: Path, name: str) -> None:
+    found = gains(tmp_path, range(6), CHEATS[name])
+    errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+    with_it, without = found.mean(axis=0)
+    if not CHEATS[name].colludes:  # who does is not kept from it, as the page says
+        assert with_it <= 2.0 * errors[0]
+    if CHEATS[name].updates:
+        assert without > 0.0  # what is counted is paid
