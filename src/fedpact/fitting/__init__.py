@@ -3,7 +3,8 @@
 `estimate` fits, `posterior` and `intervals` say how sure the estimates are, `lack_of_fit` whether the curves fit at
 all, `cross_validation` which family suits best, `result` is what comes of it, `suggestions` the runs worth training
 next. `delivery` turns the question round: weights and curves known, was the data delivered that was agreed?
-`delivery_settlement` pays for what was. `logs` reads what runs leave behind. May use: utils, federation, scenario,
+`delivery_settlement` pays for what was. `logs` reads what runs leave behind, `pilots` trains
+them on members' tables. May use: utils, federation, scenario,
 deals, mechanisms, comparison, negotiation.
 """
 

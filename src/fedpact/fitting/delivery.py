@@ -29,7 +29,7 @@ from fedpact.fitting.result import Fit
 from fedpact.fitting.subset_models import MAX_SHARE, Predict, SharesFit, SubsetModels, lowest_data
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, NotConverged
 from fedpact.utils.words import count_text, join_names
 
 FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short of 1
@@ -94,6 +94,26 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     >>> bool(lower[2] < 0.5 < upper[2])
     True
     """
+    models = checked_subset_models(
+        federation, contributions, subsets, accuracies, test_sizes, floor, ceiling, weights_from=weights_from
+    )
+    models, found, misfit = models.fit_robustly()
+    agreed = federation.checked_contributions(contributions)
+    return Delivery(names=federation.names, contributions=agreed, models=models, found=found, misfit=misfit)
+
+
+def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
+    federation: Federation,
+    contributions: ArrayLike,
+    subsets: ArrayLike,
+    accuracies: ArrayLike,
+    test_sizes: ArrayLike | None = None,
+    floor: ArrayLike = 0.0,
+    ceiling: ArrayLike = 1.0,
+    *,
+    weights_from: Fit | Uncertainty | None = None,
+) -> SubsetModels:
+    """What `estimate_delivery` is given, checked."""
     require_single_lots(federation, "estimating what was delivered")
     agreed = federation.checked_contributions(contributions)
     chosen = _checked_subsets(subsets, federation)
@@ -116,9 +136,7 @@ def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and
     )
     _check_domain(federation, seen)
     doubt = None if weights_from is None else _doubt(federation, seen, floors, ceilings, weights_from)
-    models = SubsetModels(federation=federation, seen=seen, floors=floors, ceilings=ceilings, doubt=doubt)
-    models, found, misfit = models.fit_robustly()
-    return Delivery(names=federation.names, contributions=agreed, models=models, found=found, misfit=misfit)
+    return SubsetModels(federation=federation, seen=seen, floors=floors, ceilings=ceilings, doubt=doubt)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,15 +190,22 @@ class Delivery:
 
     @cached_property
     def p_values(self) -> FloatArray:
-        """(n,): how probable an estimate as low as this is for a member that delivered all; NaN if nothing is known."""
+        """(n,): how probable an estimate as low as this is for a member that delivered all; NaN if nothing is known.
+
+        Where the curves do not fit, what all shares have in common cannot be told: it is as probable as the estimate is
+        for a member that delivered as much as the one in the middle.
+        """
         numbers = np.full(len(self.names), np.nan)
         for member in np.flatnonzero(self.models.identified).tolist():
-            numbers[member] = float(stdtr(self._degrees, -self._signed_root(member, 1.0)))
+            numbers[member] = float(stdtr(self._degrees, -self._signed_root(member, self._whole_share)))
         return read_only_copy(numbers)
 
     @property
     def flagged(self) -> tuple[str, ...]:
-        """Members whose 95 % interval lies below 1: of each who delivered all, that happens once in 40 times."""
+        """Members whose 95 % interval lies below 1: of each who delivered all, that happens once in 40 times.
+
+        Where the curves do not fit, those whose interval lies below the share of the member in the middle.
+        """
         below = self.p_values < (1.0 - FLAG_LEVEL) / 2.0
         return tuple(name for name, short in zip(self.names, below, strict=True) if short)
 
@@ -220,18 +245,7 @@ class Delivery:
         """
         n_agents = len(self.names)
         wanted = np.ones((n_agents, n_agents), dtype=bool) if pairs is None else np.asarray(pairs, dtype=bool)
-        shares = np.full((n_agents, n_agents), np.nan)
-        for one in range(n_agents):
-            for other in range(one + 1, n_agents):
-                left = self.models.without_reports_of([one, other])
-                known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
-                if known:
-                    found = left.fit()
-                    errors = left.standard_errors(found)
-                    for member in known:
-                        told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE
-                        shares[one + other - member, member] = found.shares[member] if told else np.nan
-        return read_only_copy(shares)
+        return leave_out_shares(self.models, wanted, rely_on_curves=True)
 
     def plot(self, ax: Any = None) -> Any:
         """Shares with their intervals, on `ax` or a new figure; needs matplotlib."""
@@ -244,6 +258,12 @@ class Delivery:
         from fedpact.report.display import delivery_frame  # noqa: PLC0415 - optional dependency
 
         return delivery_frame(self)
+
+    @cached_property
+    def _whole_share(self) -> float:
+        """The share of a member that delivered all."""
+        known = self.found.shares[self.models.identified]
+        return min(1.0, float(np.median(known))) if self.misfit.is_clear and known.size else 1.0
 
     @property
     def _degrees(self) -> float:
@@ -259,7 +279,7 @@ class Delivery:
         if self.models.doubt is not None or self.models.misfit_sizes is not None:
             # doubt counts as much as there is data of the member
             covariance = self.models.covariance(start, self.found.sizes)
-            best = self.models.minimise(covariance, self.found.shares, self.models.identified)[1]
+            best = self.models.minimise(covariance, self.found.shares, free)[1]  # the estimate, by the same errors
         squares = self.models.minimise(covariance, start, free)[1]
         return float(np.copysign(np.sqrt(max(squares - best, 0.0)), share - self.found.shares[member]))
 
@@ -287,6 +307,33 @@ class Delivery:
     def __repr__(self) -> str:
         counts = f"{count_text(len(self.names), 'agent')}, {count_text(self.models.seen.n_runs, 'model')}"
         return f"Delivery({counts}, " + (f"flagged: {', '.join(self.flagged)})" if self.flagged else "nobody flagged)")
+
+
+def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_], *, rely_on_curves: bool = False) -> FloatArray:
+    """(n, n): the share of the column's member without the reports of the row's and its own, where it is wanted.
+
+    `rely_on_curves` takes floors, ceilings and shape as they are, even where others would fit better.
+    """
+    n_agents = models.seen.n_agents
+    shares = np.full((n_agents, n_agents), np.nan)
+    for one in range(n_agents):
+        for other in range(one + 1, n_agents):
+            left = models.without_reports_of([one, other])
+            known = [m for m in (one, other) if left.identified[m] and wanted[one + other - m, m]]
+            if not known:
+                continue
+            try:
+                if rely_on_curves:
+                    found = left.fit()
+                else:
+                    left, found, _ = left.fit_robustly()
+            except NotConverged:  # reports without sense say nothing
+                continue
+            errors = left.standard_errors(found)
+            for member in known:
+                told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE
+                shares[one + other - member, member] = found.shares[member] if told else np.nan
+    return read_only_copy(shares)
 
 
 def _checked_subsets(given: ArrayLike, federation: Federation) -> NDArray[np.bool_]:

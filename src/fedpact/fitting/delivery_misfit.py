@@ -68,7 +68,8 @@ class CurveMisfit:
         chance = f"{self.p_value:.2g}" if self.p_value >= 0.001 else "below 0.001"
         return (
             f"the curves do not fit the accuracies (p {chance}): floors seem to be off by about {self.sizes[0]:.2f} "
-            f"and ceilings by {self.sizes[1]:.2f}. Shares are estimated without relying on them: intervals are wider; "
+            f"and ceilings by {self.sizes[1]:.2f}. Shares are estimated without relying on them: intervals are wider, "
+            f"what all shares have in common cannot be told, and members are held against the one in the middle; "
             f"give the accuracy without data and with all data as measured, or fit the curves anew"
         )
 

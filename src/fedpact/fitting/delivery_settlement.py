@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.deals import Deal, Outcome, Settlement
+from fedpact.deals.delivered import agreed_transfers, payments_for_shares
 from fedpact.deals.settlement import settle
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
@@ -140,8 +141,7 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
     )
     shares = _paid_shares(delivery, owed)
     paid = np.where(owed != 0.0, owed * shares, 0.0)
-    change = paid - owed
-    payments = agreed.payments + change.sum(axis=0) - change.sum(axis=1)
+    payments = payments_for_shares(agreed.payments, owed, shares)
     by_delivery = Deal(mechanism=agreed.mechanism, agents=agreed.agents, contributions=given, payments=payments)
     return DeliverySettlement(
         settlement=settle(by_delivery, money=money, decimals=decimals),
@@ -156,20 +156,15 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
 
 def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> FloatArray:
     """(n, n): what the row's member would pay the column's if all was delivered."""
-    prices = deal.prices
-    if prices is None:
-        if not isinstance(MECHANISMS.get(deal.mechanism), ExternalityMechanism):
-            raise InvalidInput(
-                f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
-                f"Externality mechanism has, and so have those with side payments beside it"
-            )
-        found = personal_prices(federation, given)
-        prices = np.asarray(found.todense() if federation.is_sparse else found)
-    owed = np.asarray(prices) * given
-    np.fill_diagonal(owed, 0.0)
-    inside = np.zeros(len(given), dtype=bool)
-    inside[deal.members] = True
-    return np.asarray(np.where(inside[:, None] & inside, owed, 0.0))
+    if deal.prices is not None:
+        return agreed_transfers(deal, deal.prices)
+    if not isinstance(MECHANISMS.get(deal.mechanism), ExternalityMechanism):
+        raise InvalidInput(
+            f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
+            f"Externality mechanism has, and so have those with side payments beside it"
+        )
+    found = personal_prices(federation, given)
+    return agreed_transfers(deal, np.asarray(found.todense() if federation.is_sparse else found))
 
 
 def _paid_shares(delivery: Delivery, owed: FloatArray) -> FloatArray:

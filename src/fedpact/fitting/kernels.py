@@ -10,6 +10,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from fedpact.utils.compiling import announce_compiling
+
+announce_compiling()
+
 
 @nb.njit(cache=True, error_model="numpy")
 def _gather_one(
@@ -44,27 +48,18 @@ def _gather_one(
                 blocks[agent, other, slot] = blocks[agent, slot, other]
 
 
-@nb.njit(cache=True, error_model="numpy")
-def gather(contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local, with_blocks):
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def gather(
+    first, last, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local,
+    with_blocks,
+):  # fmt: skip
     """J' Q x into `local` (n, p) and, if asked, J' Q J into `blocks` (n, p, p), both zero before.
 
-    Arrays over runs and agents (tasks; contributions over runs and lots): `precisions` are Q, `changes` x, `steep` the
-    derivative of an accuracy by the weighted data `reached`, `value` the curve from 0 to 1 and `by_shape` the
-    derivative of an accuracy by log(beta).
+    Of agents `first` to `last`. Arrays over runs and agents (tasks; contributions over runs and lots): `precisions` are
+    Q, `changes` x, `steep` the derivative of an accuracy by the weighted data `reached`, `value` the curve from 0 to 1
+    and `by_shape` the derivative of an accuracy by log(beta).
     """
-    for agent in range(precisions.shape[1]):
-        _gather_one(
-            agent, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local,
-            with_blocks,
-        )  # fmt: skip
-
-
-@nb.njit(cache=True, parallel=True, error_model="numpy")
-def gather_in_parallel(
-    contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local, with_blocks
-):  # fmt: skip
-    """The same on all cores, where there is enough to do."""
-    for agent in nb.prange(precisions.shape[1]):
+    for agent in range(first, last):
         _gather_one(
             agent, contributions, precisions, changes, steep, value, by_shape, reached, scales, blocks, local,
             with_blocks,

@@ -21,9 +21,8 @@ from fedpact.fitting.observations import Observations, check_accuracies, checked
 from fedpact.fitting.runs_file import LogTable, read_runs
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_text
-from fedpact.utils.tables import read_csv_rows
 
 ROUNDS_FILE, ALONE_FILE = "rounds.csv", "alone.csv"
 #: Columns of `rounds.csv` and `alone.csv`; `alone` is 1 if the model is the agent's own, 0 if it is that of the deal.
@@ -143,7 +142,7 @@ def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tup
         return [(path, _read_ledger_runs(path))]
     if path.suffix.lower() == ".csv":
         with error_context(str(path)):
-            head = next(iter(read_csv_rows(read_text(path))), [])
+            head = next(iter(read_cells(path)), (1, []))[1]
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
     return [(path, read_runs(path, member=member, lots=lots))]
@@ -161,12 +160,15 @@ def _spread(table: LogTable, names: Sequence[str]) -> tuple[FloatArray, FloatArr
 def _read_rounds(path: Path) -> LogTable:
     """The models that a run of `fedpact train` ended in: that of the deal, and those of agents by themselves."""
     with error_context(str(path)):
-        head, *rows = read_csv_rows(read_text(path))
+        (_, head), *rows = read_cells(path) or [(1, [])]
         missing = [column for column in ROUND_HEADS if column not in head]
         if missing:
             raise InvalidInput(f"there is no column {missing[0]!r}; `fedpact train` writes {', '.join(ROUND_HEADS)}")
         columns = [head.index(column) for column in ROUND_HEADS if column != "loss"]
-        cells = [(row, [line[place] for place in columns]) for row, line in enumerate(rows, start=2) if line]
+        for row, line in rows:
+            if len(line) != len(head):
+                raise InvalidInput(f"row {row} must have {len(head)} cells like the head, got {len(line)}")
+        cells = [(row, [line[place] for place in columns]) for row, line in rows]
         last = max((_number(row, "round", line[0]) for row, line in cells), default=0.0)
         ended = [(row, line) for row, line in cells if _number(row, "round", line[0]) == last]
         names = [line[1] for _, line in ended]
@@ -255,9 +257,13 @@ def _in_order(found: LedgerAudit, names: Collection[str]) -> tuple[str, ...]:
 
 
 def _verified_table(entry: Entry, names: Sequence[str]) -> LogTable:
-    models = entry.content["models"]
+    return subset_table(names, entry.content["models"], row=entry.seq + 1)
+
+
+def subset_table(names: Sequence[str], models: Sequence[Mapping[str, Any]], *, row: int = 0) -> LogTable:
+    """Models made of subsets of the updates, as ledgers list them, as a table."""
     subsets = np.array([[float(name in model["subset"]) for name in names] for model in models])
-    return _table_of(names, subsets, [model["accuracies"] for model in models], [entry.seq + 1] * len(models))
+    return _table_of(names, subsets, [model["accuracies"] for model in models], [row] * len(models))
 
 
 def _table_of(

@@ -352,6 +352,7 @@ class Fit:
         title: str = "",
         description: str = "",
         money: Money | None = None,
+        unit: str = "",
     ) -> Scenario:
         """The federation with its uncertainty, to save with `save_scenario`."""
         return Scenario(
@@ -359,6 +360,7 @@ class Fit:
             title=title,
             description=description,
             money=money,
+            unit=unit,
             uncertainty=self.uncertainty(worth=worth),
         )
 

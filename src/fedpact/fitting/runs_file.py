@@ -1,4 +1,4 @@
-"""CSV files of runs: one row is one run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`.
+"""Tables of runs: one row is one run, with columns `contributions.NAME`, `accuracy.NAME`, `test_size.NAME`.
 
     contributions.North,contributions.South,accuracy.North,accuracy.South,test_size.North
     100,0,0.71,,1000
@@ -11,7 +11,8 @@ contributions has one of accuracies by the same name, dots are part of the names
 A file of models made of subsets of the updates has columns `subset.NAME` in place of contributions: 1 where the model
 is made of that member's update too, 0 where it is not.
 
-Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1.
+Cells that are empty or say NaN are missing. Rows are counted as a spreadsheet does: the head is row 1. Separators,
+decimal commas and percent signs are those of `fedpact.utils.cells`; a Parquet file has the same columns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +28,9 @@ import numpy as np
 
 from fedpact.federation.ownership import Ownership
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import NumberFormat, Row, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_text
-from fedpact.utils.tables import csv_rows, read_csv_rows
+from fedpact.utils.tables import csv_rows
 
 CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE = "contributions", "subset", "accuracy", "test_size"
 KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
@@ -105,12 +106,10 @@ def read_subsets(path: Path) -> LogTable:
 
 def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None, lots: bool | None = False) -> LogTable:
     """A file whose first kind of column says what agents gave."""
-    if path.suffix.lower() != ".csv":
-        raise InvalidInput(f"the file's name must end in .csv, got {short_repr(path.name)}")
-    rows = _cells(read_text(path))
-    head_row, head = next(rows, (0, []))
-    if not head:
+    found = read_cells(path)
+    if not found:
         raise InvalidInput("the file has no rows")
+    (head_row, head), rows = found[0], found[1:]
     columns = _distinct_columns(head, head_row, kinds)
     if lots or (lots is None and member is None and _names_lots(columns, kinds)):
         return _read_lots(rows, columns, head_row)
@@ -129,7 +128,7 @@ def _names_lots(columns: Sequence[_Column], kinds: Sequence[str]) -> bool:
     return given != measured and any(column.parts[1] for column in columns)
 
 
-def _read_lots(rows: Iterable[tuple[int, list[str]]], columns: Sequence[_Column], head_row: int) -> LogTable:
+def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int) -> LogTable:
     """A file of members with several lots or tasks."""
     lots, tasks = ([column for column in columns if column.kind == kind] for kind in KINDS[:2])
     givers, receivers = ({column.parts[0] for column in part} for part in (lots, tasks))
@@ -180,21 +179,21 @@ def runs_text(
     test_sizes: Sequence[float] | None = None,
     head: bool = True,
     tasks: Sequence[str] | None = None,
+    accuracies: FloatArray | None = None,
 ) -> str:
-    """Runs that are still to be made, as the text of a CSV file whose accuracies are empty.
+    """Runs as the text of a CSV file; without accuracies, which are then empty, those that are still to be made.
 
     `names` are those of the members, or of their lots; then `tasks` are those of their tasks.
     """
     kinds, measured = KINDS if test_sizes is not None else KINDS[:2], names if tasks is None else tasks
     heads = [[f"{kind}.{name}" for kind in kinds for name in (names if kind == kinds[0] else measured)]] if head else []
     sizes = [f"{size:.10g}" for size in test_sizes or ()]
-    rows = [[*(f"{given:.10g}" for given in run), *[""] * len(measured), *sizes] for run in contributions]
+    scores = np.full((len(contributions), len(measured)), np.nan) if accuracies is None else accuracies
+    rows = [
+        [*(f"{given:.10g}" for given in run), *("" if np.isnan(score) else repr(score) for score in own), *sizes]
+        for run, own in zip(contributions, scores.tolist(), strict=True)
+    ]
     return csv_rows(heads + rows)
-
-
-def _cells(content: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, numbered from 1."""
-    return ((row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells)))
 
 
 def _distinct_columns(head: Sequence[str], row: int, kinds: Sequence[str]) -> list[_Column]:
@@ -250,11 +249,10 @@ def _nearest(given: str, known: Sequence[str], otherwise: str) -> str:
     return f'did you mean "{near[0]}"?' if near else f"{otherwise} {', '.join(known)}"
 
 
-def _numbers(
-    rows: Iterable[tuple[int, list[str]]], columns: Sequence[_Column], width: int
-) -> tuple[list[list[float]], list[int]]:
+def _numbers(rows: Sequence[Row], columns: Sequence[_Column], width: int) -> tuple[list[list[float]], list[int]]:
     numbers: list[list[float]] = []
     places: list[int] = []
+    written = number_format(rows)
     for row, cells in rows:
         if len(places) == MAX_RUNS_READ:
             raise InvalidInput(
@@ -262,20 +260,23 @@ def _numbers(
             )
         if len(cells) != width:
             raise InvalidInput(f"row {row} must have {width} cells like the head, got {len(cells)}")
-        numbers.append([_number(cell, row, column) for cell, column in zip(cells, columns, strict=True)])
+        numbers.append([_number(cell, row, column, written) for cell, column in zip(cells, columns, strict=True)])
         places.append(row)
     return numbers, places
 
 
-def _number(cell: str, row: int, column: _Column) -> float:
+def _number(cell: str, row: int, column: _Column, written: NumberFormat) -> float:
     try:
-        number = float(cell)
+        with error_context(f"row {row}, column {short_repr(column.label)}"):
+            number = written.number(cell)
+    except InvalidInput:
+        raise
     except ValueError:
-        if not cell.strip():
-            return math.nan
         raise _refused(cell, row, column) from None
     if math.isnan(number):
         return number
+    if column.kind != ACCURACY and "%" in cell:
+        raise _refused(cell, row, column)
     lowest = 1.0 if column.kind == TEST_SIZE else 0.0
     if not lowest <= number < math.inf or (column.kind == ACCURACY and number > 1):
         raise _refused(cell, row, column)
@@ -287,9 +288,8 @@ def _number(cell: str, row: int, column: _Column) -> float:
 def _refused(cell: str, row: int, column: _Column) -> InvalidInput:
     hint = ""
     if column.kind == ACCURACY:
-        percent = cell.strip().removesuffix("%")
         try:
-            hint = "; divide percentages by 100" if 1 < float(percent) <= 100 or percent != cell.strip() else ""
+            hint = "; divide percentages by 100, or write 71 %" if 1 < float(cell) <= 100 else ""
         except ValueError:
             hint = ""
     return InvalidInput(

@@ -18,6 +18,7 @@ TYPICAL_DATA = 5.0  # weighted data of a run in the middle of its curve
 SCALES_TRIED = np.linspace(-7.0, 7.0, 15)  # logarithms, around the typical one
 TRIAL_STEPS = 12
 TRIAL_ROWS, VALLEY_ROWS = 400, 1500
+FIRST_RANGE = 1.5 * MIN_RANGE  # where accuracies fall with data: a little more than rounding may take away
 VALLEY_STEPS = 100
 TRIAL_DECREMENT = 1e-3
 
@@ -57,7 +58,7 @@ def _profiled(data: WeightedRuns, rules: FitRules, known: FloatArray, beta: floa
         curve, _, _ = rules.curve.evaluate(np.exp(scale) * totals, np.log(beta))
         ends = _ends(curve, data)
         curves = np.where(np.isnan(known), np.array([np.log(beta), *ends]), known)
-        curves[:, 2] = np.maximum(curves[:, 2], curves[:, 1] + MIN_RANGE)
+        curves[:, 2] = np.maximum(curves[:, 2], curves[:, 1] + FIRST_RANGE)
         predicted = curves[:, 1] + (curves[:, 2] - curves[:, 1]) * curve
         misfit = float((data.precisions * (data.accuracies - predicted) ** 2).sum())
         if misfit < least:
@@ -76,4 +77,4 @@ def _ends(curve: FloatArray, data: WeightedRuns) -> FloatArray:
     pinch = 1e-3 * np.trace(gram) + 1e-12
     floor, ceiling = np.linalg.solve(gram + pinch * np.eye(2), right + pinch * np.array([0.1, 1.0]))
     floor = np.clip(floor, MIN_CURVE[1], MAX_CURVE[1] - 2.0 * MIN_RANGE)
-    return np.array([floor, np.clip(ceiling, floor + MIN_RANGE, MAX_CURVE[2])])
+    return np.array([floor, np.clip(ceiling, floor + FIRST_RANGE, MAX_CURVE[2])])

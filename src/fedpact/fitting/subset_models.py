@@ -161,7 +161,7 @@ class SubsetModels:
         return np.full(self.seen.accuracies.shape, UNKNOWN_TEST_SIZE) if sizes is None else sizes
 
     def without_reports_of(self, members: Sequence[int]) -> SubsetModels:
-        """The same models, with what these members measured left out."""
+        """The same models, with what these members measured left out; whether the curves fit is judged without them."""
         accuracies = self.seen.accuracies.copy()
         accuracies[:, list(members)] = np.nan
         return SubsetModels(
@@ -170,7 +170,6 @@ class SubsetModels:
             floors=self.floors,
             ceilings=self.ceilings,
             doubt=self.doubt,
-            misfit_sizes=self.misfit_sizes,
         )
 
     def predicted(self, shares: FloatArray) -> FloatArray:

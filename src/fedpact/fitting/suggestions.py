@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import owens_t
+from scipy.special import ndtr, owens_t
 
 from fedpact.comparison import Outlook
 from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each
@@ -33,6 +33,8 @@ from fedpact.utils.errors import InvalidInput
 
 COMPILED_DRAWS, PLAIN_DRAWS = 400, 150  # with compiled solvers, and without
 LOT_DRAWS = 100  # of federations with lots, which are solved one by one
+SURE = 0.05  # probability to leave, or to stay, that nobody worries about
+NARROW = 0.1  # spread of a payment that nobody quarrels about
 MIN_OPEN = 0.01  # below this nothing is open that a member would notice
 MIN_DEVIATION = 1e-12
 CANDIDATE_LEVELS = (0.1, 0.4, 1.0)  # of what an agent can contribute
@@ -60,6 +62,42 @@ class Suggestion:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class DealDoubts:
+    """What is still open about the deal, one entry for every mechanism and member.
+
+    Attributes
+    ----------
+    labels
+        The mechanism's title and the member.
+    leave_probabilities
+        That the member would rather train alone.
+    payment_spreads
+        Standard deviation of its payment, in parts of what is typically paid and gained under the mechanism.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    leave_probabilities: FloatArray
+    payment_spreads: FloatArray
+
+    @property
+    def unsure(self) -> tuple[tuple[str, str, float], ...]:
+        """Mechanism, member and probability where it is open whether the member would leave, the most open first."""
+        openness = np.minimum(self.leave_probabilities, 1.0 - self.leave_probabilities)
+        order = [place for place in np.argsort(-openness, kind="stable") if openness[place] > SURE]
+        return tuple((*self.labels[place], float(self.leave_probabilities[place])) for place in order)
+
+    @property
+    def widest_payment(self) -> float:
+        """The largest spread of a payment."""
+        return float(self.payment_spreads.max())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known, with 95 %, who stays, and every payment is known to a tenth."""
+        return not self.unsure and self.widest_payment <= NARROW
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Open:
     """What is open: means of gains, deviations of gains and payments over the draws (quantities, draws), labels."""
 
@@ -72,6 +110,15 @@ class _Open:
     @property
     def first(self) -> FloatArray:
         return np.asarray((self.gains**2).sum(axis=1))
+
+    @property
+    def told(self) -> DealDoubts:
+        """In the terms of a deal."""
+        return DealDoubts(
+            labels=tuple(self.labels),
+            leave_probabilities=np.asarray(ndtr(-self.means / np.sqrt(np.maximum(self.first, MIN_DEVIATION**2)))),
+            payment_spreads=np.sqrt((self.payments**2).sum(axis=1)) / self.sizes,
+        )
 
     def doubts(self, left: FloatArray) -> FloatArray:
         """Expected 4 p (1 - p) once the variances of the gains have shrunk to `left`, (..., quantities)."""
@@ -107,6 +154,28 @@ def suggest(
     progress
         Told what is being done.
     """
+    return weigh_runs(
+        fit, count, costs=costs, caps=caps, worth=worth, mechanisms=mechanisms, rng=rng, progress=progress
+    )[1]
+
+
+def weigh_runs(
+    fit: Fit,
+    count: int,
+    *,
+    costs: Costs,
+    caps: ArrayLike | None = None,
+    worth: ArrayLike = 1.0,
+    mechanisms: Sequence[Mechanism | str] | None = None,
+    rng: np.random.Generator | int | None = 0,
+    progress: Callable[[str], None] | None = None,
+    only_new: bool = False,
+) -> tuple[DealDoubts, tuple[Suggestion, ...]]:
+    """What is open about the deal, and the runs to train next, as `suggest` has them.
+
+    With `only_new`, contributions are whole numbers, and no run is suggested that was made already, or twice: where
+    training is the same every time, a repeat teaches nothing.
+    """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise InvalidInput(f"count must be a positive whole number of runs, got {count!r:.40}")
     generator = np.random.default_rng(rng)
@@ -123,9 +192,22 @@ def suggest(
     if progress is not None:
         progress("weighing candidates")
     tried = candidate_runs(most, generator, federation.lot_owners)
+    if only_new:
+        tried = _new_runs(tried, fit.observations.contributions)
+        count = min(count, len(tried))
+    if not count:
+        return what.told, ()
     predicted = _predictions(fit, drawn, tried, n_draws)
     noise = _noise(fit, predicted)
-    return tuple(_greedy(count, what, tried, _centred(predicted, axis=-1), noise))
+    chosen = _greedy(count, what, tried, _centred(predicted, axis=-1), noise, repeat=not only_new)
+    return what.told, tuple(chosen)
+
+
+def _new_runs(tried: FloatArray, made: FloatArray) -> FloatArray:
+    """In whole numbers, without those that were made."""
+    whole = np.unique(np.ceil(tried - 1e-9), axis=0)
+    known = {tuple(run) for run in made.tolist()}
+    return np.array([run for run in whole.tolist() if tuple(run) not in known]).reshape(-1, tried.shape[1])
 
 
 def candidate_runs(most: FloatArray, rng: np.random.Generator, lot_owners: Owners | None = None) -> FloatArray:
@@ -231,19 +313,22 @@ def _noise(fit: Fit, predicted: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(variance, (0.05 * ASSUMED_NOISE) ** 2))
 
 
-def _greedy(count: int, what: _Open, tried: FloatArray, predicted: FloatArray, noise: FloatArray) -> list[Suggestion]:
+def _greedy(
+    count: int, what: _Open, tried: FloatArray, predicted: FloatArray, noise: FloatArray, *, repeat: bool = True
+) -> list[Suggestion]:
     """One run after another, each with the deviations that those before it leave."""
     gains, payments = what.gains, what.payments
     doubts, spreads = what.doubts(what.first), np.sqrt((payments**2).sum(axis=1)) / what.sizes
     total = float(doubts.sum() + spreads.sum())
-    chosen = []
+    chosen, taken = [], np.zeros(len(tried), dtype=bool)
     for _ in range(count):
         seen = predicted / np.sqrt(noise)[:, :, None]
         inner = np.asarray(np.linalg.inv(seen @ seen.transpose(0, 2, 1) + np.eye(seen.shape[1])), dtype=np.float64)
         left = [_left(part, seen, inner) for part in (gains, payments)]
         after_doubts, after_spreads = what.doubts(left[0]), np.sqrt(left[1]) / what.sizes
         falls = (doubts - after_doubts) + (spreads - after_spreads)
-        best = int(falls.sum(axis=1).argmax())
+        best = int(np.where(taken, -np.inf, falls.sum(axis=1)).argmax())
+        taken[best] = not repeat
         settled = float(falls[best].sum())
         chosen.append(
             Suggestion(

@@ -1,6 +1,6 @@
 """Matrices kept in a file of their own, beside the scenario: weights, and the correlations of uncertain numbers.
 
-Weights are a CSV table or a NumPy archive. A CSV file is either the bare matrix, or the matrix with the agents' names
+Weights are a table or a NumPy archive. A table (CSV or Parquet) is the bare matrix, or the matrix with agents' names
 along the top and down the side, in the same order; the row receives, the column gives:
 
     ,North,South
@@ -27,9 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import choose_format, read_bytes, read_text
-from fedpact.utils.tables import read_csv_rows
+from fedpact.utils.files import choose_format, read_bytes
 
 MAX_ARRAY_BYTES = 1 << 30  # a dense matrix of 11,585 agents
 MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
@@ -38,7 +38,8 @@ MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
 def read_weights(path: Path, *, square: bool = True) -> tuple[Any, list[str] | None, list[str] | None]:
     """The matrix in a file, and the names of its columns and of its rows if the file has them."""
     with error_context(f"weights file {path}"):
-        readers: dict[str, Callable[[Path], Any]] = {".csv": partial(_read_csv, square=square), ".npz": _read_npz}
+        table = partial(_read_table, square=square)
+        readers: dict[str, Callable[[Path], Any]] = {".csv": table, ".npz": _read_npz, ".parquet": table, ".tsv": table}
         matrix, columns, rows = choose_format(path, readers)(path)
         return matrix, columns, rows
 
@@ -74,13 +75,16 @@ def factor_bytes(factor: FloatArray) -> bytes:
     return buffer.getvalue()
 
 
-def _read_csv(path: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
-    rows = _cells(read_text(path))
+def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, list[str] | None]:
+    rows = read_cells(path)
+    if not rows:
+        raise InvalidInput("the file holds no numbers")
     _, first = rows[0]
     each = "agent" if square else "lot"
-    if _is_number(first[0]):
+    written = number_format(rows)
+    if is_number(first[0], written):
         width = len(rows) if square else len(first)
-        return [_numbers_of(row, cells, width, each) for row, cells in rows], None, None
+        return [_numbers_of(row, width, each, written) for row in rows], None, None
     names = [cell.strip() for cell in first[1:]]
     if not names:
         raise InvalidInput(
@@ -96,41 +100,34 @@ def _read_csv(path: Path, *, square: bool) -> tuple[Any, list[str] | None, list[
                 f"row {row} must start with {short_repr(name)}, got {short_repr(cells[0])}; "
                 f"name the agents in the same order along the top and down the side"
             )
-        matrix.append(_numbers_of(row, cells[1:], len(names), each, first_column=2))
+        matrix.append(_numbers_of((row, cells[1:]), len(names), each, written, first_column=2))
     return matrix, names, [cells[0].strip() for _, cells in rows[1:]]
 
 
-def _cells(content: str) -> list[tuple[int, list[str]]]:
-    """The rows that are not blank, numbered as a spreadsheet does."""
-    rows = [(row, cells) for row, cells in enumerate(read_csv_rows(content), start=1) if any(map(str.strip, cells))]
-    if not rows:
-        raise InvalidInput("the file holds no numbers")
-    return rows
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _numbers_of(row: int, cells: list[str], width: int, each: str, *, first_column: int = 1) -> list[float]:
+def _numbers_of(given: Row, width: int, each: str, written: NumberFormat, *, first_column: int = 1) -> list[float]:
+    row, cells = given
     if len(cells) != width:
         raise InvalidInput(f"row {row} must have {width} numbers, one per {each}, got {len(cells)}")
     try:
-        numbers = list(map(float, cells))
+        numbers = list(map(float, cells))  # as in nearly all rows of large matrices, which must not take long
         if all(map(math.isfinite, numbers)):
             return numbers
     except ValueError:
         pass
-    for column, cell in enumerate(cells, start=first_column):
-        if not _is_number(cell) or not math.isfinite(float(cell)):
-            raise InvalidInput(
-                f"row {row}, column {column} must be a finite number such as 0.25, got {short_repr(cell)}"
-            )
-    return [float(cell) for cell in cells]
+    return [_number(row, column, cell, written) for column, cell in enumerate(cells, start=first_column)]
+
+
+def _number(row: int, column: int, cell: str, written: NumberFormat) -> float:
+    try:
+        with error_context(f"row {row}, column {column}"):
+            number = written.number(cell)
+    except InvalidInput:
+        raise
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"row {row}, column {column} must be a finite number such as 0.25, got {short_repr(cell)}")
+    return number
 
 
 def _read_npz(path: Path) -> tuple[Any, None, None]:

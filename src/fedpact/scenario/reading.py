@@ -16,8 +16,9 @@ from typing import Any
 
 from fedpact.federation import Federation, Log, Payoff, Quadratic, federation_errors
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.scenario.fields import capacities, check_keys, name_list, number, numbers, rows, table, text
+from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
+from fedpact.scenario.members_words import convert_prices
 from fedpact.scenario.scenario import Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
@@ -26,7 +27,7 @@ from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
-AROUND = ("title", "description", "money", "uncertainty")  # keys that are no argument of `Federation`
+AROUND = ("title", "description", "unit", "money", "uncertainty")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
@@ -72,7 +73,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
         check_keys(mapping, KEYS)
-        parts = _read_parts(mapping, folder)
+        parts = _read_parts(convert_prices(mapping), folder)
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         doubts = words.pop("uncertainty", None)
         if _has_owners(parts):
@@ -273,6 +274,7 @@ def _money(field: str, given: Any) -> Money:
 KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "title": text,
     "description": text,
+    "unit": name,
     "names": name_list,
     "weights": _rows_or_file,
     "costs": _costs,

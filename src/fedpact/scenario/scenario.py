@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation
+from fedpact.scenario.quantities import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -58,6 +59,8 @@ class Scenario:
         Needed only to settle payments in a currency.
     uncertainty
         How sure the weights, the values and the payoff's parameter are; None if nothing is known about that.
+    unit
+        What contributions are counted in, such as "thousand records"; empty if the file does not say.
     """
 
     federation: Federation
@@ -65,6 +68,7 @@ class Scenario:
     description: str = ""
     money: Money | None = None
     uncertainty: Uncertainty | None = None
+    unit: str = ""
 
     def __post_init__(self) -> None:
         kinds: Mapping[str, tuple[Any, str]] = {
@@ -73,10 +77,13 @@ class Scenario:
             "description": (str, "must be a text"),
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
+            "unit": (str, 'must be a text such as "thousand records"'),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
                 raise InvalidInput(field=field, rule=rule, value=given)
+        if self.unit:
+            DataUnit.parse(self.unit)
         if self.uncertainty is not None:
             self.uncertainty.check(self.federation)
 
@@ -101,7 +108,8 @@ class Scenario:
         return (
             self.federation == other.federation
             and type(self.federation.costs) is type(other.federation.costs)
-            and (self.title, self.description, self.money) == (other.title, other.description, other.money)
+            and (self.title, self.description, self.unit) == (other.title, other.description, other.unit)
+            and self.money == other.money
             and self.uncertainty == other.uncertainty
         )
 

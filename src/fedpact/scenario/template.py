@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedpact.scenario.fields import name_list
@@ -15,7 +16,7 @@ TEMPLATE = """\
 # A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
 # Lines that start with # are comments. Change the numbers, keep the keys.
 
-title = "My federation"
+title = {title}
 description = "What this federation trains, and where the numbers below come from."
 
 # One name per member. Every list below follows this order.
@@ -41,15 +42,20 @@ weights = [
 #   task_names = ["adults", "children"]
 #   weights = [[1.0, 0.6, 0.5], [0.5, 0.2, 1.0]]
 
-# What one more sample costs its owner, in the same units as the payoff: a number for all members, or a list with
-# one per member. If samples get dearer the more one gives: costs = {{linear = 0.001, quadratic = 0.00001}}
-costs = 0.001
+# What contributions are counted in.
+unit = {unit}
 
-# The most samples each member can give: a number, or a list with one per member. inf means no limit.
-caps = 400
+# What one more unit of data costs its owner: money per record, or per so many, as one text for all members or a list
+# with one per member. Plain numbers, costs = 0.001, are in the units of the payoff, per unit of data. If data gets
+# dearer the more one gives: costs = {{linear = 0.001, quadratic = 0.00001}}
+costs = {costs}
 
-# What a unit of payoff is worth to each member: a number, or a list with one per member.
-values = 1.0
+# The most units of data each member can give: a number, or a list with one per member. inf means no limit.
+caps = {caps}
+
+# What one more point of accuracy is worth to each member: money per point, for all or one per member. As plain numbers,
+# values = 1.0, what a payoff of 1 is worth: an accuracy 100 points above that of no data.
+values = {values}
 
 # How payoff grows with y, the weighted samples a member can reach (the sum over its row of weight times samples).
 #   family        payoff               parameter
@@ -60,15 +66,30 @@ values = 1.0
 # A parameter is a number for all members, or a list with one per member.
 [payoff]
 family = "power-law"
-beta = 0.02
+beta = {beta}
 
 # A table called uncertainty, which `fedpact fit` writes from measured accuracies, says how sure the numbers above are.
 
-# Needed only to settle payments in money: how much money one unit of payoff is worth. Remove the # to use it.
+# Needed where costs and values are plain numbers and payments are to be settled in money: how much money one unit of
+# payoff is worth. Remove the # to use it.
 # [money]
 # currency = "EUR"
 # per_payoff = 100000
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioAnswers:
+    """What a new scenario says; one entry per member, a row of weights per receiver."""
+
+    names: Sequence[str]
+    unit: str
+    weights: Sequence[Sequence[float]]
+    costs: Sequence[str]
+    caps: Sequence[float]
+    values: Sequence[str]
+    beta: float = 0.3
+    title: str = "My federation"
 
 
 def template(names: Sequence[str] | int = 3) -> str:
@@ -89,13 +110,48 @@ def template(names: Sequence[str] | int = 3) -> str:
             raise InvalidInput(f"names must be a list of names or a positive number of members, got {names}")
         names = [f"Member {member}" for member in range(1, names + 1)]
     members = name_list("names", names if isinstance(names, str) else list(names))
-    content = TEMPLATE.format(names=toml_value(members), weights=_weights(members))
+    places = range(len(members))
+    return scenario_text(
+        ScenarioAnswers(
+            names=members,
+            unit="thousand records",
+            weights=[[_example_weight(receiver, giver) for giver in places] for receiver in places],
+            costs=[f"{EXAMPLE_COSTS[place % 3]} EUR/record" for place in places],
+            caps=[EXAMPLE_CAPS[place % 3] for place in places],
+            values=[f"{EXAMPLE_VALUES[place % 3]} EUR/point" for place in places],
+        )
+    )
+
+
+def scenario_text(answers: ScenarioAnswers) -> str:
+    """The commented file that says this; checked to load."""
+    content = TEMPLATE.format(
+        title=toml_string(answers.title),
+        names=toml_value(list(answers.names)),
+        weights=_weights(answers.names, answers.weights),
+        unit=toml_string(answers.unit),
+        costs=toml_value(list(answers.costs)),
+        caps=toml_value([float(cap) for cap in answers.caps]),
+        values=toml_value(list(answers.values)),
+        beta=answers.beta,
+    )
     parse_scenario(tomllib.loads(content), where="template", folder=Path())
     return content
 
 
-def _weights(members: Sequence[str]) -> str:
-    rows = [[1.0 if giver == receiver else 0.5 for giver in members] for receiver in members]
+# An example that is not symmetric: members differ in size, cost and stakes, and data flows one way more than the other.
+EXAMPLE_CAPS = (120.0, 60.0, 30.0)
+EXAMPLE_COSTS = ("0.30", "0.40", "0.25")
+EXAMPLE_VALUES = ("2000", "1500", "1000")
+
+
+def _example_weight(receiver: int, giver: int) -> float:
+    if receiver == giver:
+        return 1.0
+    return round((0.4 if giver > receiver else 0.8) / abs(receiver - giver), 2)
+
+
+def _weights(members: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     return "\n".join(
         f"  {line},  # what each member's data is worth to {toml_string(member)}"
         for member, line in zip(members, matrix_lines(rows), strict=True)

@@ -66,6 +66,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
     document = {
         "title": scenario.title,
         "description": scenario.description,
+        "unit": scenario.unit,
         "names": list(federation.names),
         **_ownership(federation),
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),

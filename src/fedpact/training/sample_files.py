@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from fedpact.fitting.sample_values import checked_samples_and_labels
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import read_bytes, read_text
-from fedpact.utils.tables import csv_rows, read_csv_rows
+from fedpact.utils.files import read_bytes
+from fedpact.utils.tables import csv_rows
 
 LABEL = "label"
 FEATURE_ARRAYS, LABEL_ARRAYS = ("features", "pixels", "x", "X"), ("labels", "y")
@@ -29,10 +30,8 @@ def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
     """
     with error_context(str(path)):
         suffix = path.suffix.lower()
-        if suffix == ".csv":
-            return _read_table(path)
         if suffix != ".npz":
-            raise InvalidInput(f"the file's name must end in .csv or .npz, got {short_repr(path.name)}")
+            return _read_table(path)
         try:
             with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
@@ -63,7 +62,7 @@ def lots_text(values: FloatArray, lots: Any, names: Any, labels: Any) -> str:
 
 
 def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
-    rows = [(row, cells) for row, cells in enumerate(read_csv_rows(read_text(path)), start=1) if any(cells)]
+    rows = read_cells(path)
     if not rows:
         raise InvalidInput("the file has no rows")
     (_, head), samples = rows[0], rows[1:]
@@ -72,7 +71,7 @@ def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
         raise InvalidInput(f"there is no column {LABEL!r}; the first row names the columns, got {', '.join(head)[:80]}")
     if not samples:
         raise InvalidInput("the file has a head but no samples; write one row per sample below it")
-    place = head.index(LABEL)
+    place, written = head.index(LABEL), number_format(samples)
     features = np.empty((len(samples), len(head) - 1))
     labels = []
     for index, (row, cells) in enumerate(samples):
@@ -82,12 +81,15 @@ def _read_table(path: Path) -> tuple[FloatArray, NDArray[Any]]:
         if not labels[-1]:
             raise InvalidInput(f"row {row}, column {LABEL!r} is empty; every sample needs a label")
         numbers = [(name, cell) for name, cell in zip(head, cells, strict=True) if name != LABEL]
-        features[index] = [_number(row, name, cell) for name, cell in numbers]
+        features[index] = [_number(row, name, cell, written) for name, cell in numbers]
     return checked_samples_and_labels("the file's", features, np.array(labels))
 
 
-def _number(row: int, column: str, cell: str) -> float:
+def _number(row: int, column: str, cell: str, written: NumberFormat) -> float:
     try:
-        return float(cell)
+        with error_context(f"row {row}, column {column!r}"):
+            return written.number(cell)
+    except InvalidInput:
+        raise
     except ValueError:
         raise InvalidInput(f"row {row}, column {column!r} must be a number, got {short_repr(cell)}") from None

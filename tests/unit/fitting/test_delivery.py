@@ -237,7 +237,7 @@ def test_nobody_agreed_to_anything() -> None:
 
 
 def test_doubt_about_the_weights_widens_the_intervals() -> None:
-    case, rng = draw(9, (0.5, 1.0, 1.0), run_noise=0.005, models=30), np.random.default_rng(0)
+    case, rng = draw(29, (0.5, 1.0, 1.0), run_noise=0.005, models=30), np.random.default_rng(0)
     pilot = rng.random((60, 3)) < 0.5
     trained = true_accuracies(case.federation, case.contributions, pilot)
     seen = fp.Observations.of(pilot * case.contributions, rng.binomial(300, trained) / 300, 300)

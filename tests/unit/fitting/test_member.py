@@ -10,7 +10,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting import Observations, fit
-from fedpact.fitting.member import agent_text, member_agent, save_member, standalone_plan
+from fedpact.fitting.member import MemberNotes, agent_text, member_agent, member_notes, save_member, standalone_plan
 from fedpact.negotiation.processes import load_agent
 
 WEIGHTS = np.array([[0.03, 0.012, 0.006], [0.01, 0.025, 0.015], [0.008, 0.02, 0.03]])
@@ -72,7 +72,7 @@ def test_accuracies_of_others_do_not_matter(tmp_path: Path) -> None:
 def test_the_private_file_is_an_agent_with_intervals(log: Path, tmp_path: Path) -> None:
     found = fit(Observations.from_files([log], member="South"))
     agent = member_agent(found, "South", costs=0.0002, caps=500.0)
-    save_member(found, agent, tmp_path / "south.json", level=0.9)
+    save_member(agent, member_notes(found, agent, level=0.9), tmp_path / "south.json")
     again = load_agent(tmp_path / "south.json")
     np.testing.assert_array_equal(again.weights, found.weights[1])
     assert (again.name, again.index, again.value) == ("South", 1, found.values[1])
@@ -90,5 +90,22 @@ def test_what_it_would_do_alone_is_its_standalone_optimum(log: Path) -> None:
     expected = fp.Standalone().solve(federation)
     given, utility = standalone_plan(agent)
     assert given == pytest.approx(expected.contributions[1]) and utility == pytest.approx(expected.standalone[1])
-    text = agent_text(agent, list(NAMES))
-    assert "South, at place 1 of 3 members." in text and f"Alone it would use {given:.4g} samples" in text
+    text = agent_text(agent, member_notes(found, agent, level=0.9))
+    assert "90% intervals: value" in text
+    assert "South, number 2 of 3 members." in text and f"Alone it would use {given:.4g} samples" in text
+
+
+def test_intervals_are_of_what_accuracy_is_worth_to_it(log: Path) -> None:
+    found = fit(Observations.from_files([log], member="South"))
+    agents = [member_agent(found, "South", costs=0.0002, worth=worth) for worth in (1.0, 50.0)]
+    plain, paid = (member_notes(found, agent, level=0.9).intervals["value"] for agent in agents)
+    np.testing.assert_allclose(paid, 50.0 * plain)
+
+
+@pytest.mark.parametrize("stated", [{"level": 2.0}, {"intervals": [1]}, {"intervals": {"weights": [[0, 1]]}}])
+def test_notes_of_a_file_written_by_hand_are_checked(log: Path, stated: dict[str, object]) -> None:
+    found = fit(Observations.from_files([log], member="South"))
+    agent = member_agent(found, "South", costs=0.0002)
+    assert MemberNotes.of({}, agent).names == ["agent 0", "agent 1", "agent 2"]
+    with pytest.raises(fp.InvalidInput, match="intervals"):
+        MemberNotes.of({"intervals": {"value": [0, 1]}} | stated, agent)

@@ -31,6 +31,20 @@ def test_columns_in_any_order_empty_cells_nan_and_blank_rows(tmp_path: Path) -> 
     assert seen.rows == (2, 4)  # as a spreadsheet counts, the blank row included
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD.replace(",", ";") + ";;\r\n1200,5;0;0,25;87 %;;\r\n1.200,5;0;25%;0,87;;\r\n",
+        "sep=;\n" + HEAD.replace(",", ";") + "\n1200,5;0;0,25;0,87\n1200,5;0;0,25;0,87\n",
+        HEAD.replace(",", "\t") + "\n1,200.5\t0\t0.25\t0.87\n1200.5\t0\t.25\t87%\n",
+    ],
+)
+def test_files_of_other_countries_and_spreadsheets(tmp_path: Path, text: str) -> None:
+    seen = read(tmp_path, text)
+    np.testing.assert_array_equal(seen.contributions, [[1200.5, 0.0], [1200.5, 0.0]])
+    np.testing.assert_allclose(seen.accuracies, [[0.25, 0.87], [0.25, 0.87]], rtol=1e-15)
+
+
 def test_names_may_hold_dots_commas_and_spaces(tmp_path: Path) -> None:
     seen = read(tmp_path, '"contributions.St. Mary, old","accuracy.St. Mary, old"\n5,0.5\n')
     assert seen.names == ("St. Mary, old",)
@@ -48,7 +62,9 @@ def test_rows_without_a_contribution_are_left_out_by_their_number(tmp_path: Path
             f"{HEAD}\n1,2,0.5,0.5\n1,2,71,0.5\n",
             r"row 3, column 'accuracy.A' must be a number between 0 and 1, got '71'; d",
         ),
-        (f"{HEAD}\n1,2,71%,0.5\n", r"row 2, column 'accuracy.A' must be a number between 0 and 1, got '71%'; divide"),
+        (f"{HEAD}\n1,2,171%,0.5\n", r"row 2, column 'accuracy.A' must be a number between 0 and 1, got '171%'"),
+        (f"{HEAD}\n1,50%,0.7,0.5\n", r"row 2, column 'contributions.B' must be a number of samples.*, got '50%'"),
+        (f'{HEAD}\n1,"1,234",1,1\n', r"row 2, column 'contributions.B': '1,234' may be 1.234 or 1234"),
         (f"{HEAD}\n1,x,0.5,0.5\n", r"row 2, column 'contributions.B' must be a number of samples, at least 0, got 'x'"),
         (f"{HEAD}\n1,-2,0.5,0.5\n", r"row 2, column 'contributions.B' must be .* at least 0, got '-2'"),
         (f"{HEAD}\n1,inf,0.5,0.5\n", r"row 2, column 'contributions.B' must be .*, got 'inf'"),

@@ -46,6 +46,7 @@ def sparse_npz(matrix):
     [
         b",North,South\nNorth,1,0.25\nSouth,-3e-5,2\n",
         b"\xef\xbb\xbf,North,South\r\nNorth,1.0,0.25\r\nSouth,-0.00003,2.0\r\n\r\n,,\r\n",
+        ";North;South;\nNorth;1,0;25 %;\nSouth;-0,00003;2;\n".encode("utf-16"),
         b'receiver,"North", South\n\n"North", 1.0, 0.25\n"South", -3e-05, 2.0',
     ],
 )
@@ -107,11 +108,11 @@ BAD_CSV = [
     (b"1.0,\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got ''"),
     (b"1.0,nan\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got 'nan'"),
     (b"1.0,1e999\n0.1,1\n", "row 1, column 2 must be a finite number such as 0.25, got '1e999'"),
-    (b"1;2\n3;4\n", "row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, got '1;2'"),
+    (b"one\ntwo\n", "row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, got 'one'"),
     (b",N,S\nN,1,0\n", "there must be one row per agent: 2 names in row 1, 1 rows below"),
     (b",N,S\nS,1,0\nN,0,1\n", "row 2 must start with 'N', got 'S'; name the agents in the same order"),
     (b",N,S\n\nN,1,0\nS,0,x\n", "row 4, column 3 must be a finite number such as 0.25, got 'x'"),
-    (b",N,S\nN,1,0,\nS,0,1\n", "row 2 must have 2 numbers, one per agent, got 3"),
+    (b",N,S\nN,1,0,3\nS,0,1\n", "row 2 must have 2 numbers, one per agent, got 3"),
     (b'1.0,"0.2\n0.1,1\n', "the file is not valid CSV: unexpected end of data (at line 2)"),
     (b'1.0,"0.2"x\n0.1,1\n', "the file is not valid CSV: ',' expected after '\"' (at line 1)"),
 ]

@@ -1,0 +1,342 @@
+"""`pilot`: from members' data to a deal.
+
+Models of coalitions are trained, first a spread of them, then those that settle the deal, until it is settled or the
+models that may be trained are spent; their accuracies are fitted, and the fit with its uncertainty is the scenario.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.comparison import Comparison, compare
+from fedpact.fitting import Fit, Observations, Suggestion, fit
+from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
+from fedpact.fitting.pilots.coalitions import first_runs
+from fedpact.fitting.pilots.estimators import CoalitionModel
+from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
+from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
+from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
+from fedpact.fitting.pilots.training import CoalitionTrainer, RunKey, trained_scores
+from fedpact.fitting.suggestions import DealDoubts, weigh_runs
+from fedpact.scenario import Scenario
+from fedpact.utils.errors import InvalidInput, NotConverged, short_repr
+from fedpact.utils.files import claim_output
+from fedpact.utils.store import Store
+
+MAX_MODELS = 30
+BATCH = 4  # models between two fits
+MIN_SETTLES = 0.005  # share of what is open that the best run must settle to be worth training
+MODELS_FILE = "models.jsonl"
+SHARED_PARTS = ("beta",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PilotState:
+    """How far a pilot is: models trained and that may be trained, what is open, what is being done."""
+
+    trained: int
+    budget: int
+    doing: str
+    doubts: DealDoubts | None = None
+
+
+Tell = Callable[[PilotState], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PilotStudy:
+    """What a pilot found; made by `pilot`.
+
+    Attributes
+    ----------
+    data, model
+        What was trained.
+    runs
+        Records contributed by each member (lot) to each model, in the order of training.
+    fit
+        Weights and curves.
+    doubts
+        What is open about the deal still.
+    terms
+        Costs and values.
+    ended
+        "settled", "budget" if no more models may be trained, or "no run helps".
+    title
+        For people.
+    """
+
+    data: PilotData
+    model: CoalitionModel
+    runs: tuple[RunKey, ...]
+    fit: Fit
+    doubts: DealDoubts
+    terms: PilotTerms
+    ended: str
+    title: str
+
+    @property
+    def observations(self) -> Observations:
+        """Contributions and scores of all models: the log."""
+        return self.fit.observations
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known, with 95 %, who stays, and every payment is known to a tenth."""
+        return self.ended == "settled"
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The federation with its uncertainty."""
+        assert self.terms.costs is not None
+        costs, worth, caps = self.terms.costs, self.terms.worth, self.data.available.astype(np.float64)
+        words = (
+            f"From {len(self.runs)} models of coalitions ({self.model.label}) on {len(self.data.names)} members' "
+            f"records, {self.fit.observations.n_measured} scores."
+        )
+        words += "".join(f" Note: {note}." for note in (*self.terms.words, *self.fit.warnings))
+        return self.fit.scenario(
+            costs=costs,
+            caps=caps,
+            worth=worth,
+            title=self.title,
+            description=words,
+            money=self.terms.money,
+            unit="records",
+        )
+
+    def compare(self, **options: Any) -> Comparison:
+        """The mechanisms side by side, with their uncertainty; options as `fedpact.compare` takes them."""
+        return compare(self.scenario.federation, uncertainty=self.scenario.uncertainty, **options)
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Learning curves, each member alone and all together, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots import plot_learning_curves  # noqa: PLC0415 - optional dependency
+
+        return plot_learning_curves(self, figure=figure)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write log, scenario, report and learning curves to a folder; the files written."""
+        from fedpact.fitting.pilots.folder import save_pilot  # noqa: PLC0415 - it takes what is made here
+
+        return save_pilot(self, Path(folder))
+
+
+def pilot(
+    data: Any,
+    target: str | None = None,
+    *,
+    member: str | None = None,
+    model: Any = None,
+    task: str | None = None,
+    ignore: Sequence[str] = (),
+    lots: str | None = None,
+    cost: Stated | None = None,
+    value: Stated | None = None,
+    predictions: float | Mapping[str, float] | None = None,
+    models: int = MAX_MODELS,
+    test_share: float = TEST_SHARE,
+    seed: int = 0,
+    output: str | os.PathLike[str] | None = None,
+    progress: Tell | None = None,
+) -> PilotStudy:
+    """Train models of coalitions on members' data until the deal between the members is settled.
+
+    All records are read in one place: that is for public or synthetic data, or a place that all members trust. Where
+    data may not be pooled, the ledger of a Flower run is the log to fit.
+
+    Parameters
+    ----------
+    data
+        A folder with a table per member, a table with a column `member`, a mapping from names to tables (pandas
+        frames, or pairs of features and targets), `PilotData`, or the name of a built-in pilot.
+    target
+        The column to predict.
+    member
+        The column that says whose a record is, in a single table.
+    model
+        A scikit-learn estimator, its name such as "sklearn.linear_model:LogisticRegression(C=0.1)", or a function from
+        `CoalitionRecords` to a score between 0 and 1 for each member; by default a linear model that suits the task.
+    task
+        "classification" or "regression"; by default the target decides.
+    ignore
+        Columns to leave out.
+    lots
+        A column that says of which kind a record is, or "auto".
+    cost, value
+        What a record costs and what accuracy is worth, for all or by member: money such as "0.02 EUR/record" and
+        "20 EUR/point" or "2 EUR/correct", or plain numbers per record and per accuracy of 1.
+    predictions
+        How many answers a member needs, where value is per correct one; as many as it holds records if not given.
+    models
+        How many models may be trained.
+    test_share
+        The share of each member's records to test with.
+    seed
+        Of splits and training.
+    output
+        A folder for what is trained and found; started again with it, a pilot goes on where it was.
+    progress
+        Told how far the pilot is.
+
+    Examples
+    --------
+    >>> found = pilot("wine", models=8)
+    >>> found.observations.n_runs, found.data.names[0]
+    (8, 'Large')
+    """
+    if isinstance(models, bool) or not isinstance(models, int) or models < 2:
+        raise InvalidInput(f"models must be a whole number of at least 2, got {models!r:.40}")
+    chosen = _records(
+        data, target, member=member, task=task, ignore=ignore, lots=lots, test_share=test_share, seed=seed
+    )
+    if models < 1 + len(chosen.names):
+        raise InvalidInput(
+            f"models must be at least {1 + len(chosen.names)}: everybody together, and each of {len(chosen.names)} "
+            f"members alone; got {models}"
+        )
+    terms = pilot_terms(chosen, cost, value, predictions)
+    trainer = CoalitionTrainer(chosen, CoalitionModel.of(model, chosen.task, seed))
+    folder = None if output is None else Path(output)
+    if folder is not None:
+        _check_folder(folder)
+    identity = json.dumps([chosen.fingerprint, trainer.model.identity, seed])
+    tell = progress or (lambda state: None)
+    if folder is None:
+        search = _Search(trainer=trainer, store=Store(None, identity), budget=models, seed=seed, tell=tell)
+        return search.run(terms, _title(data))
+    with claim_output(folder / MODELS_FILE):  # two pilots would train the same models into one folder
+        store = Store(folder / MODELS_FILE, identity)
+        found = _Search(trainer=trainer, store=store, budget=models, seed=seed, tell=tell).run(terms, _title(data))
+        tell(PilotState(trained=len(found.runs), budget=models, doing="writing the report", doubts=found.doubts))
+        found.save(folder)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Search:
+    """Trains, fits and weighs in turn."""
+
+    trainer: CoalitionTrainer
+    store: Store
+    budget: int
+    seed: int
+    tell: Tell
+
+    def run(self, terms: PilotTerms, title: str) -> PilotStudy:
+        data = self.trainer.data
+        caps = data.available.astype(np.float64)
+        runs = first_runs(data.available, data.lot_owners, self.budget)
+        doubts: DealDoubts | None = None
+        while True:
+            self._train(runs, doubts)
+            self._say(len(runs), "fitting", doubts)
+            found = _fit(_observe(data, runs, self.store))
+            terms = terms.completed(found, caps)
+            self._say(len(runs), "weighing what is open", doubts)
+            doubts, wanted = weigh_runs(
+                found,
+                max(1, min(BATCH, self.budget - len(runs))),
+                costs=terms.costs,  # type: ignore[arg-type]
+                caps=caps,
+                worth=terms.worth,
+                rng=self.seed,
+                only_new=True,
+            )
+            ended = self._ended(len(runs), doubts, wanted)
+            if ended is None:
+                runs = [*runs, *(tuple(map(int, each.contributions)) for each in wanted)]
+                continue
+            self._say(len(runs), "done", doubts)
+            return PilotStudy(
+                data=data,
+                model=self.trainer.model,
+                runs=tuple(runs),
+                fit=found,
+                doubts=doubts,
+                terms=terms,
+                ended=ended,
+                title=title,
+            )
+
+    def _ended(self, n_runs: int, doubts: DealDoubts, wanted: Sequence[Suggestion]) -> str | None:
+        if doubts.is_settled:
+            return "settled"
+        if n_runs >= self.budget:
+            return "budget"
+        return "no run helps" if not wanted or wanted[0].settles < MIN_SETTLES else None
+
+    def _train(self, runs: Sequence[RunKey], doubts: DealDoubts | None) -> None:
+        def count(done: int, total: int) -> None:
+            number = len(runs) - total + done
+            self._say(number, f"training model {number} of at most {self.budget}", doubts)
+
+        self.trainer.train(runs, self.store, count)
+
+    def _say(self, trained: int, doing: str, doubts: DealDoubts | None) -> None:
+        self.tell(PilotState(trained=trained, budget=self.budget, doing=doing, doubts=doubts))
+
+
+def _fit(seen: Observations) -> Fit:
+    """Each member has its own floor and ceiling, since tests differ; where the runs do not tell these, all have one."""
+    try:
+        return fit(seen, shared=SHARED_PARTS)
+    except NotConverged:
+        return fit(seen)
+
+
+def _observe(data: PilotData, runs: Sequence[RunKey], store: Store) -> Observations:
+    sizes = data.test_sizes if data.task == CLASSIFICATION else None
+    lots: dict[str, Any] = {}
+    if data.lots is not None:
+        lot_names = [lot for own in data.lot_names for lot in own]
+        lots = {"lot_owners": data.lot_owners, "lot_names": lot_names, "task_owners": list(data.names)}
+    scores = [trained_scores(store, run) for run in runs]
+    return Observations.of(runs, scores, test_sizes=sizes, names=data.names, **lots)
+
+
+def _records(data: Any, target: str | None, **options: Any) -> PilotData:
+    """The records of whatever was given."""
+    member = options.pop("member")
+    task, ignore, lots = (options[key] for key in ("task", "ignore", "lots"))
+    if isinstance(data, PilotData) or (isinstance(data, str) and data in BUILT_IN_PILOTS):
+        for label, given in {"target": target, "member": member, "task": task, "ignore": ignore, "lots": lots}.items():
+            if given:
+                raise InvalidInput(f"{label} is for tables; this data is split into members already")
+        if isinstance(data, PilotData):
+            return data
+        return built_in_pilot(data, test_share=options["test_share"], seed=options["seed"])
+    if isinstance(data, Mapping):
+        tables, named = tables_of(data, target)
+        return pilot_data(tables, named, **options)
+    if not isinstance(data, str | os.PathLike):
+        raise InvalidInput(f"data must be a folder, a table, a mapping of tables or PilotData, got {short_repr(data)}")
+    if not os.path.exists(data) and not Path(data).suffix:
+        raise InvalidInput(
+            f"there is no folder {str(data)!r} and no built-in pilot of that name; built in are "
+            f"{', '.join(BUILT_IN_PILOTS)}"
+        )
+    if target is None:
+        raise InvalidInput("target must name the column to predict")
+    return pilot_data(read_members(Path(data), member=member), target, **options)
+
+
+def _title(data: Any) -> str:
+    return f"Pilot: {Path(data).stem}" if isinstance(data, str | os.PathLike) else "Pilot"
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file; name a folder")
+    held = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+    if held and not (folder / MODELS_FILE).exists():
+        raise InvalidInput(f"{folder} holds other files and no {MODELS_FILE}; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)

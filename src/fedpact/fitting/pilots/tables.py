@@ -1,0 +1,341 @@
+"""Members' tables as records for a pilot: a folder with a table per member, or one table with a column that says whose.
+
+Texts become a column per value, if there are few of them; missing targets leave a record out; missing features stay
+missing until a model is trained. Members must have the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.fitting.pilots.records import (
+    CLASSIFICATION,
+    MAX_LOTS,
+    REGRESSION,
+    TEST_SHARE,
+    PilotData,
+    Records,
+    split_records,
+)
+from fedpact.fitting.sample_values import knn_shapley
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.data_table import TABLE_FORMATS, Column, DataTable, plain_column, read_data_table
+from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.words import count_text
+
+MAX_TEXTS = 20  # different texts of a column that become columns
+MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
+AUTO_LOTS = "auto"
+AUTO_LOT_NAMES = ("good", "poor")  # records whose votes help, and those whose votes mislead more often than not
+MAX_NAMED = 5
+PAIRED_TARGET = "target"
+Tables = Mapping[str, DataTable]
+
+
+def read_members(data: Path, *, member: str | None = None) -> dict[str, DataTable]:
+    """The table of each member, by name: of every file in a folder, or of one file by its column `member`."""
+    if data.is_dir():
+        if member is not None:
+            raise InvalidInput(f"{data} is a folder with a table per member; a column of members is for a single table")
+        files = sorted(path for path in data.iterdir() if path.suffix.lower() in TABLE_FORMATS and path.is_file())
+        for name in {path.stem for path in files}:
+            if len(twins := [path.name for path in files if path.stem == name]) > 1:
+                raise InvalidInput(f"{data}: {' and '.join(twins)} are of one member; keep one of them")
+        if len(files) < 2:
+            kinds = ", ".join(TABLE_FORMATS)
+            raise InvalidInput(f"{data} must hold a table ({kinds}) for each of two members or more, got {len(files)}")
+        return {path.stem: read_data_table(path) for path in files}
+    table = read_data_table(data)
+    if member is None:
+        raise InvalidInput(f"{data} is a single table: say which of its columns names the member ({_named(table)})")
+    owners = _labels(_column_of(table, member))
+    if unknown := [table.rows[place] for place, owner in enumerate(owners) if owner is None]:
+        raise InvalidInput(f"{data}: row {unknown[0]}, column {short_repr(member)} is empty; every record has a member")
+    names = list(dict.fromkeys(str(owner) for owner in owners))
+    if len(names) < 2:
+        raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(names)}")
+    everybody = np.array(owners, dtype=object)
+    return {name: table.without(member).take(np.flatnonzero(everybody == name)) for name in names}
+
+
+def pilot_data(
+    tables: Tables,
+    target: str,
+    *,
+    task: str | None = None,
+    ignore: Sequence[str] = (),
+    lots: str | None = None,
+    test_share: float = TEST_SHARE,
+    seed: int = 0,
+) -> PilotData:
+    """Records of members' tables, encoded and split.
+
+    Parameters
+    ----------
+    tables
+        By the member's name.
+    target
+        The column to predict.
+    task
+        "classification" or "regression"; by default texts and few whole numbers are classes.
+    ignore
+        Columns to leave out.
+    lots
+        A column that says of which kind a record is, or "auto" for tiers by what each record is worth.
+    test_share
+        The share of each member's records to test with.
+    seed
+        Of the splits.
+    """
+    notes: list[str] = []
+    for name in ignore:
+        for table in tables.values():
+            _column_of(table, name)
+    if lots is not None and lots != AUTO_LOTS and lots == target:
+        raise InvalidInput(f"column {short_repr(lots)} is the target; lots need another")
+    tables = {name: _with_target(name, table, target, notes) for name, table in tables.items()}
+    task, classes, targets = _encode_targets(tables, target, task)
+    unused = {target, *ignore, *([lots] if lots not in (None, AUTO_LOTS) else [])}
+    features, feature_names = _encode_features(tables, unused, notes)
+    rng = np.random.default_rng(seed)
+    train, test, kept = [], [], []
+    for name, rows, own in zip(tables, features, targets, strict=True):
+        records = Records(rows, own)
+        used, tested = split_records(records, task=task, test_share=test_share, rng=rng, name=name)
+        train.append(records.take(used))
+        test.append(records.take(tested))
+        kept.append(used)
+    _note_unseen(tuple(tables), classes, train, test, notes)
+    owned: tuple[NDArray[np.intp], ...] | None = None
+    lot_names: tuple[tuple[str, ...], ...] = ()
+    if lots == AUTO_LOTS:
+        owned, lot_names = _auto_lots(train, test, task)
+    elif lots is not None:
+        owned, lot_names = _named_lots(tables, lots, kept)
+    return PilotData(
+        names=tuple(tables),
+        train=tuple(train),
+        test=tuple(test),
+        task=task,
+        classes=classes,
+        feature_names=feature_names,
+        lots=owned,
+        lot_names=lot_names,
+        notes=tuple(notes),
+    )
+
+
+def _named(table: DataTable) -> str:
+    names = list(table.columns)
+    return ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+
+
+def _column_of(table: DataTable, name: str) -> Column:
+    if name not in table.columns:
+        raise InvalidInput(f"{table.source}: there is no column {short_repr(name)}; columns are {_named(table)}")
+    return table.columns[name]
+
+
+def _labels(column: Column) -> list[str | None]:
+    """Entries as texts, None where missing; whole numbers without a point."""
+    if column.dtype == object:
+        return list(column)
+    return [None if np.isnan(entry) else f"{entry:.15g}" for entry in column.tolist()]
+
+
+def _with_target(name: str, table: DataTable, target: str, notes: list[str]) -> DataTable:
+    known = np.array([label is not None for label in _labels(_column_of(table, target))])
+    if not known.all():
+        lost = count_text(int((~known).sum()), "record")
+        notes.append(f"{name}: {lost} left out, since {short_repr(target)} is missing")
+    if not known.any():
+        raise InvalidInput(f"{table.source}: column {short_repr(target)} is empty for every record of {name}")
+    return table if known.all() else table.take(np.flatnonzero(known))
+
+
+def _encode_targets(tables: Tables, target: str, task: str | None) -> tuple[str, tuple[str, ...], list[FloatArray]]:
+    columns = [table.columns[target] for table in tables.values()]
+    numeric = all(column.dtype != object for column in columns)
+    if task not in (None, CLASSIFICATION, REGRESSION):
+        raise InvalidInput(f"task must be {CLASSIFICATION} or {REGRESSION}, got {short_repr(task)}")
+    if task == REGRESSION and not numeric:
+        texts = next(table for table in tables.values() if table.columns[target].dtype == object)
+        raise InvalidInput(f"{texts.source}: a regression needs numbers in {short_repr(target)}, which holds texts")
+    if task is None:
+        together = np.unique(np.concatenate(columns)) if numeric else np.empty(0)
+        few = numeric and together.size <= MAX_CLASSES and bool((together == np.round(together)).all())
+        task = CLASSIFICATION if few or not numeric else REGRESSION
+    if task == REGRESSION:
+        _check_finite(target, tables, columns)
+        if np.ptp(np.concatenate(columns)) == 0:
+            raise InvalidInput(f"column {short_repr(target)} has one value only; there is nothing to predict")
+        return task, (), [np.asarray(column, dtype=np.float64) for column in columns]
+    labels = [_labels(column) for column in columns]
+    classes = tuple(sorted({str(label) for own in labels for label in own}, key=_natural))
+    if len(classes) < 2:
+        raise InvalidInput(
+            f"column {short_repr(target)} has one class only ({classes[0]}); there is nothing to predict"
+        )
+    places = {label: float(place) for place, label in enumerate(classes)}
+    return task, classes, [np.array([places[str(label)] for label in own]) for own in labels]
+
+
+def _natural(label: str) -> tuple[float, str]:
+    try:
+        return float(label), label
+    except ValueError:
+        return np.inf, label
+
+
+def _encode_features(tables: Tables, unused: set[str], notes: list[str]) -> tuple[list[FloatArray], tuple[str, ...]]:
+    _check_same_columns(tables, unused)
+    parts: list[list[FloatArray]] = [[] for _ in tables]
+    names: list[str] = []
+    first = next(iter(tables.values()))
+    for name in first.columns:
+        if name in unused:
+            continue
+        columns = [table.columns[name] for table in tables.values()]
+        if all(column.dtype != object for column in columns):
+            _check_finite(name, tables, columns)
+            names.append(name)
+            for part, column in zip(parts, columns, strict=True):
+                part.append(column[:, None])
+            continue
+        encoded, values = _encode_texts(name, columns)
+        names += [f"{name} = {value}" for value in values]
+        notes.append(f"column {short_repr(name)} holds texts: a column for each of {', '.join(values)}")
+        for part, column in zip(parts, encoded, strict=True):
+            part.append(column)
+    if not names:
+        raise InvalidInput("there is no column left to predict from")
+    gaps = sum(int(np.isnan(column).sum()) for part in parts for column in part)
+    if gaps:
+        notes.append(f"{count_text(gaps, 'cell')} missing: a model takes the median of what it is trained on instead")
+    return [np.hstack(part) for part in parts], tuple(names)
+
+
+def _check_finite(name: str, tables: Tables, columns: Sequence[Column]) -> None:
+    for table, column in zip(tables.values(), columns, strict=True):
+        for place in np.flatnonzero(np.isinf(column))[:1]:
+            raise InvalidInput(
+                f"{table.source}: row {table.rows[place]}, column {short_repr(name)} must be finite, got "
+                f"{column[place]:g}; leave it empty if it is not known"
+            )
+
+
+def _check_same_columns(tables: Tables, unused: set[str]) -> None:
+    (first_name, first), *others = tables.items()
+    wanted = [name for name in first.columns if name not in unused]
+    for name, table in others:
+        for here, there, lacking, having in (
+            (table.columns, wanted, name, first_name),
+            (first.columns, [column for column in table.columns if column not in unused], first_name, name),
+        ):
+            if missing := [column for column in there if column not in here]:
+                raise InvalidInput(
+                    f'member "{lacking}" has no column {short_repr(missing[0])}, which "{having}" has; add it, or '
+                    f"leave it out for all (ignore {missing[0]})"
+                )
+
+
+def _encode_texts(name: str, columns: Sequence[Column]) -> tuple[list[FloatArray], list[str]]:
+    """A column of 0 and 1 for each text."""
+    labels = [_labels(column) for column in columns]
+    values = sorted({label for own in labels for label in own if label is not None}, key=_natural)
+    if len(values) > MAX_TEXTS:
+        raise InvalidInput(
+            f"column {short_repr(name)} holds {len(values)} different texts ({', '.join(values[:3])}, ...), more than "
+            f"the {MAX_TEXTS} that become columns; put fewer kinds in it, or leave it out (ignore {name})"
+        )
+    return [np.array([[float(label == value) for value in values] for label in own]) for own in labels], values
+
+
+def _note_unseen(
+    names: Sequence[str], classes: Sequence[str], train: Sequence[Records], test: Sequence[Records], notes: list[str]
+) -> None:
+    if not classes:
+        return
+    seen = set(np.concatenate([own.targets for own in train]).tolist())
+    for name, own, tested in zip(names, train, test, strict=True):
+        if unseen := sorted(set(tested.targets.tolist()) - seen):
+            listed = ", ".join(classes[int(place)] for place in unseen)
+            notes.append(f"{name} is tested on {listed}, which nobody's training records hold: always wrong")
+        if len(set(own.targets.tolist())) == 1:
+            notes.append(f"{name}: all training records are of one class, {classes[int(own.targets[0])]}")
+
+
+def _named_lots(
+    tables: Tables, lots: str, kept: Sequence[NDArray[np.intp]]
+) -> tuple[tuple[NDArray[np.intp], ...], tuple[tuple[str, ...], ...]]:
+    owned, names = [], []
+    for member, table, used in zip(tables, tables.values(), kept, strict=True):
+        labels = np.array([label or "unnamed" for label in _labels(_column_of(table, lots))], dtype=object)[used]
+        own = sorted(set(labels.tolist()), key=_natural)
+        if len(own) > MAX_LOTS:
+            raise InvalidInput(
+                f'member "{member}" has {len(own)} lots by column {short_repr(lots)}; up to {MAX_LOTS} can be told '
+                f"apart"
+            )
+        owned.append(np.array([own.index(label) for label in labels], dtype=np.intp))
+        names.append(tuple(own))
+    return tuple(owned), tuple(names)
+
+
+def _auto_lots(
+    train: Sequence[Records], test: Sequence[Records], task: str
+) -> tuple[tuple[NDArray[np.intp], ...], tuple[tuple[str, ...], ...]]:
+    """Tiers of each member's records by how their votes as neighbours serve everybody's tests."""
+    if task != CLASSIFICATION:
+        raise InvalidInput("lots are found by votes on classes; of a regression name a column of lots")
+    rows = np.vstack([own.features for own in train])
+    middle = np.nan_to_num(np.nanmedian(rows, axis=0))
+    spread = np.nanstd(rows, axis=0)
+    spread[~(spread > 0)] = 1.0
+
+    def plain(features: FloatArray) -> FloatArray:
+        return np.asarray((np.where(np.isnan(features), middle, features) - middle) / spread)
+
+    tests = plain(np.vstack([own.features for own in test]))
+    wanted = np.concatenate([own.targets for own in test])
+    owned, names = [], []
+    for own in train:
+        poor = knn_shapley(plain(own.features), own.targets, tests, wanted) <= 0.0
+        present = np.unique(poor)
+        owned.append(np.asarray(np.searchsorted(present, poor), dtype=np.intp))
+        names.append(tuple(AUTO_LOT_NAMES[int(tier)] for tier in present))
+    return tuple(owned), tuple(names)
+
+
+def tables_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str, DataTable], str]:
+    """Tables of pandas frames, or of pairs of features and targets, and the column to predict."""
+    tables: dict[str, DataTable] = {}
+    for name, given in members.items():
+        if hasattr(given, "columns") and hasattr(given, "to_dict"):
+            columns = {str(label): plain_column(str(label), given[label].tolist()) for label in given.columns}
+        else:
+            try:
+                features, targets = given
+                rows = np.asarray(features, dtype=np.float64)
+                own = plain_column(PAIRED_TARGET, np.asarray(targets).tolist())
+            except (TypeError, ValueError) as error:
+                raise InvalidInput(
+                    f'data of member "{name}" must be a table, or a pair of features and targets, '
+                    f"got {short_repr(given)}"
+                ) from error
+            if rows.ndim != 2 or len(rows) != len(own):
+                raise InvalidInput(
+                    f'data of member "{name}": a row of features per target, got {rows.shape}, {len(own)}'
+                )
+            columns = {f"feature {place}": column for place, column in enumerate(rows.T, start=1)}
+            columns[target or PAIRED_TARGET] = own
+        count = len(next(iter(columns.values()), ()))
+        tables[str(name)] = DataTable(columns=columns, rows=range(1, count + 1), source=Path(str(name)))
+    if len(tables) < 2:
+        raise InvalidInput(f"data must be of two members or more, got {len(tables)}")
+    return tables, target or PAIRED_TARGET

@@ -1,0 +1,124 @@
+"""Members' tables become records; the mistakes people make are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
+
+ROWS = [(k, "AB"[k % 2], "north" if k % 3 else "south", k % 2) for k in range(40)]
+
+
+def write(folder: Path, name: str, rows: list[tuple[object, ...]], head: str = "age;kind;ward;ill") -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("\n".join([head, *(";".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("City", "North"):
+        write(tmp_path / "data", f"{name}.csv", ROWS)
+    return tmp_path / "data"
+
+
+def test_a_folder_and_a_single_table_are_the_same_records(folder: Path, tmp_path: Path) -> None:
+    write(tmp_path, "all.csv", [(*row, name) for name in ("City", "North") for row in ROWS], "age;kind;ward;ill;who")
+    apart = pilot_data(read_members(folder), "ill")
+    together = pilot_data(read_members(tmp_path / "all.csv", member="who"), "ill")
+    assert apart.names == together.names == ("City", "North")
+    assert apart.fingerprint == together.fingerprint
+    assert (apart.task, apart.classes) == ("classification", ("0", "1"))
+    assert apart.feature_names == ("age", "kind = A", "kind = B", "ward = north", "ward = south")
+    assert apart.available.tolist() == [28, 28]
+
+
+def test_the_split_keeps_the_classes_and_no_record_is_on_both_sides(folder: Path) -> None:
+    data = pilot_data(read_members(folder), "ill", test_share=0.25)
+    for train, test in zip(data.train, data.test, strict=True):
+        assert sorted([*train.features[:, 0], *test.features[:, 0]]) == list(range(40))
+        assert test.targets.mean() == pytest.approx(0.5, abs=0.1)
+        assert train.targets[:10].mean() == pytest.approx(0.5, abs=0.2)  # the first ones are like all
+
+
+def test_missing_values_texts_and_unseen_classes_are_noted(tmp_path: Path) -> None:
+    rows = [*ROWS, ("", "A", "north", 1), (3, "B", "south", "")]
+    write(tmp_path / "d", "City.csv", rows)
+    write(tmp_path / "d", "North.csv", ROWS)
+    notes = " | ".join(pilot_data(read_members(tmp_path / "d"), "ill").notes)
+    assert "City: 1 record left out, since 'ill' is missing" in notes
+    assert "1 cell missing" in notes
+    assert "column 'kind' holds texts: a column for each of A, B" in notes
+
+
+def test_lots_by_a_column(folder: Path) -> None:
+    data = pilot_data(read_members(folder), "ill", lots="ward")
+    assert data.lot_names == (("north", "south"),) * 2
+    assert data.available.sum() == 56
+    assert data.feature_names == ("age", "kind = A", "kind = B")
+    train, owners = data.gather([2, 1, 0, 0])
+    assert (len(train), owners.tolist()) == (3, [0, 0, 0])
+
+
+def test_wrong_labels_are_the_poor_lot() -> None:
+    rng = np.random.default_rng(0)
+    members = {}
+    for name in ("right", "wrong"):
+        features = rng.normal(size=(200, 2))
+        targets = (features[:, 0] > 0).astype(float)
+        members[name] = (features, np.where((np.arange(200) < 60) & (name == "wrong"), 1 - targets, targets))
+    tables, target = tables_of(members, None)
+    data = pilot_data(tables, target, lots="auto")
+    assert data.lots is not None
+    sizes = [
+        dict(zip(own, np.bincount(lots), strict=True)) for own, lots in zip(data.lot_names, data.lots, strict=True)
+    ]
+    shares = [own.get("poor", 0) / sum(own.values()) for own in sizes]
+    assert shares[0] < 0.05 and shares[1] > 0.15  # tests of the wrong are wrong as often
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "options", "message"),
+    [
+        ("age;ill", ROWS, {}, r"row 2 must have 2 cells"),
+        ("age;kind;ward;sick", ROWS, {}, r"there is no column 'ill'; columns are age, kind, ward, sick"),
+        (
+            "years;kind;ward;ill",
+            ROWS,
+            {},
+            r"has no column '(years|age)', which .* has; add it, or leave it out for all \(ignore",
+        ),
+        ("age;kind;ward;ill", ROWS[:12], {}, r'member "City" has 12 records, of which a test share of 0.3 is 4'),
+        ("age;kind;ward;ill", ROWS, {"task": "guess"}, r"task must be classification or regression"),
+        ("age;kind;ward;ill", ROWS, {"ignore": ["years"]}, r"there is no column 'years'"),
+        ("age;kind;ward;ill", [(k, f"id{k}", "x", k % 2) for k in range(40)], {}, r"'kind' holds 42 different texts"),
+        ("age;kind;ward;ill", [(*row[:3], "yes" if row[3] else "no") for row in ROWS], {"task": "regression"}, "texts"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, head: str, rows: list, options: dict, message: str) -> None:
+    write(tmp_path / "d", "City.csv", rows, head)
+    write(tmp_path / "d", "North.csv", ROWS)
+    with pytest.raises(fp.InvalidInput, match=message):
+        pilot_data(read_members(tmp_path / "d"), "ill", **options)
+
+
+def test_one_class_one_table_and_no_member_are_refused(folder: Path, tmp_path: Path) -> None:
+    for name in ("City", "North"):
+        write(tmp_path / "same", f"{name}.csv", [(*row[:3], 1) for row in ROWS])
+    with pytest.raises(fp.InvalidInput, match=r"column 'ill' has one class only \(1\)"):
+        pilot_data(read_members(tmp_path / "same"), "ill")
+    with pytest.raises(fp.InvalidInput, match="say which of its columns names the member"):
+        read_members(folder / "City.csv")
+    (folder / "North.csv").unlink()
+    with pytest.raises(fp.InvalidInput, match="for each of two members or more, got 1"):
+        read_members(folder)
+
+
+def test_numbers_with_many_values_are_a_regression() -> None:
+    rng = np.random.default_rng(1)
+    tables, target = tables_of({name: (rng.normal(size=(30, 2)), rng.normal(size=30)) for name in "ab"}, None)
+    data = pilot_data(tables, target)
+    assert (data.task, data.classes) == ("regression", ())

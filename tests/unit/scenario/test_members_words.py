@@ -1,0 +1,141 @@
+"""Scenarios in the members' words: money per unit of data, money per accuracy point, questions about odd weights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from edges.command_line import run_main
+from fedpact.scenario import parse_scenario, save_scenario
+from fedpact.scenario.members_words import weight_questions
+from fedpact.scenario.quantities import DataUnit, Price
+
+BASE: dict[str, Any] = {
+    "weights": [[1.0, 0.5], [0.2, 1.0]],
+    "payoff": {"family": "power-law", "beta": 0.3},
+    "unit": "thousand records",
+    "costs": ["20 EUR/thousand records", "0.03 EUR/record"],
+    "values": "500 EUR/point",
+}
+
+
+def parse(**changes: Any) -> fp.Scenario:
+    document = {key: given for key, given in (BASE | changes).items() if given is not None}
+    return parse_scenario(document, where="file", folder=Path())
+
+
+def test_money_per_unit_and_per_point(tmp_path: Path) -> None:
+    scenario = parse()
+    np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 30.0], rtol=1e-15)
+    np.testing.assert_array_equal(scenario.federation.values, [50000.0, 50000.0])
+    assert (scenario.money, scenario.unit) == (fp.Money("EUR", 1.0), "thousand records")
+    save_scenario(scenario, tmp_path / "s.toml")
+    assert fp.load_scenario(tmp_path / "s.toml") == scenario
+
+
+def test_a_stated_rate_is_kept_and_the_deal_is_the_same() -> None:
+    """Counting payoff in other money, or data in other units, changes no payment."""
+    plain = fp.ExternalityMechanism().solve(parse().federation)
+    scaled = parse(money={"currency": "EUR", "per_payoff": 1000.0})
+    other = fp.ExternalityMechanism().solve(scaled.federation)
+    np.testing.assert_allclose(other.payments * 1000.0, plain.payments, rtol=1e-6, atol=1e-6)
+    assert scaled.money == fp.Money("EUR", 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": None}, 'the file must name it: unit = "thousand records"'),
+        ({"unit": "images"}, "costs is money per record, but data is counted in images"),
+        ({"unit": "5"}, "unit must be a text such as"),
+        ({"values": 1.0}, 'costs are in money: write values in money too, such as "500 EUR/point"'),
+        ({"costs": 1.0}, "values are in money: write costs in money too"),
+        ({"values": "500 USD/point"}, "must be in one currency, got EUR and USD"),
+        ({"values": "500 EUR/record"}, r"values must be money per point \(of accuracy\), got per record"),
+        ({"costs": ["20 EUR/thousand records", 3.0]}, r"costs\[1\] must be money like the others, got 3.0"),
+        ({"costs": "cheap"}, "costs must be a number without quotes, or money such as"),
+        ({"money": {"currency": "USD", "per_payoff": 1.0}}, "are in EUR, but money.currency is USD"),
+    ],
+)
+def test_words_that_do_not_add_up_are_refused(changes: dict, message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=message):
+        parse(**changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [
+        ("0,02 €/record", Price(0.02, "€", DataUnit(1.0, "record"))),
+        ("1.234,5 EUR per 100 images", Price(1234.5, "EUR", DataUnit(100.0, "image"))),
+        ("2 EUR/correct answer", Price(2.0, "EUR", DataUnit(1.0, "correct"))),
+        ("5 EUR/accuracy point", Price(5.0, "EUR", DataUnit(1.0, "point"))),
+    ],
+)
+def test_prices_as_people_write_them(text: str, price: Price) -> None:
+    assert Price.parse(text, "costs") == price
+
+
+def federation(weights: list[list[float]]) -> fp.Federation:
+    return fp.Federation(weights, costs=0.1, payoff=fp.PowerLaw(0.3))
+
+
+def test_odd_weights_get_a_question() -> None:
+    assert weight_questions(federation([[1.0, 3.0], [0.5, 1.0]])) == []
+    assert "look like percentages" in weight_questions(federation([[1.0, 80.0], [35.0, 1.0]]))[0]
+    assert "look like percentages" in weight_questions(federation([[100.0, 80.0], [35.0, 100.0]]))[0]
+    (large,) = weight_questions(federation([[1.0, 0.5], [25.5, 1.0]]))
+    assert large.startswith("weights[1, 0]: is data of agent 0 really worth 25.5 times as much to agent 1")
+
+
+def test_the_new_example_is_not_symmetric_and_speaks_money(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new.toml"
+    assert run_main(["new", str(path)]) == 0
+    scenario = fp.load_scenario(path)
+    weights = np.asarray(scenario.federation.weights)
+    assert (weights != weights.T).any() and len(set(scenario.federation.caps)) == 3
+    capsys.readouterr()
+    assert run_main(["solve", str(path)]) == 0
+    assert "amounts in EUR, contributions in thousand records" in capsys.readouterr().out
+
+
+ANSWERS = [
+    "Clinics",
+    "A,B",
+    "100 images",
+    "EUR",
+    "50",
+    "20",
+    "1000",
+    "many",
+    "30",
+    "25",
+    "2000",
+    "80",
+    "n",
+    "0,8",
+    "0.1",
+]
+
+
+def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = iter(ANSWERS)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", lambda question, default=None: next(given))
+    monkeypatch.setattr("typer.confirm", lambda question, default=None: next(given) == "y")
+    assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 0
+    scenario = fp.load_scenario(tmp_path / "new.toml")
+    assert scenario.title == "Clinics" and scenario.unit == "100 images"
+    np.testing.assert_allclose(scenario.federation.weights, [[1.0, 0.8], [0.1, 1.0]])
+    np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 25.0])
+    np.testing.assert_array_equal(scenario.federation.caps, [50.0, 30.0])
+    assert list(given) == []
+
+
+def test_asking_needs_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 2
+    assert "--ask needs a terminal" in capsys.readouterr().err
