@@ -4,89 +4,92 @@ How much data each member contributes, who pays whom, who would walk away, and h
 design, and certified.
 """
 
-from fedpact.utils.threads import set_threads, thread_count  # isort: skip - speaks to libraries not yet imported
+import ast
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Any
 
-from fedpact.certificates import Assumption, Certificate, Claim, Verdict
-from fedpact.comparison import (
-    BatchOutcome,
-    Comparison,
-    FieldStudy,
-    Outlook,
-    Recommendation,
-    Sweep,
-    compare,
-    solve_batch,
-    study,
-    sweep,
-)
-from fedpact.deals import Deal, Equilibria, Messages, Outcome, Settlement, Transfer, load_deal, settle
-from fedpact.federation import (
-    Batch,
-    Cost,
-    Exponential,
-    Federation,
-    Linear,
-    Log,
-    Michaelis,
-    Payoff,
-    Population,
-    PowerLaw,
-    Quadratic,
-)
-from fedpact.fitting import (
-    Delivery,
-    DeliverySettlement,
-    Fit,
-    Observations,
-    estimate_delivery,
-    fit,
-    settle_delivery,
-    suggest,
-)
-from fedpact.mechanisms import (
-    AccuracyShaping,
-    CostSharing,
-    EqualSplit,
-    ExternalityMechanism,
-    FairMechanism,
-    LeaveOneOut,
-    Mechanism,
-    MessageGame,
-    NashBargaining,
-    Nucleolus,
-    ProportionalSharing,
-    SemivalueMechanism,
-    ShapleyMechanism,
-    Standalone,
-    VCGMechanism,
-    Voluntary,
-    best_response_dynamics,
-    personal_prices,
-)
-from fedpact.negotiation import negotiate
-from fedpact.programs.social_optimum import SocialOptimum, social_optimum
-from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
-from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-from fedpact.stability import (
-    BlockingGroup,
-    StableFederation,
-    blocking_group,
-    merging_gain,
-    splitting_gain,
-    stable_federation,
-)
-from fedpact.utils.errors import (
-    FedpactError,
-    InvalidInput,
-    MechanismError,
-    MissingExtra,
-    NoEquilibrium,
-    NoFairDeal,
-    NotConverged,
-    OutsideDomain,
-)
+import fedpact.utils.threads  # noqa: F401 - speaks to libraries not yet imported
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first use
+    from fedpact.certificates import Assumption, Certificate, Claim, Verdict
+    from fedpact.comparison import (
+        BatchOutcome,
+        Comparison,
+        FieldStudy,
+        Outlook,
+        Recommendation,
+        Sweep,
+        compare,
+        solve_batch,
+        study,
+        sweep,
+    )
+    from fedpact.deals import Deal, Equilibria, Messages, Outcome, Settlement, Transfer, load_deal, settle
+    from fedpact.federation import (
+        Batch,
+        Cost,
+        Exponential,
+        Federation,
+        Linear,
+        Log,
+        Michaelis,
+        Payoff,
+        Population,
+        PowerLaw,
+        Quadratic,
+    )
+    from fedpact.fitting import (
+        Delivery,
+        DeliverySettlement,
+        Fit,
+        Observations,
+        estimate_delivery,
+        fit,
+        settle_delivery,
+        suggest,
+    )
+    from fedpact.fitting.pilots import CoalitionRecords, PilotData, PilotStudy, pilot
+    from fedpact.mechanisms import (
+        AccuracyShaping,
+        CostSharing,
+        EqualSplit,
+        ExternalityMechanism,
+        FairMechanism,
+        LeaveOneOut,
+        Mechanism,
+        MessageGame,
+        NashBargaining,
+        Nucleolus,
+        ProportionalSharing,
+        SemivalueMechanism,
+        ShapleyMechanism,
+        Standalone,
+        VCGMechanism,
+        Voluntary,
+        best_response_dynamics,
+        personal_prices,
+    )
+    from fedpact.negotiation import negotiate
+    from fedpact.programs.social_optimum import SocialOptimum, social_optimum
+    from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
+    from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
+    from fedpact.stability import StableFederation, merging_gain, splitting_gain, stable_federation
+    from fedpact.stability.blocking_group import BlockingGroup, blocking_group
+    from fedpact.stability.least_core import LeastCore, least_core
+    from fedpact.utils.errors import (
+        FedpactError,
+        InvalidInput,
+        MechanismError,
+        MissingExtra,
+        NoEquilibrium,
+        NoFairDeal,
+        NotConverged,
+        OutsideDomain,
+    )
+    from fedpact.utils.threads import set_threads, thread_count
+
+__version__ = "0.2.0"
 
 __all__ = [
     "AccuracyShaping",
@@ -97,6 +100,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "CoalitionCache",
+    "CoalitionRecords",
     "Comparison",
     "Cost",
     "CostSharing",
@@ -113,6 +117,7 @@ __all__ = [
     "FieldStudy",
     "Fit",
     "InvalidInput",
+    "LeastCore",
     "LeaveOneOut",
     "Linear",
     "Log",
@@ -133,6 +138,8 @@ __all__ = [
     "Outlook",
     "OutsideDomain",
     "Payoff",
+    "PilotData",
+    "PilotStudy",
     "Population",
     "PowerLaw",
     "ProportionalSharing",
@@ -157,11 +164,13 @@ __all__ = [
     "compare",
     "estimate_delivery",
     "fit",
+    "least_core",
     "load_deal",
     "load_scenario",
     "merging_gain",
     "negotiate",
     "personal_prices",
+    "pilot",
     "sample_game",
     "save_scenario",
     "set_threads",
@@ -177,3 +186,24 @@ __all__ = [
     "sweep",
     "thread_count",
 ]
+
+
+def _read_homes() -> dict[str, str]:
+    """The module in which each public name lives, as the imports above say."""
+    source = pkgutil.get_data(__name__, "__init__.py") or b""
+    imports = [line for line in ast.walk(ast.parse(source)) if isinstance(line, ast.ImportFrom)]
+    return {alias.name: str(line.module) for line in imports for alias in line.names}
+
+
+_HOMES = _read_homes()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -12,7 +12,9 @@ from fedpact.utils.errors import error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.jsonl import decode_line
 
-agent = typer.Typer(name="agent", help="The private file with which a member negotiates.", no_args_is_help=True)
+agent = typer.Typer(
+    name="agent", help="The private file with which a member negotiates.", no_args_is_help=True, add_completion=False
+)
 
 
 @agent.callback()
@@ -26,17 +28,14 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a private file holds, and what the member would do alone."""
-    from fedpact.fitting.member import agent_record, agent_text  # noqa: PLC0415 - heavy
+    from fedpact.fitting.member import MemberNotes, agent_record, agent_text  # noqa: PLC0415 - heavy
     from fedpact.negotiation.processes import load_agent  # noqa: PLC0415 - heavy
 
     found = load_agent(path)
     with error_context(str(path)):
-        stated = decode_line(read_text(path).encode()).get("agents")
-    names = [f"agent {place}" for place in range(found.weights.size)]
-    if isinstance(stated, list) and len(stated) == len(names):
-        names = [str(name) for name in stated]
+        notes = MemberNotes.of(decode_line(read_text(path).encode()), found)
     if as_json:
-        print_json(agent_record(found, names))
+        print_json(agent_record(found, notes))
     else:
-        for line in agent_text(found, names).splitlines():
+        for line in agent_text(found, notes).splitlines():
             console.print(escape(line), soft_wrap=True)

@@ -18,76 +18,33 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fedpact.cli import (
-    agent,
-    check,
-    compare,
-    explore,
-    fit,
-    flower,
-    lots,
-    negotiate,
-    new,
-    paper,
-    settle,
-    shapley,
-    solve,
-    study,
-    sweep,
-    train,
-    verify,
-)
-from fedpact.cli.common import print_json
+from fedpact import __version__
+from fedpact.cli.commands import CommandsOnDemand
+from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
+from fedpact.utils.compiling import tell_of_compiling
 from fedpact.utils.errors import FedpactError, InvalidInput, NoEquilibrium, NoFairDeal, NotConverged
-from fedpact.utils.jsonl import jsonable
 from fedpact.utils.threads import thread_setting
 from fedpact.utils.words import count_text, printable
 
-CLAIM_FAILS, BAD_INPUT, NOT_CONVERGED, BUG, INTERRUPTED = 1, 2, 3, 4, 130
-EXIT_CODES = (
-    f"0 done, {CLAIM_FAILS} a claim fails, {BAD_INPUT} bad input, {NOT_CONVERGED} not converged, "
-    f"{BUG} an error in fedpact itself, {INTERRUPTED} interrupted"
-)
 MAX_ERRORS = 10  # of one input, shown at once
 TRACEBACK = "FEDPACT_TRACEBACK"  # set in the environment, it shows where an unexpected error comes from
 
 app = typer.Typer(
     name="fedpact",
+    cls=CommandsOnDemand,
+    rich_markup_mode=None,  # plain help takes a third of the time
     help="Design, certify and settle the deal behind a federated model.",
     epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, hospitals-lots, paper-w1, "
     "paper-w2, paper-w3.\n\n"
-    f"Exit codes: {EXIT_CODES}.",
+    f"Exit codes: {IN_WORDS}.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (
-    compare.compare,
-    solve.solve,
-    check.check,
-    shapley.shapley,
-    settle.settle,
-    negotiate.negotiate,
-    fit.fit,
-    lots.lots,
-    new.new,
-    sweep.sweep,
-    study.study,
-    explore.explore,
-    train.train,
-    verify.verify,
-    paper.paper,
-):
-    app.command()(command)
-app.add_typer(agent.agent)
-app.add_typer(flower.flower)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - only for --version
-
-        typer.echo(f"fedpact {version('fedpact')}")
+        typer.echo(f"fedpact {__version__}")
         raise typer.Exit
 
 
@@ -108,7 +65,7 @@ def main() -> None:
     if not os.environ.get(TRACEBACK):  # what NumPy notes on the way is no news: results carry their certificates
         warnings.filterwarnings("ignore", category=RuntimeWarning)
     if sys.stderr.isatty():
-        _announce_compilation()
+        tell_of_compiling(_say_that_it_compiles)
     with _ending_quietly_with_the_reader():
         _run()
 
@@ -135,6 +92,10 @@ def _run() -> None:
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):  # so Typer hands one on
+            typer.echo("interrupted", err=True)
+        raise
     except Exception as error:
         _fail(
             f"{type(error).__name__}: {error}. This is an error in fedpact itself; please report it, with the command, "
@@ -200,6 +161,9 @@ def _fail(error: object, code: int) -> NoReturn:
 def _fail_without_deal(message: str, code: int, error: NotConverged, **parts: Any) -> NoReturn:
     """Say that there is no deal as the mechanism has it, with --json as an object too: nothing failed to converge."""
     if "--json" in sys.argv:
+        from fedpact.cli.common import print_json  # noqa: PLC0415 - loaded by the command that failed
+        from fedpact.utils.jsonl import jsonable  # noqa: PLC0415 - as above
+
         print_json(jsonable({"error": str(error), **parts}))
     _fail(message, code)
 
@@ -216,19 +180,5 @@ def _mistakes(errors: Sequence[InvalidInput]) -> list[str]:
     ]
 
 
-def _announce_compilation() -> None:
-    """Say so when kernels are compiled, which happens once per installation and takes a while."""
-    from numba.core import event  # noqa: PLC0415 - heavy
-
-    class Notice(event.Listener):  # type: ignore[misc]
-        is_given = False
-
-        def on_start(self, event: Any) -> None:
-            if not self.is_given:
-                sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")
-            self.is_given = True
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    event.register("numba:compile", Notice())  # type: ignore[no-untyped-call]
+def _say_that_it_compiles() -> None:
+    sys.stderr.write("compiling for this machine, once per installation: up to half a minute\n")

@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedpact.cli.common import console, escape, print_agents, print_json, table
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED, is_ledger
+from fedpact.deals.ledger import FAILED, SETTLED, is_ledger
 from fedpact.deals.signatures import KnownKeys
+from fedpact.fitting.ledger_shares import with_paid_shares
 from fedpact.negotiation.audit import Audit, LedgerAudit, TranscriptAudit, audit_ledger, audit_transcript
+from fedpact.report.ledger_page import paid_columns, signed_rows, write_ledger_page
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.errors import InvalidInput
 
 DIGITS = 6
-SIGNED_WORDS = {
-    "key": "its key for this run",
-    "deal": "the deal, the same for all",
-    "statement": "its own prices and what it checked",
-    "delivery": "samples and update of a round",
-    "accuracy": "its accuracy",
-    "settlement": "what was delivered and is paid",
-}
 VERDICTS = {True: ("blue", "holds"), False: ("red", "is violated"), None: ("dim", "is open")}
 
 
 def check_record(
-    path: Path, *, keys: KnownKeys | None = None, receipts: Sequence[Path] = (), signed: bool = False, as_json: bool
+    path: Path,
+    *,
+    keys: KnownKeys | None = None,
+    receipts: Sequence[Path] = (),
+    signed: bool = False,
+    page: Path | None = None,
+    as_json: bool,
 ) -> list[str]:
-    """Show what a ledger holds, or a transcript comes to; the claims that fail."""
+    """Show what a ledger holds, or a transcript comes to, and write the ledger's page; the claims that fail."""
     found: LedgerAudit | TranscriptAudit
     if is_ledger(path):
-        found = audit_ledger(path, keys=keys, receipts=receipts, must_be_signed=signed)
-    elif keys is not None or receipts or signed:
-        raise InvalidInput(f"{path}: this is no ledger; --keys, --receipt and --signed are for ledgers")
+        found = with_paid_shares(audit_ledger(path, keys=keys, receipts=receipts, must_be_signed=signed))
+    elif keys is not None or receipts or signed or page is not None:
+        raise InvalidInput(f"{path}: this is no ledger; --keys, --receipt, --signed and --html are for ledgers")
     else:
         found = audit_transcript(path)
+    if page is not None and isinstance(found, LedgerAudit):
+        write_ledger_page(found, page)
     if as_json:
         record = _ledger_record(found) if isinstance(found, LedgerAudit) else _transcript_record(found)
         print_json(record | {"checked": found.checked, "failed": found.failed})
@@ -106,32 +104,13 @@ def _show_ledger(found: LedgerAudit) -> None:
 
 def _show_deal(found: LedgerAudit, deal: Deal) -> None:
     """Who gave what, got which accuracy, and is paid how much."""
-    trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
+    settled = found.last(SETTLED)
     money = settled.content if settled is not None else None
-    paid = {entry["agent"]: entry["amount"] for entry in money["balances"]} if money else {}
-    used = trained.content["samples"] if trained is not None else {}
-    accuracies = measured.content["accuracies"] if measured is not None else {}
-    found_accuracies = [accuracies.get(name, {}).get("accuracy") for name in deal.agents]
-    due = money.get("agreed_balances") if money else None
-    agreed_paid = {entry["agent"]: entry["amount"] for entry in due or []}
-    delivered = money.get("delivered_by") if money else None
-    columns = [
-        ("agreed", number_texts(deal.contributions)),
-        *([("delivered", _delivered_texts(deal, delivered))] if delivered else []),
-        ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in deal.agents]),
-        ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in found_accuracies]),
-        *([("agreed pay", [agreed_paid.get(name, "-") for name in deal.agents])] if due else []),
-        ("is paid", list(map(paid.get, deal.agents, number_texts(deal.payments, signed=True)))),
-    ]
+    columns = paid_columns(found, deal)
     agents = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
     title = f"The deal (paid in {money['currency'] if money else PAYOFF_LABEL})"
     print_agents(title, agents, columns, sizes=deal.contributions)
     console.print()
-
-
-def _delivered_texts(deal: Deal, delivered: Mapping[str, float]) -> list[str]:
-    known = [float(delivered.get(name, own)) for name, own in zip(deal.agents, deal.contributions, strict=True)]
-    return number_texts(np.array(known))
 
 
 def _show_signed(found: LedgerAudit) -> None:
@@ -141,13 +120,8 @@ def _show_signed(found: LedgerAudit) -> None:
     made = table("What is signed, and by whom", "entry", "what", "signed by", "not by")
     for column in made.columns[1:]:
         column.justify = "left"
-    for (entry, kind, about), parts in groupby(found.signed_parts, lambda part: (part.entry, part.kind, part.about)):
-        listed = list(parts)
-        counts = Counter(part.name for part in listed if part.holds)
-        signers = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
-        others = dict.fromkeys(part.name for part in listed if not part.holds)
-        what = SIGNED_WORDS.get(about, about) + (" (of a deal that failed)" if kind == FAILED else "")
-        made.add_row(str(entry), what, escape(", ".join(signers) or "-"), escape(", ".join(others)))
+    for row in signed_rows(found):
+        made.add_row(*map(escape, row))
     console.print(made)
     console.print()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,20 +21,23 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DEFAULT_MECHANISM, DealArgument
+from fedpact.cli.exit_codes import CLAIM_FAILS
 from fedpact.cli.solve import show_certificates
 from fedpact.cli.violation_words import violation_detail
 from fedpact.deals.deal_file import outcome_record
+from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
-from fedpact.negotiation.audit import TranscriptAudit
+from fedpact.fitting.ledger_shares import with_paid_shares
+from fedpact.negotiation.audit import TranscriptAudit, audit_ledger
 from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
+from fedpact.report.ledger_page import write_ledger_page
 from fedpact.report.numbers import Unit
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 
-CLAIM_FAILS = 1
 VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
@@ -68,6 +72,10 @@ def check(
         ),
     ] = None,
     signed: Annotated[bool, typer.Option("--signed", help="A ledger without signatures fails.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a ledger's page: agreed, delivered, paid, and who signed.", metavar="FILE"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a deal against its certificates: by default what its mechanism promises by design.
@@ -75,33 +83,53 @@ def check(
     A transcript in place of the scenario: is the deal it states the one its exchanges come to? A ledger: does its
     chain hold, is it signed, by whom, and does everything in it agree?
     """
-    asked = keys is not None or bool(receipts) or signed
+    asked = keys is not None or bool(receipts) or signed or html is not None
     if deal is None and Path(scenario).suffix.lower() == TRANSCRIPT_SUFFIX:
         if name or claims:
             raise InvalidInput(f"claims need the scenario: fedpact check SCENARIO {scenario}")
         known = None if keys is None else read_known_keys(keys)
-        failed = check_record(Path(scenario), keys=known, receipts=receipts or [], signed=signed, as_json=as_json)
-    elif asked:
-        raise InvalidInput("--keys, --receipt and --signed are for a ledger alone: fedpact check LEDGER")
+        failed = check_record(
+            Path(scenario), keys=known, receipts=receipts or [], signed=signed, page=html, as_json=as_json
+        )
     else:
-        failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), as_json=as_json)
+        broken = _broken_in_ledger(deal, keys, receipts or [], signed=signed, page=html) if asked else {}
+        failed = _check_deal(read_scenario(scenario), deal, name, _claims(claims), broken, as_json=as_json)
     if failed:
         raise typer.Exit(CLAIM_FAILS)
 
 
+def _broken_in_ledger(
+    deal: Path | None, keys: Path | None, receipts: list[Path], *, signed: bool, page: Path | None
+) -> dict[str, str]:
+    """What does not hold of a ledger's signatures, keys and receipts, by claim; its page is written."""
+    if deal is None or not is_ledger(deal):
+        raise InvalidInput("--keys, --receipt, --signed and --html are for a ledger: fedpact check [SCENARIO] LEDGER")
+    known = None if keys is None else read_known_keys(keys)
+    found = with_paid_shares(audit_ledger(deal, keys=known, receipts=receipts, must_be_signed=signed))
+    if page is not None:
+        write_ledger_page(found, page)
+    return {claim: found.findings[claim].reason for claim in found.failed}
+
+
 def _check_deal(
-    scenario: Scenario, path: Path | None, name: str | None, claims: tuple[Claim, ...] | None, *, as_json: bool
+    scenario: Scenario,
+    path: Path | None,
+    name: str | None,
+    claims: tuple[Claim, ...] | None,
+    broken: Mapping[str, str],
+    *,
+    as_json: bool,
 ) -> list[str]:
-    """The claims that fail."""
+    """The claims that fail, with those of a ledger that are broken."""
     rules = None if name is None else choose_mechanism(name)
     if path is None:
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
         found = check_solved(usual, scenario.federation, claims=claims, money=scenario.money)
     else:
         found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
-    failed = list(found.failures)
+    failed = list(dict.fromkeys([*found.failures, *broken]))
     if as_json:
-        print_json(outcome_record(found.outcome) | _check_record(found))
+        print_json(outcome_record(found.outcome) | _check_record(found) | {"failed": failed})
         return failed
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {found.outcome.mechanism}\n")
     if isinstance(found.audit, TranscriptAudit):
@@ -115,6 +143,8 @@ def _check_deal(
     console.print(escape(found.payment_text), style="red" if wrong else None)
     for text in found.contradictions:
         console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
+    for claim, reason in broken.items():
+        console.print(f"[red]{escape(claim)} is violated[/red]: {escape(reason)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
     return failed
 

@@ -24,6 +24,7 @@ from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import check_writable, choose_format
@@ -80,7 +81,10 @@ def read_scenario(given: str) -> Scenario:
         raise InvalidInput(
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
-    return load_scenario(given)
+    scenario = load_scenario(given)
+    for question in weight_questions(scenario.federation) if scenario.uncertainty is None else ():
+        typer.echo(f"question: {printable(question)}", err=True)
+    return scenario
 
 
 def choose_mechanism(name: str) -> Mechanism:

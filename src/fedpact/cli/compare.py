@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Verdict
+from fedpact.cli.cluster import ClusterOption, working_on
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     MECHANISM_NAMES,
@@ -29,6 +30,7 @@ from fedpact.cli.common import (
     table,
     terminal_text,
 )
+from fedpact.cli.per_agent import find_agent
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.comparison import Comparison, Outlook
 from fedpact.comparison import compare as compare_mechanisms
@@ -62,6 +64,14 @@ def compare(
         bool, typer.Option("--all", help="Compare all of fedpact's own, with a table of the properties of each.")
     ] = False,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report for the members.", metavar="FILE")] = None,
+    member: Annotated[
+        str | None,
+        typer.Option(
+            "--member",
+            help="With --html: one page for this member, about the recommended deal or the only --mechanism.",
+            metavar="NAME",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", help="Welfare against the lowest fair share, as .png, .svg or .pdf.", metavar="FILE"),
@@ -71,6 +81,7 @@ def compare(
         typer.Option("--draws", help="How often to draw the numbers of an uncertain scenario.", metavar="N", min=1),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same draws.", min=0)] = 0,
+    cluster: ClusterOption = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,14 +95,16 @@ def compare(
     if plot is not None:
         check_picture(plot)
     chosen = read_scenario(scenario)
+    if member is not None and html is None:
+        raise InvalidInput("--member needs --html FILE, the page to write")
+    place = None if member is None else find_agent("--member", member, chosen.federation.names)
     if every and mechanisms:
         raise InvalidInput("--all and --mechanism exclude each other: give one of them")
     named = [choose_mechanism(name) for name in mechanisms] if mechanisms else None
-    compared = _compare(chosen, ALL if every else named, draws, seed)
+    with working_on(cluster):
+        compared = _compare(chosen, ALL if every else named, draws, seed)
     if html is not None:
-        from fedpact.report import write_report  # noqa: PLC0415 - only for --html
-
-        write_report(compared, html, scenario_title=chosen.title, description=chosen.description, money=chosen.money)
+        _write_page(chosen, compared, html, place, mechanisms or ())
     if plot is not None:
         write_picture(compared.plot_tradeoff(), plot)
     if as_json:
@@ -99,9 +112,23 @@ def compare(
         return
     _show(chosen, compared, in_brief=every)
     if html is not None:
-        console.print(f"\nReport written to {escape(str(html))}", soft_wrap=True)
+        console.print(f"\n{'Report' if member is None else 'Page'} written to {escape(str(html))}", soft_wrap=True)
     if plot is not None:
         console.print(f"\nPicture written to {escape(str(plot))}", soft_wrap=True)
+
+
+def _write_page(
+    scenario: Scenario, compared: Comparison, path: Path, place: int | None, mechanisms: Sequence[str]
+) -> None:
+    """The report, or the page of one member."""
+    from fedpact.report import write_member_page, write_report  # noqa: PLC0415 - only for --html
+
+    title, money, unit = scenario.title, scenario.money, scenario.unit
+    if place is None:
+        write_report(compared, path, scenario_title=title, description=scenario.description, money=money, unit=unit)
+        return
+    only = compared.outcomes[0].mechanism if len(mechanisms) == 1 else None
+    write_member_page(compared, place, path, mechanism=only, scenario_title=title, money=money, unit=unit)
 
 
 def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int | None, seed: int) -> Comparison:
@@ -133,7 +160,7 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
 
 def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -> None:
     """The tables; in brief those with a row per mechanism alone, and what holds under each."""
-    unit = Unit.of(scenario.money, [outcome.payoffs for outcome in compared])
+    unit = Unit.of(scenario.money, [outcome.payoffs for outcome in compared], data=scenario.unit)
     title = escape(scenario.title or "Federation")
     console.print(f"[bold]{title}[/bold]: {count_text(compared.federation.n_agents, 'member')}")
     if scenario.description:
@@ -168,7 +195,7 @@ def _show_contributions(compared: Comparison, unit: Unit) -> None:
     columns = list(zip(_titles(compared.outcomes, compared), texts, strict=True))
     federation = compared.federation
     kind = "lot" if federation.has_lots else "member"
-    print_agents("Contributions", federation.lot_labels, columns, sizes=given.max(axis=0), kind=kind)
+    print_agents(unit.of_data("Contributions"), federation.lot_labels, columns, sizes=given.max(axis=0), kind=kind)
 
 
 def _show_payments(compared: Comparison, unit: Unit) -> None:

@@ -16,7 +16,7 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
-from fedpact.fitting.member import agent_record, agent_text, member_agent, save_member
+from fedpact.fitting.member import agent_record, agent_text, member_agent, member_notes, save_member
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
 from fedpact.report.numbers import given_text
@@ -191,13 +191,14 @@ def _shared(text: str) -> tuple[str, ...]:
 def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None, *, as_json: bool) -> None:
     """Show what a member prepares, and write its private file."""
     agent = member_agent(found, member, costs=terms.costs, caps=terms.caps, worth=terms.worth(found))
+    notes = member_notes(found, agent, level=INTERVAL_LEVEL)
     if output is not None:
-        save_member(found, agent, output, level=INTERVAL_LEVEL)
+        save_member(agent, notes, output)
     files = [] if output is None else [str(output)]
     if as_json:
-        print_json(agent_record(agent, list(found.names)) | {"files": files})
+        print_json(agent_record(agent, notes) | {"files": files})
         return
-    for line in agent_text(agent, list(found.names)).splitlines():
+    for line in agent_text(agent, notes).splitlines():
         console.print(escape(line), soft_wrap=True)
     for warning in found.warnings:
         console.print(f"[red]Warning[/red]: {escape(warning)}.", soft_wrap=True)

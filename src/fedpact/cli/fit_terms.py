@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from fedpact.cli.common import read_scenario
 from fedpact.federation import Federation, Quadratic
 from fedpact.fitting import Fit, Observations
+from fedpact.fitting.placeholder import placeholder_cost
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
-
-# Where no cost is given: giving all one has costs this part of what perfect accuracy is worth.
-PLACEHOLDER_COST = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +42,7 @@ class FitTerms:
         if self.costs is not None:
             return self
         values = found.values if self.values is None else self.values
-        rate = PLACEHOLDER_COST * float(values.mean()) / float(np.median(self.caps[self.caps > 0]))
-        costs = np.full(len(self.caps), float(f"{rate:.1g}"))
+        costs = np.full(len(self.caps), placeholder_cost(values, self.caps))
         return replace(self, costs=costs, placeholder=True)
 
     def worth(self, found: Fit) -> FloatArray | float:
@@ -71,11 +68,11 @@ def fit_terms(
         linear, quadratic = np.where(np.isnan(given), linear, given), np.where(np.isnan(given), quadratic, 0.0)
     lots_staying, tasks_staying = observations.owned_by(staying)
     linear, quadratic = _fill_for_leavers(lots_staying, linear, quadratic)
-    (values,) = _fill_for_leavers(tasks_staying, values)
     if stated.costs or like is not None:
         _check_complete("--cost", linear, lots)
     if stated.values:
         values = _stated_numbers("--value", stated.values, tasks, values)
+    (values,) = _fill_for_leavers(tasks_staying, values)
     if stated.values or like is not None:
         _check_complete("--value", values, tasks)
     caps = _stated_numbers("--cap", stated.caps, lots, caps)
@@ -118,7 +115,7 @@ def staying_members(names: Sequence[str], without: Sequence[str]) -> NDArray[np.
     """Who is in the scenario that is written."""
     for name in without:
         if name not in names:
-            raise InvalidInput(f'--without: there is no agent "{name}"; agents are {", ".join(names)}')
+            raise InvalidInput(f'--without: there is no member "{name}"; members are {", ".join(names)}')
     staying = ~np.isin(list(names), list(without))
     if not staying.any():
         raise InvalidInput("--without leaves out everybody")
@@ -149,7 +146,7 @@ def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwi
             raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
         chosen = [place for place, known in enumerate(names) if known == name or known.startswith(f"{name}.")]
         if name and not chosen:
-            raise InvalidInput(f'{option}: there is no agent "{name}"; agents are {", ".join(names)}')
+            raise InvalidInput(f'{option}: there is no member "{name}"; members are {", ".join(names)}')
         if not (number >= 0 if option == "--cap" else number > 0):
             rule = "at least zero" if option == "--cap" else "positive"
             raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")

@@ -10,7 +10,9 @@ import typer
 from fedpact.cli.common import DEFAULT_EXAMPLE, AsJson, print_json, read_scenario
 from fedpact.utils.errors import InvalidInput
 
-flower = typer.Typer(name="flower", help="Run a deal between real nodes, on Flower.", no_args_is_help=True)
+flower = typer.Typer(
+    name="flower", help="Run a deal between real nodes, on Flower.", no_args_is_help=True, add_completion=False
+)
 
 
 @flower.command()

@@ -22,6 +22,7 @@ from fedpact.cli.common import (
     read_scenario,
     terminal_text,
 )
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
 from fedpact.cli.rounds import Rounds, price_text, status_line
 from fedpact.deals import Deal
@@ -36,7 +37,6 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
-INTERRUPTED = 130
 STUDIES = ("misreport",)
 ROOM = 110  # columns
 SETTLED_BY = {
@@ -123,7 +123,7 @@ def negotiate(
     if as_json:
         print_json(deal_record(deal) | {"trace": jsonable(deal.trace), "files": files})
         return
-    _show(deal, Unit.of(chosen.money, [deal.provenance.welfare]))
+    _show(deal, Unit.of(chosen.money, [deal.provenance.welfare], data=chosen.unit))
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
@@ -152,10 +152,12 @@ def _kept(transcript: Path | None) -> str:
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
     out = [name in deal.excluded for name in deal.agents]
-    columns = [("contributes", number_texts(deal.contributions))]
+    columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
     if deal.prices is not None:
         prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-        columns.append(("price per sample", np.where(out, "-", prices).tolist()))
+        columns.append(
+            (f"price per unit ({unit.data})" if unit.data else "price per sample", np.where(out, "-", prices).tolist())
+        )
     columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
     if deal.side_payments is not None and deal.side_payments.any():
         columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))

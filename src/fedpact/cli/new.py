@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from fedpact.cli.common import AsJson, Force, check_output, print_json
+from fedpact.cli.new_questions import ask_for_scenario
 from fedpact.scenario import load_scenario, save_scenario, schema, template
 from fedpact.scenario.examples import EXAMPLES, example
+from fedpact.scenario.template import scenario_text
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
 
@@ -25,6 +27,7 @@ def new(
         str | None,
         typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
     ] = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask for everything, on a terminal.")] = False,
     force: Force = False,
     as_json: AsJson = False,
     print_schema: Annotated[
@@ -36,13 +39,15 @@ def new(
         typer.echo(json.dumps(schema(), indent=2))
         return
     check_output(path, force=force)
+    if ask and source is not None:
+        raise InvalidInput("--ask and --from exclude each other: give one of them")
     if source is not None:
         save_scenario(example(source), path)
     else:
         if path.suffix.lower() != ".toml":
             raise InvalidInput(f"a new scenario is commented TOML, so its name must end in .toml, got {str(path)!r}")
         chosen = [name.strip() for name in names.split(",")] if names else agents
-        replace_text(path, template(chosen))
+        replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen))
     if as_json:
         print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
     else:

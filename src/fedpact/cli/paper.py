@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 
 from fedpact.cli.common import AsJson, console, escape, print_json, progress
+from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
 from fedpact.paper.results import ALL, ON_REQUEST, RESULTS, Judgement, PaperFinding, Result, choose_results, reproduce
 from fedpact.utils.errors import InvalidInput
 
 __all__ = ["paper"]
 
-CLAIM_FAILS, INTERRUPTED = 1, 130
 PARTS = 200  # of a result, on the progress bar
 QUICK = "fig4"
 KEPT = "trained-models"  # a folder in that of the results

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -13,7 +14,7 @@ MAX_LISTED = 6  # names in a message
 EACH = "A number for all, one per agent with commas, or NAME=NUMBER; may be repeated."
 
 
-def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: float) -> FloatArray:
+def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: ArrayLike) -> FloatArray:
     """One number per agent: `otherwise` where nothing is said, and where more than one thing is said the last.
 
     Examples
@@ -21,11 +22,11 @@ def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise
     >>> per_agent("--samples", ["400", "City=600", "0=100"], ["North", "City", "South"], 0.0).tolist()
     [100.0, 600.0, 400.0]
     """
-    numbers = np.full(len(names), otherwise)
+    numbers = np.array(np.broadcast_to(np.asarray(otherwise, dtype=np.float64), len(names)))
     for entry in given:
         name, equals, text = entry.rpartition("=")
         if equals:
-            numbers[_place(option, name, names)] = _number(option, text, entry)
+            numbers[find_agent(option, name, names)] = _number(option, text, entry)
             continue
         parts = [_number(option, part, entry) for part in entry.split(",")]
         if len(parts) not in (1, len(names)):
@@ -46,7 +47,8 @@ def _number(option: str, text: str, entry: str) -> float:
     return number
 
 
-def _place(option: str, given: str, names: Sequence[str]) -> int:
+def find_agent(option: str, given: str, names: Sequence[str]) -> int:
+    """The place of a member given by name or number."""
     for name in (given, given.strip()):
         if name in names:
             return list(names).index(name)
@@ -55,5 +57,6 @@ def _place(option: str, given: str, names: Sequence[str]) -> int:
         return int(short)
     listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
     raise InvalidInput(
-        f"{option}: there is no agent {short!r}; agents are numbered 0 to {len(names) - 1}, or called by name: {listed}"
+        f"{option}: there is no member {short!r}; members are numbered 0 to {len(names) - 1}, "
+        f"or called by name: {listed}"
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import check_writable, replace_files
+from fedpact.utils.words import printable
 
 __all__ = ["can_draw", "check_picture", "write_picture"]
 
@@ -25,12 +28,13 @@ def check_picture(path: Path) -> None:
 
 
 def can_draw(path: Path, *, wanted: bool) -> bool:
-    """Whether to draw a picture that comes with a command; one that was asked for by name must be possible."""
+    """Whether to draw a picture that comes with a command, said if not; one asked for by name must be possible."""
     try:
         check_picture(path)
-    except MissingExtra:
+    except MissingExtra as error:
         if wanted:
             raise
+        typer.echo(f"no picture {printable(str(path))}: {error}", err=True)
         return False
     return True
 

@@ -67,7 +67,9 @@ class Rounds:
 
     def _print(self, event: Event) -> None:
         if not self._begun:
-            head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}  prices per sample ({self._unit.label})"
+            head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}"
+            if event["prices"] is not None or event["residual"] is None:
+                head += f"  prices per sample ({self._unit.label})"
             console.print(f"\n[bold]{escape(head)}[/bold]")
         self._begun, self._waiting = True, None
         console.print(self._line(event))
@@ -75,8 +77,8 @@ class Rounds:
     def _line(self, event: Event) -> str:
         residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
         welfare = "undefined" if event["welfare"] is None else f"{event['welfare']:.8g}"
-        prices = "-" if event["prices"] is None else self._range(event["prices"])
-        return f"{event['round']:>5}  {residual:>9}  {welfare:>12}  {prices}"
+        prices = "" if event["prices"] is None else f"  {self._range(event['prices'])}"
+        return f"{event['round']:>5}  {residual:>9}  {welfare:>12}{prices}"
 
     def _range(self, prices: Sequence[float]) -> str:
         return " to ".join(price_text(price, self._unit) for price in (min(prices), max(prices)))

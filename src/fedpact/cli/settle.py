@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -26,10 +26,11 @@ from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_dea
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
 from fedpact.deals.delivered import delivered_contributions
-from fedpact.deals.ledger import TRAINED
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS
+from fedpact.deals.ledger import SETTLED, TRAINED
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, settle_shares
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
+from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import cents_text, number_texts
 from fedpact.scenario import Money
@@ -95,6 +96,9 @@ def settle(
     if given is not None and agreed.prices is None:
         whole = _outcome(chosen.federation, agreed, given)
     settlement = settle_deal(whole, money=money, decimals=decimals, sponsor=sponsor, delivered=given)
+    shares = None if delivered else _ledger_shares(deal)
+    if shares is not None:
+        settlement = settle_shares(agreed, shares, settlement)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:
@@ -129,6 +133,20 @@ def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArra
         return None
     trained = audit_ledger(path).last(TRAINED)
     return None if trained is None else delivered_contributions(agreed, trained.content)
+
+
+def _ledger_shares(path: Path | None) -> Any:
+    """The shares that are paid for by a ledger that is settled by what arrived in effect; None otherwise."""
+    if path is None or not is_ledger(path):
+        return None
+    found = with_paid_shares(audit_ledger(path))
+    settled = found.last(SETTLED)
+    if settled is None or "paid_shares" not in settled.content:
+        return None
+    finding = found.findings[SHARES]
+    if finding.holds is not True:
+        raise InvalidInput(f"{path}: {SHARES}: {finding.reason}")
+    return settled.content["paid_shares"]
 
 
 def _outcome(federation: Federation, agreed: Deal, delivered: FloatArray) -> Deal | Outcome:

@@ -70,10 +70,10 @@ def shapley(
             )
         )
         return
-    unit = Unit.of(chosen.money, shares.values)
+    unit = Unit.of(chosen.money, shares.values, data=chosen.unit)
     total = float(shares.values.sum())
     per_lot = [
-        ("contributes", number_texts(profile)),
+        (unit.of_data("contributes"), number_texts(profile)),
         ("slope", [number_text(float(slope)) for slope in shares.gradient]),
     ]
     per_agent = [

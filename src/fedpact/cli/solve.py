@@ -81,7 +81,7 @@ def solve(
     if settled:
         _show_departures(settled, Unit.of(chosen.money, [settled.welfare]), by_groups=leave == "groups")
     if outcome:
-        unit = Unit.of(chosen.money, outcome.payoffs)
+        unit = Unit.of(chosen.money, outcome.payoffs, data=chosen.unit)
         _show_outcome(outcome, unit)
         if together:
             _show_group(together, unit)
@@ -166,17 +166,17 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
     shares = zip(outcome.reciprocity_ratios, outcome.shapley_values, strict=True)
     federation = outcome.federation
     if federation.has_lots:
-        _show_lots(outcome)
+        _show_lots(outcome, unit)
     columns = [
         *([] if federation.has_lots else [("contributes", number_texts(outcome.contributions))]),
         ("payoff", unit.column(outcome.payoffs)),
         ("cost", unit.column(outcome.costs)),
         ("is paid", unit.column(outcome.payments, signed=True)),
         ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
-        ("of Shapley", [share_text(float(ratio), float(share)) for ratio, share in shares]),
+        ("fair share back", [share_text(float(ratio), float(share)) for ratio, share in shares]),
     ]
     sizes = outcome.costs if federation.has_lots else outcome.contributions
-    print_agents(f"Members (amounts in {unit.label})", outcome.agents, columns, sizes=sizes)
+    print_agents(f"Members ({_amounts(unit)})", outcome.agents, columns, sizes=sizes)
     assert outcome.side_payments is not None
     if outcome.side_payments.any():
         largest = np.argsort(-np.abs(outcome.side_payments), kind="stable")
@@ -189,6 +189,11 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
     print_imbalance(outcome, unit, "It")
 
 
+def _amounts(unit: Unit) -> str:
+    """What the numbers of a table are in."""
+    return f"amounts in {unit.label}" + (f", contributions in {unit.data}" if unit.data else "")
+
+
 def _reciprocity_text(outcome: Outcome) -> str:
     """The lowest ratio, or why there is none."""
     if np.isnan(outcome.reciprocity):
@@ -196,11 +201,11 @@ def _reciprocity_text(outcome: Outcome) -> str:
     return f"reciprocity {outcome.reciprocity:.4g}"
 
 
-def _show_lots(outcome: Outcome) -> None:
+def _show_lots(outcome: Outcome, unit: Unit) -> None:
     """What each member brings of each of its lots, and how much there is."""
     federation, brought = outcome.federation, outcome.contributions
     columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.caps))]
-    print_agents("Lots", federation.lot_labels, columns, sizes=brought, kind="lot")
+    print_agents(unit.of_data("Lots"), federation.lot_labels, columns, sizes=brought, kind="lot")
     console.print()
 
 

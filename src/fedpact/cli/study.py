@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Claim
+from fedpact.cli.cluster import ClusterOption, working_on
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
@@ -22,6 +23,7 @@ from fedpact.cli.common import (
     print_json,
     table,
 )
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import FEDERATION_KINDS, FieldStudy
 from fedpact.comparison import study as run_study
@@ -32,8 +34,6 @@ from fedpact.report.words import PROPERTY_HEADS
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
-
-INTERRUPTED = 130
 
 
 def study(
@@ -65,6 +65,7 @@ def study(
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same federations.", min=0)] = 0,
     output: NumbersOutput = Path("study.csv"),
     plot: PictureOutput = None,
+    cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Put mechanisms to many random federations, and see how often each property holds.
@@ -82,7 +83,7 @@ def study(
             kinds, rules, count=count, n_agents=members, seed=seed, splits=splits, progress=report, checkpoint=partial
         )
 
-    with claim_output(output):
+    with working_on(cluster), claim_output(output):
         found = _run(run)
         write_table(output, found.columns())
         if draws:

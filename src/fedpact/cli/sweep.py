@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from fedpact.certificates.claims import Claim
+from fedpact.cli.cluster import ClusterOption, working_on
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
@@ -23,6 +24,7 @@ from fedpact.cli.common import (
     read_scenario,
     table,
 )
+from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
 from fedpact.comparison import Sweep
 from fedpact.comparison import sweep as run_sweep
@@ -37,7 +39,6 @@ from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
 MOST_ROWS = 12
-INTERRUPTED = 130
 
 
 def sweep(
@@ -63,6 +64,7 @@ def sweep(
     ] = None,
     output: NumbersOutput = Path("sweep.csv"),
     plot: PictureOutput = None,
+    cluster: ClusterOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Vary one or two parameters of a federation and see what becomes of its outcomes.
@@ -75,7 +77,7 @@ def sweep(
     draws = can_draw(picture, wanted=plot is not None)
     partial = output.absolute().parent / f".{output.name}.partial"
     rules = [choose_mechanism(name) for name in mechanisms or ["externality", "shapley"]]
-    with claim_output(output):
+    with working_on(cluster), claim_output(output):
         found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
         write_table(output, found.columns())
         if draws:

@@ -28,6 +28,7 @@ from fedpact.cli.common import (
     read_scenario,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
 from fedpact.fitting.accuracy_curves import checked_range
@@ -45,7 +46,7 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text
 from fedpact.utils.words import count_text
 
-DIFFERS, INTERRUPTED = 1, 130
+DIFFERS = CLAIM_FAILS
 FOLDER = Path("run")
 ROUNDS, SAMPLES, TEST_SHARE = 50, 400.0, 0.2
 ALPHA, CLIP = 2.0, 1.0

@@ -11,7 +11,6 @@ import typer
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
-    ScenarioArgument,
     console,
     escape,
     print_json,
@@ -25,8 +24,10 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.deals import Deal, is_ledger
 from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
+from fedpact.fitting.ledger_shares import ledger_pilot
 from fedpact.fitting.logs import read_verified
 from fedpact.fitting.runs_file import SUBSET, LogTable, read_subsets
+from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import given_text
 from fedpact.report.records import delivery_record
 from fedpact.scenario import Scenario
@@ -45,7 +46,13 @@ def verify(
             metavar="FILE",
         ),
     ],
-    scenario: ScenarioArgument = DEFAULT_EXAMPLE,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            help="A scenario file, or a built-in federation; of a ledger with a pilot, the pilot by default.",
+            metavar="[SCENARIO]",
+        ),
+    ] = None,
     deal: DealArgument = None,
     name: DealMechanism = None,
     floor: Annotated[
@@ -62,22 +69,29 @@ def verify(
 ) -> None:
     """Estimate which share of its agreed contribution each member delivered in effect.
 
-    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; a ledger holds its deal too. If
-    the scenario says how sure its weights are, the intervals are as much wider. Exit code 1 if somebody is flagged: its
-    95 % interval lies below what was agreed.
+    FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; a ledger holds its deal too, and
+    the pilot if members agreed to be judged by one: then it needs no scenario. If a scenario says how sure its weights
+    are, the intervals are as much wider. Exit code 1 if somebody is flagged: its 95 % interval lies below what was
+    agreed.
     """
     if plot is not None:
         check_picture(plot)
-    chosen = read_scenario(scenario)
+    recorded = is_ledger(measured)
+    found_ledger = audit_ledger(measured) if recorded and scenario is None and deal is None else None
+    pilot = None if found_ledger is None else ledger_pilot(found_ledger)
+    chosen = read_scenario(scenario or DEFAULT_EXAMPLE) if pilot is None else Scenario(federation=pilot.federation)
     names = chosen.federation.names
+    floors, ceilings = (0.0, 1.0) if pilot is None else (pilot.floors, pilot.ceilings)
     ends = [
         per_agent(option, given or [], names, otherwise)
-        for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
+        for option, given, otherwise in (("--floor", floor, floors), ("--ceiling", ceiling, ceilings))
     ]
-    recorded = is_ledger(measured)
     seen = read_verified(measured) if recorded else read_subsets(measured)
     path = measured if recorded and deal is None else deal
-    agreed = choose_deal(chosen.federation, path, name, unchecked=unchecked, money=chosen.money)
+    if pilot is not None and found_ledger is not None and found_ledger.deal is not None:
+        agreed = found_ledger.deal  # a pilot says nothing of costs to hold it to
+    else:
+        agreed = choose_deal(chosen.federation, path, name, unchecked=unchecked, money=chosen.money)
     with error_context(str(measured)):
         found = _estimate(seen, chosen, agreed, (ends[0], ends[1]))
     if plot is not None:
@@ -97,7 +111,7 @@ def _estimate(seen: LogTable, scenario: Scenario, deal: Deal, ends: tuple[FloatA
     names = scenario.federation.names
     for name in seen.names:
         if name not in names:
-            raise InvalidInput(f'{SUBSET}.{name}: there is no agent "{name}"; agents are {", ".join(names)}')
+            raise InvalidInput(f'{SUBSET}.{name}: there is no member "{name}"; members are {", ".join(names)}')
     require_single_lots(deal, "verifying what was delivered")
     agreed = {deal.agents[place]: float(deal.contributions[place]) for place in deal.members}
     missing = [name for name, given in agreed.items() if given > 0 and name not in seen.names]

@@ -25,7 +25,7 @@ MAX_MEMBERS = 30
 
 UNLIMITED = "unlimited"
 COLUMNS = ("names", "costs", "quadratic", "caps", "values")
-WORD_FIELDS = ("title", "description", "family", "money.currency", "money.per_payoff")
+WORD_FIELDS = ("title", "description", "unit", "family", "money.currency", "money.per_payoff")
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 STARTS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
@@ -111,6 +111,7 @@ def draft_of(scenario: Scenario) -> Draft:
             f"`fedpact compare` takes any number, with --html for a report"
         )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
+    texts["unit"] = scenario.unit
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}

@@ -99,7 +99,11 @@ def picture_file(figure: Any, kind: str) -> Content:
 
 def _report(scenario: Scenario, comparison: Comparison) -> Content:
     text = render_report(
-        comparison, scenario_title=scenario.title, description=scenario.description, money=scenario.money
+        comparison,
+        scenario_title=scenario.title,
+        description=scenario.description,
+        money=scenario.money,
+        unit=scenario.unit,
     )
     return Content(text.encode(), "text/html; charset=utf-8")
 

@@ -18,14 +18,25 @@ from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Money, Scenario
 from fedpact.scenario.fields import name, text
+from fedpact.scenario.quantities import DataUnit
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 SHOWN = 40  # characters of a wrong text
+
+
+def _unit_of_data(field: str, given: str) -> str:
+    """What contributions are counted in; nothing if the field is empty."""
+    if given.strip():
+        DataUnit.parse(text(field, given), field)
+    return given.strip()
+
+
 TEXTS: Mapping[str, Callable[[str, str], str]] = {
     "names": name,
     "title": text,
     "description": text,
+    "unit": _unit_of_data,
     "money.currency": text,
 }
 INFINITE = ("inf", "infinity", "∞", UNLIMITED)
@@ -134,7 +145,13 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
     money = refused.attempt(_money, entries)
     if federation is None or refused.errors:
         return None
-    return Scenario(federation=federation, title=entries["title"], description=entries["description"], money=money)
+    return Scenario(
+        federation=federation,
+        title=entries["title"],
+        description=entries["description"],
+        unit=entries["unit"],
+        money=money,
+    )
 
 
 def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,7 @@ MAX_STEPS = 120  # rounds of a negotiation that are shown; of more, evenly space
 MOVED: Mapping[str, str] = {"ir_gaps": "Gain", "payments": "Payment", "contributions": "Contribution"}
 MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
+    "core": ("Smallest gain of any group by staying", False),
     "welfare": ("Welfare", False),
     "reciprocity": ("Lowest part of a Shapley share returned", False),
     "ir_gaps": ("Gain of one member", True),
@@ -63,7 +64,13 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
 
 def view_of(scenario: Scenario, comparison: Comparison) -> View:
     """What the sections of the report look at."""
-    return View.of(comparison, title=scenario.title, description=scenario.description, money=scenario.money)
+    return View.of(
+        comparison,
+        title=scenario.title,
+        description=scenario.description,
+        money=scenario.money,
+        data=scenario.unit,
+    )
 
 
 # The deal
@@ -205,9 +212,14 @@ def _most_moved(gaps: FloatArray) -> list[int]:
 
 
 def map_values(found: Sweep, agent: int) -> FloatArray:
-    """The numbers of a map with one mechanism and one metric, of one member where they are members'."""
-    (metrics,) = found.metrics.values()
+    """The numbers of a map with one mechanism and one metric, of one member where they are members'.
+
+    Where a claim is proved, its margin is not shown below zero: that is rounding.
+    """
+    ((mechanism, metrics),) = found.metrics.items()
     ((metric, values),) = metrics.items()
+    for claim in found.holds.get(mechanism, {}).values():
+        values = np.where(claim, np.maximum(values, 0.0), values)
     return values[..., agent] if found.is_per_agent(metric) else values
 
 

@@ -323,7 +323,7 @@ def _table(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> tuple[
 
 def _agent_columns(view: View, chosen: Selection) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     given, shown = view.federation, chosen.agents
-    columns = {"Cost of the first unit": view.unit.given_column(given.costs.linear[shown])}
+    columns = {view.unit.of_data("Cost of the first unit"): view.unit.given_column(given.costs.linear[shown])}
     if given.costs.quadratic.any():
         columns["rising per unit by"] = view.unit.given_column(2.0 * given.costs.quadratic[shown])
     columns["Cap"] = [given_text(float(cap)) for cap in given.caps[shown]]

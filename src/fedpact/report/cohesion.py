@@ -6,7 +6,7 @@ Who would leave in a group and what that brings it, and who gains by posing as t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedpact.certificates import Verdict
 from fedpact.comparison import Comparison
@@ -35,7 +35,7 @@ class Temptation:
     gain
         What they gain together, a number in the unit of the table; empty where they do not.
     limit
-        What others gain at most, in words; empty where that is known exactly.
+        What others gain at most, or how many were looked at, in words; empty where everything is known.
     """
 
     members: Sequence[str] = ()
@@ -58,10 +58,15 @@ def leaving_group(comparison: Comparison, mechanism: str, unit: Unit) -> Temptat
 
 
 def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
-    """The member that gains most by entering under two names that share what it has."""
-    if comparison.splitting_gains.get(mechanism) is None:
+    """The member that gains most by entering under two names that share what it has, of those looked at."""
+    gains, size = comparison.splitting_gains.get(mechanism), comparison.federation.n_agents
+    if gains is None:
         return Temptation(word=NOT_WORKED_OUT)
-    return _one_member(comparison.largest_splitting_gain(mechanism), unit)
+    found = _one_member(comparison.largest_splitting_gain(mechanism), unit)
+    if len(gains) == size:
+        return found
+    word = GROUPS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
+    return replace(found, word=word, limit=f"{len(gains)} of {size} members looked at")
 
 
 def misreporting(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:

@@ -46,20 +46,27 @@ class Unit:
         How many of it a unit of payoff is worth.
     noise
         Amounts up to this many units of payoff are rounding.
+    data
+        What contributions are counted in, such as "thousand records"; empty if nobody said.
     """
 
     label: str
     per_payoff: float
     noise: float
     is_money: bool
+    data: str = ""
 
     @classmethod
-    def of(cls, money: Money | None, payoffs: ArrayLike = ()) -> Unit:
-        """The unit for a federation whose payoffs are of the size of `payoffs`."""
+    def of(cls, money: Money | None, payoffs: ArrayLike = (), *, data: str = "") -> Unit:
+        """The unit for a federation whose payoffs are of the size of `payoffs` and whose data is counted in `data`."""
         noise = AMOUNT_NOISE * _largest(np.asarray(payoffs, dtype=np.float64))
         if money is None:
-            return cls(label=PAYOFF_LABEL, per_payoff=1.0, noise=noise, is_money=False)
-        return cls(label=money.currency, per_payoff=money.per_payoff, noise=noise, is_money=True)
+            return cls(label=PAYOFF_LABEL, per_payoff=1.0, noise=noise, is_money=False, data=data)
+        return cls(label=money.currency, per_payoff=money.per_payoff, noise=noise, is_money=True, data=data)
+
+    def of_data(self, head: str) -> str:
+        """A head of contributions, with what they are counted in."""
+        return f"{head} ({self.data})" if self.data else head
 
     def column(self, payoffs: ArrayLike, *, signed: bool = False) -> list[str]:
         """Amounts with the same decimals, without the unit."""

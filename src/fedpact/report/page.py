@@ -57,7 +57,12 @@ WITHOUT_OUTCOMES = ("federation", "method")
 
 
 def render_report(
-    comparison: Comparison, *, scenario_title: str = "", description: str = "", money: Money | None = None
+    comparison: Comparison,
+    *,
+    scenario_title: str = "",
+    description: str = "",
+    money: Money | None = None,
+    unit: str = "",
 ) -> str:
     """The report as HTML text.
 
@@ -69,6 +74,8 @@ def render_report(
         For the head of the page; empty if there is nothing to say.
     money
         The exchange rate; without one, amounts are in units of payoff.
+    unit
+        What contributions are counted in, such as "thousand records".
 
     Examples
     --------
@@ -78,7 +85,7 @@ def render_report(
     True
     """
     require_single_lots(comparison.federation, "the report")
-    view = View.of(comparison, title=scenario_title, description=description, money=money)
+    view = View.of(comparison, title=scenario_title, description=description, money=money, data=unit)
     contents = {
         ident: label
         for ident, label in CONTENTS.items()
@@ -116,6 +123,7 @@ def write_report(
     scenario_title: str = "",
     description: str = "",
     money: Money | None = None,
+    unit: str = "",
 ) -> None:
     """Write the report to a file, whole or not at all; see `render_report`.
 
@@ -124,5 +132,5 @@ def write_report(
     InvalidInput
         If the folder does not exist or the file cannot be written.
     """
-    text = render_report(comparison, scenario_title=scenario_title, description=description, money=money)
+    text = render_report(comparison, scenario_title=scenario_title, description=description, money=money, unit=unit)
     replace_text(Path(path), text)

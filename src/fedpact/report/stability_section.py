@@ -57,7 +57,7 @@ def stability(view: View) -> dict[str, Any]:
         splitting = posing_as_two(view.comparison, outcome.mechanism, view.unit)
         leavers = mention_list(outcome.leavers, MAX_CELL_NAMES) if outcome.leavers else NOBODY
         cells = (leavers, *_cells(group, outcome.agents), *_cells(splitting, outcome.agents))
-        rows.append({"outcome": outcome, "cells": cells, "limit": group.limit})
+        rows.append({"outcome": outcome, "cells": cells, "limit": limits_text(group, splitting)})
     partly = [
         view.title_of(outcome) for outcome in view.deals if view.comparison.holds_together(outcome.mechanism) is None
     ]
@@ -73,6 +73,12 @@ def _cells(found: Temptation, everybody: Sequence[str]) -> tuple[str, str]:
     if not found.members:
         return found.word, NO_GAIN
     return mention_group(found.members, everybody, MAX_CELL_NAMES), found.gain
+
+
+def limits_text(group: Temptation, splitting: Temptation) -> str:
+    """What is not known of a mechanism, in words; empty where all is."""
+    posing = f"posing as two: {splitting.limit}" if splitting.limit else ""
+    return "; ".join(part for part in (group.limit, posing) if part)
 
 
 def tradeoff_picture(view: View) -> Markup:

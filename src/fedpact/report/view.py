@@ -53,9 +53,18 @@ class View:
     title: str
     description: str
     money: Money | None
+    data: str = ""
 
     @classmethod
-    def of(cls, comparison: Comparison, *, title: str = "", description: str = "", money: Money | None = None) -> View:
+    def of(
+        cls,
+        comparison: Comparison,
+        *,
+        title: str = "",
+        description: str = "",
+        money: Money | None = None,
+        data: str = "",
+    ) -> View:
         """A comparison with what its scenario says of it; federations without a title are called by their size."""
         chosen = comparison.recommendation if comparison.outcomes else None
         if chosen is not None and chosen.mechanism not in comparison.mechanisms:  # what is recommended is shown
@@ -63,7 +72,7 @@ class View:
             outcomes = (*comparison.outcomes, rules.solve(comparison.federation))
             comparison = replace(comparison, outcomes=outcomes, mechanisms={**comparison.mechanisms, rules.name: rules})
         title = title.strip() or f"A federation of {count_text(comparison.federation.n_agents, 'member')}"
-        return cls(comparison=comparison, title=title, description=description.strip(), money=money)
+        return cls(comparison=comparison, title=title, description=description.strip(), money=money, data=data)
 
     @property
     def federation(self) -> Federation:
@@ -85,7 +94,7 @@ class View:
     def unit(self) -> Unit:
         """What amounts are shown in."""
         sizes = [outcome.payoffs for outcome in self.comparison.outcomes]
-        return Unit.of(self.money, np.concatenate(sizes) if sizes else np.zeros(1))
+        return Unit.of(self.money, np.concatenate(sizes) if sizes else np.zeros(1), data=self.data)
 
     @cached_property
     def deals(self) -> Sequence[Outcome]:

@@ -51,6 +51,19 @@ CLAIMS: Mapping[Claim, tuple[str, str]] = {
     ),
 }
 
+# What plots call the fields of an outcome; margins are called by their claims.
+METRIC_NAMES: Mapping[str, str] = {
+    "ir_gaps": "gain against standing alone",
+    "utilities": "net benefit",
+    "standalone": "net benefit alone",
+    "endowments": "what would keep the member",
+    "shapley_values": "fair (Shapley) share",
+    "reciprocity_ratios": "part of the fair share returned",
+    "reciprocity": "lowest part of a fair share returned",
+    "net_externality": "worth of one more sample to the others",
+    **{claim.value: f"margin of {head!r}" for claim, head in PROPERTY_HEADS.items() if claim is not Claim.RECIPROCITY},
+}
+
 NOT_CERTIFIED = (
     "Not certified: that members deliver the data they agreed to, and that they told the truth about their costs and "
     "about what the model is worth to them. Pay for data that was delivered: with its payment safe, a member may do "

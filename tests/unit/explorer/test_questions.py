@@ -277,6 +277,21 @@ def test_a_map_holds_the_numbers_of_the_sweep(answers, ask):
     json.dumps(answer, allow_nan=False)
 
 
+def test_a_map_shows_where_groups_would_leave(answers, ask):
+    """Below zero where a group gains by leaving; where it is proved that none does, rounding is not shown as a loss."""
+    harm = mapped(ask, metric="core")
+    values = np.array(answers.map(harm, lambda done, total: None)["numbers"]["values"], dtype=float)
+    found = fp.sweep(
+        FEDERATION, ["weights[0,1]=-1:1:3", "costs[1]=0.001:0.01:3"], metrics=["core"], mechanisms=["shapley"]
+    )
+    np.testing.assert_allclose(values, 1e6 * found.metrics["shapley"]["core"], rtol=1e-9)
+    assert (values < 0).all(), "everybody together gains"
+    helpful = {"parameter": WEIGHT, "low": "0", "high": "1"}
+    kept = answers.map(mapped(ask, metric="core", mechanism="externality", up=helpful), lambda done, total: None)
+    assert (np.array(kept["numbers"]["values"]) >= 0).all()
+    assert "below zero" not in kept["map"] and "any group by staying" in kept["map"]
+
+
 def test_a_map_can_be_taken_home(answers, ask):
     table = answers.map_file(mapped(ask, kind="csv")).data.decode()
     rows = list(csv.DictReader(io.StringIO(table)))

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.certificates import Claim, Verdict
 from fedpact.report import render_report
 from fedpact.report.cohesion import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit
+from fedpact.report.stability_section import limits_text
 from fedpact.scenario.examples import example
 
 UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))
@@ -54,11 +56,23 @@ def test_one_member_has_nobody_to_leave_with() -> None:
     assert leaving_group(one, "externality", UNIT) == Temptation(word="–")
 
 
-def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison) -> None:
+def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     assert posing_as_two(hospitals, "shapley", UNIT) == Temptation(members=("University",), gain="+389,579")
     assert posing_as_two(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
-    assert posing_as_two(seventeen, "shapley", UNIT) == Temptation(word=NOT_WORKED_OUT)
     assert posing_as_two(seventeen, "externality", UNIT) == Temptation(word=NOBODY)
+    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_LISTED", 2)
+    two = replace(seventeen)
+    found = posing_as_two(two, "shapley", UNIT)
+    assert found.limit == "2 of 17 members looked at" and found.gain.startswith("+")
+    assert two.largest_splitting_gain("shapley")[0] == found.members[0]
+    assert limits_text(Temptation(limit="some"), found) == "some; posing as two: 2 of 17 members looked at"
+
+
+def test_posing_as_two_where_it_is_not_worked_out(seventeen: fp.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_SOLVED", 16)
+    many = replace(seventeen)
+    assert posing_as_two(many, "shapley", UNIT) == Temptation(word=NOT_WORKED_OUT)
+    assert many.verdicts["shapley"][Claim.SPLIT_PROOF] is Verdict.UNDEFINED
 
 
 def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> None:

@@ -131,7 +131,7 @@ class TestCurves:
         assert list(drawn) == ["a", "b"]
         np.testing.assert_array_equal(drawn["b"].get_ydata(), sweep.metrics["shapley"]["ir_gaps"][:, 1])
         assert ax.get_xlabel() == "costs[0]"
-        assert ax.get_ylabel() == "ir_gaps\n(payoff)"
+        assert ax.get_ylabel() == "gain against standing alone\n(payoff)"
         assert ax.get_title(loc="left") == "Shapley"
 
     def test_values_out_of_order_make_no_zigzag(self) -> None:

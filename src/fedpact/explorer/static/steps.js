@@ -80,7 +80,7 @@ let leaving = null;
 let talks = null;
 let frames = 1;
 
-function loader(name, player, details, then = () => {}) {
+function loader(name, player, details, then = () => {}, refused = () => {}) {
   return latest(async (signal) => {
     try {
       const answer = await ask(name, { draft: typed(), ...details() }, signal);
@@ -89,6 +89,7 @@ function loader(name, player, details, then = () => {}) {
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       player().refuse(error.message);
+      refused();
     }
   });
 }
@@ -104,7 +105,7 @@ const loadTalks = loader("talks", () => talks, () => ({
 }), (answer) => {
   frames = answer.steps.length;
   render(byId("x-talk-curve"), answer.curve);
-});
+}, () => byId("x-talk-curve").replaceChildren());
 
 function mark(step) {
   const at = frames > 2 ? Math.min(100, (100 * step) / (frames - 2)) : 0;

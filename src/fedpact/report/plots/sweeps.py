@@ -26,6 +26,7 @@ from fedpact.report.plots.style import (
     line_style,
     new_figure,
 )
+from fedpact.report.words import METRIC_NAMES
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ def _tell_left_out(figure: Any, count: int, what: str) -> None:
 
 
 def _with_unit(metric: str) -> str:
-    return f"{metric}\n({unit_of(metric)})"
+    return f"{METRIC_NAMES.get(metric, metric.replace('_', ' '))}\n({unit_of(metric)})"
 
 
 # Axes

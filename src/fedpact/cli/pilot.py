@@ -1,0 +1,194 @@
+"""`fedpact pilot`: from members' tables to a deal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedpact.cli.cluster import ClusterOption, working_on
+from fedpact.cli.common import AsJson, console, escape, print_json, progress, table
+from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
+from fedpact.fitting.pilots import pilot as run_pilot
+from fedpact.fitting.pilots.estimators import REGRESSION_MAP
+from fedpact.fitting.pilots.folder import pilot_record
+from fedpact.fitting.pilots.records import REGRESSION, TEST_SHARE
+from fedpact.fitting.pilots.search import MAX_MODELS, PilotState, Tell
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text
+
+MAX_OPEN_LISTED = 4
+PER_MEMBER = "for all, or NAME=...; may be repeated"
+ENDINGS = {
+    "settled": "The deal is settled: it is known with 95 % who stays, and every payment to a tenth.",
+    "budget": "All models are trained that may be; --models allows more.",
+    "no run helps": "No further model would settle much; longer tests would (--test-share, or more records).",
+}
+
+
+def pilot(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A folder with a table per member (.csv, .parquet, .npz), a single table with --member, or a built-in "
+            f"pilot: {', '.join(BUILT_IN_PILOTS)}.",
+            metavar="DATA",
+        ),
+    ],
+    target: Annotated[str | None, typer.Option("--target", help="The column to predict.", metavar="COLUMN")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="A folder for models, log, scenario, report and learning curves.", metavar="FOLDER"
+        ),
+    ] = None,
+    member: Annotated[
+        str | None,
+        typer.Option("--member", help="In a single table, the column that says whose a record is.", metavar="COLUMN"),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help='A scikit-learn estimator, such as "sklearn.linear_model:LogisticRegression(C=0.1)"; a linear one if '
+            "not given.",
+            metavar="MODEL",
+        ),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", help="classification or regression; the target decides if not given.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", help="Leave this column out; may be repeated.", metavar="COLUMN")
+    ] = None,
+    lots: Annotated[
+        str | None,
+        typer.Option("--lots", help="Kinds of data: a column that names them, or auto.", metavar="COLUMN"),
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option("--cost", help=f'What a record costs, such as "0.02 EUR/record", {PER_MEMBER}.', metavar="COST"),
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--value",
+            help=f'What accuracy is worth, such as "20 EUR/point" or "2 EUR/correct", {PER_MEMBER}.',
+            metavar="VALUE",
+        ),
+    ] = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option("--predictions", help=f"Answers a member needs of its model, {PER_MEMBER}.", metavar="NUMBER"),
+    ] = None,
+    models: Annotated[int, typer.Option("--models", help="How many models may be trained.", min=2)] = MAX_MODELS,
+    test_share: Annotated[
+        float, typer.Option("--test-share", help="The share of each member's records to test with.")
+    ] = TEST_SHARE,
+    seed: Annotated[int, typer.Option("--seed", help="Of splits and training.", min=0)] = 0,
+    cluster: ClusterOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train models of coalitions on members' tables until the deal is settled; write log, scenario and report.
+
+    All tables are read in one place: for public or synthetic data, or a place that all members trust. Interrupted and
+    started again with the same folder, it goes on where it was; no model is trained twice.
+    """
+    with working_on(cluster), _watching() as tell:
+        found = run_pilot(
+            data,
+            target,
+            member=member,
+            model=model,
+            task=task,
+            ignore=ignore or [],
+            lots=lots,
+            cost=_by_member("--cost", cost),
+            value=_by_member("--value", value),
+            predictions=_by_member("--predictions", predictions),  # type: ignore[arg-type]
+            models=models,
+            test_share=test_share,
+            seed=seed,
+            output=output,
+            progress=tell,
+        )
+    files = [] if output is None else sorted(str(path) for path in output.iterdir() if not path.name.startswith("."))
+    if as_json:
+        print_json(pilot_record(found) | {"files": files})
+        return
+    _show(found)
+    if files:
+        console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
+        console.print(f"Next: fedpact compare {escape(str(output))}/scenario.toml", soft_wrap=True)
+
+
+def _by_member(option: str, given: list[str] | None) -> Mapping[str, str] | None:
+    """What was said for all, under the empty name, and for members by theirs."""
+    if not given:
+        return None
+    stated: dict[str, str] = {}
+    for entry in given:
+        name, _, text = entry.rpartition("=")
+        if name.strip() in stated:
+            raise InvalidInput(f"{option} says two things of {name.strip() or 'everybody'}; keep one of them")
+        stated[name.strip()] = text.strip()
+    return stated
+
+
+@contextmanager
+def _watching() -> Iterator[Tell]:
+    """A progress bar with what is known so far, and a line after every fit, on standard error of a terminal."""
+    with progress(MAX_MODELS) as begin:
+
+        def tell(state: PilotState) -> None:
+            begin(f"{state.doing}{_known(state)}")
+
+        yield tell
+
+
+def _known(state: PilotState) -> str:
+    if state.doubts is None:
+        return ""
+    unsure = state.doubts.unsure
+    who = f"; open: {count_text(len(unsure), 'member')}'s staying" if unsure else "; who stays is known"
+    return f"{who}, payments to {100 * state.doubts.widest_payment:.0f} %"
+
+
+def _show(found: PilotStudy) -> None:
+    data = found.data
+    console.print(
+        f"[bold]{escape(found.title)}[/bold]: {len(data.names)} members, {len(found.runs)} models of coalitions "
+        f"({escape(found.model.label)})"
+    )
+    if data.task == REGRESSION:
+        console.print(f"Regression: {REGRESSION_MAP}.")
+    console.print()
+    _show_members(found)
+    console.print()
+    console.print(ENDINGS[found.ended])
+    for mechanism, name, leaves in found.doubts.unsure[:MAX_OPEN_LISTED]:
+        console.print(f"  open: whether {escape(name)} would leave under {escape(mechanism)} ({100 * leaves:.0f} %)")
+    if found.ended != "settled":
+        console.print(f"  payments are known to {100 * found.doubts.widest_payment:.0f} % of what is paid and gained")
+    for note in (*data.notes, *found.terms.words):
+        console.print(f"Note: {escape(note)}.")
+    for warning in found.fit.warnings:
+        console.print(f"[red]Warning[/red]: {escape(warning)}.")
+
+
+def _show_members(found: PilotStudy) -> None:
+    data, seen = found.data, found.observations
+    together = seen.contributions.sum(axis=1).argmax()
+    made = table("", "member", "trains on", "tested on", "alone", "together")
+    for place, name in enumerate(data.names):
+        alone = [
+            run
+            for run, given in enumerate(seen.contributions)
+            if given.sum() == len(data.train[place]) and given[[owner == name for owner in data.lot_owners]].all()
+        ]
+        scores = [f"{seen.accuracies[run, place]:.3f}" for run in (*alone[:1], int(together))]
+        made.add_row(escape(name), f"{len(data.train[place]):,}", f"{len(data.test[place]):,}", *scores)
+    console.print(made)

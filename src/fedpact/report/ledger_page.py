@@ -1,0 +1,120 @@
+"""The record of a run as a page: what was agreed, delivered and paid, what holds, and what is signed by whom."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedpact.deals import Deal
+from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
+from fedpact.negotiation.audit import LedgerAudit
+from fedpact.report.markup import render
+from fedpact.report.numbers import PAYOFF_LABEL, number_texts
+from fedpact.report.page import style_sheet
+from fedpact.utils.files import replace_text
+
+SIGNED_WORDS = {
+    "key": "its key for this run",
+    "deal": "the deal, the same for all",
+    "statement": "its own prices and what it checked",
+    "delivery": "samples and update of a round",
+    "verification": "what it measured of models of subsets",
+    "accuracy": "its accuracy",
+    "settlement": "what was delivered and is paid",
+}
+VERDICT_WORDS = {True: "holds", False: "is violated", None: "is open"}
+BY_SAMPLES = "Prices were agreed, and what was delivered is paid for: samples that members counted and signed."
+BY_DELIVERY = (
+    "Prices were agreed, and what arrived in effect is paid for: of each member, the share that the others’ "
+    "measurements of models with and without its update show, estimated without the reports of the two who pay each "
+    "other. “Arrived” is the mean of these shares, by what is paid."
+)
+
+
+def write_ledger_page(found: LedgerAudit, path: Path) -> None:
+    """Write the page of a ledger, whole or not at all."""
+    replace_text(path, render_ledger_page(found))
+
+
+def render_ledger_page(found: LedgerAudit) -> str:
+    """The page of a ledger as HTML text."""
+    entries, deal = found.chain.entries, found.deal
+    settled = found.last(SETTLED)
+    heads, rows = _paid_table(found, deal) if deal is not None and not found.failed else (["Member"], [])
+    failed = f"These claims do not hold: {', '.join(found.failed)}." if found.failed else ""
+    by_delivery = settled is not None and "paid_shares" in settled.content
+    return str(
+        render(
+            "ledger.html",
+            style=style_sheet(),
+            title=str(entries[0].content.get("title") or "A run") if entries else "A run",
+            lead=failed or f"{len(entries)} entries; every claim that can be checked holds.",
+            meaning=BY_DELIVERY if by_delivery else BY_SAMPLES,
+            currency=settled.content["currency"] if settled is not None and rows else PAYOFF_LABEL,
+            heads=heads,
+            rows=rows,
+            findings=[(claim, VERDICT_WORDS[each.holds], each.reason) for claim, each in found.findings.items()],
+            signed=list(signed_rows(found)),
+        )
+    )
+
+
+def signed_rows(found: LedgerAudit) -> Iterator[tuple[str, str, str, str]]:
+    """Entry, document, who has signed it, and who has not."""
+    for (entry, kind, about), parts in groupby(found.signed_parts, lambda part: (part.entry, part.kind, part.about)):
+        listed = list(parts)
+        counts = Counter(part.name for part in listed if part.holds)
+        signers = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
+        others = dict.fromkeys(part.name for part in listed if not part.holds)
+        what = SIGNED_WORDS.get(about, about) + (" (of a deal that failed)" if kind == FAILED else "")
+        yield str(entry), what, ", ".join(signers) or "-", ", ".join(others)
+
+
+def paid_columns(found: LedgerAudit, deal: Deal) -> list[tuple[str, list[str]]]:
+    """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
+    trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
+    money: Mapping[str, Any] = settled.content if settled is not None else {}
+    paid = {entry["agent"]: entry["amount"] for entry in money.get("balances", [])}
+    due = {entry["agent"]: entry["amount"] for entry in money.get("agreed_balances") or []}
+    used = trained.content["samples"] if trained is not None else {}
+    scores = measured.content["accuracies"] if measured is not None else {}
+    accuracies = [scores.get(name, {}).get("accuracy") for name in deal.agents]
+    delivered, shares = money.get("delivered_by"), money.get("paid_shares")
+    return [
+        ("agreed", number_texts(deal.contributions)),
+        *([("delivered", _delivered_texts(deal, delivered))] if delivered else []),
+        *([("arrived", _arrived_texts(deal, shares))] if shares else []),
+        ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in deal.agents]),
+        ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies]),
+        *([("agreed pay", [due.get(name, "-") for name in deal.agents])] if due else []),
+        ("is paid", list(map(paid.get, deal.agents, number_texts(deal.payments, signed=True)))),
+    ]
+
+
+def _paid_table(found: LedgerAudit, deal: Deal) -> tuple[list[str], list[dict[str, Any]]]:
+    columns = paid_columns(found, deal)
+    names = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
+    rows = [{"name": name, "cells": [cells[place] for _, cells in columns]} for place, name in enumerate(names)]
+    return ["Member", *(head for head, _ in columns)], rows
+
+
+def _delivered_texts(deal: Deal, delivered: Mapping[str, float]) -> list[str]:
+    known = [float(delivered.get(name, own)) for name, own in zip(deal.agents, deal.contributions, strict=True)]
+    return number_texts(np.array(known))
+
+
+def _arrived_texts(deal: Deal, shares: Any) -> list[str]:
+    """Of each member, the mean share that is paid for, weighted by what would be paid."""
+    matrix = np.array([[np.nan if share is None else share for share in row] for row in shares], dtype=np.float64)
+    weights = np.abs(deal.prices) if deal.prices is not None else np.ones_like(matrix)
+    weights = np.where(np.isnan(matrix), 0.0, weights)
+    total = weights.sum(axis=0)
+    means = np.divide(
+        (np.nan_to_num(matrix) * weights).sum(axis=0), total, out=np.full(total.shape, np.nan), where=total > 0
+    )
+    return ["-" if np.isnan(mean) else f"{100.0 * mean:.0f} %" for mean in means]

@@ -1,0 +1,155 @@
+"""One page for one member: what it brings, pays or receives and gains, what is certified of that and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from markupsafe import Markup
+
+from fedpact.comparison import Comparison
+from fedpact.deals import Outcome
+from fedpact.federation.identities import agent_place
+from fedpact.federation.ownership import require_single_lots
+from fedpact.report.background_sections import checked_claims
+from fedpact.report.markup import mention, render
+from fedpact.report.numbers import cents_text, number_text, percent, probability_text, share_text
+from fedpact.report.page import style_sheet
+from fedpact.report.view import View
+from fedpact.report.words import NOT_CERTIFIED
+from fedpact.scenario import Money
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.files import replace_text
+
+MAX_TRANSFERS_OF_ONE = 12  # of a page
+
+
+def render_member_page(
+    comparison: Comparison,
+    member: str | int,
+    *,
+    mechanism: str | None = None,
+    scenario_title: str = "",
+    money: Money | None = None,
+    unit: str = "",
+) -> str:
+    """The page of one member as HTML text, about the recommended deal or the one of `mechanism`.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw, compare
+    >>> pair = Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, payoff=PowerLaw(beta=0.2), names=["Ada", "Bob"])
+    >>> "the page of Ada" in render_member_page(compare(pair, ["externality"]), "Ada")
+    True
+    """
+    require_single_lots(comparison.federation, "the page of a member")
+    view = View.of(comparison, title=scenario_title, money=money, data=unit)
+    outcome = view.chosen if mechanism is None else view.comparison[mechanism]
+    if outcome is None:
+        raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
+    place = agent_place(comparison.federation, member)
+    promised = view.comparison.mechanism(outcome.mechanism).promises(outcome.federation)
+    return str(
+        render(
+            "member.html",
+            view=view,
+            style=style_sheet(),
+            member=outcome.agents[place],
+            outcome=outcome,
+            rules=view.comparison.mechanism(outcome.mechanism),
+            lead=_lead(view, outcome, place),
+            rows=_rows(view, outcome, place),
+            transfers=_transfers(view, outcome, place),
+            claims=checked_claims(outcome, promised, view.unit),
+            not_certified=NOT_CERTIFIED,
+        )
+    )
+
+
+def write_member_page(
+    comparison: Comparison,
+    member: str | int,
+    path: str | PathLike[str],
+    *,
+    mechanism: str | None = None,
+    scenario_title: str = "",
+    money: Money | None = None,
+    unit: str = "",
+) -> None:
+    """Write the page to a file, whole or not at all; see `render_member_page`."""
+    text = render_member_page(
+        comparison, member, mechanism=mechanism, scenario_title=scenario_title, money=money, unit=unit
+    )
+    replace_text(Path(path), text)
+
+
+def _lead(view: View, outcome: Outcome, place: int) -> Markup:
+    """The deal for this member, in two sentences."""
+    unit, payment, gain = view.unit, float(outcome.payments[place]), float(outcome.ir_gaps[place])
+    noise = unit.noise
+    pays = f"pays {unit.text(-payment)}" if payment < 0 else f"receives {unit.text(payment)}"
+    if abs(payment) <= noise:
+        pays = "neither pays nor receives anything"
+    better = f"{unit.text(abs(gain))} {'better' if gain > 0 else 'worse'} off than alone"
+    if abs(gain) <= noise:
+        better = "as well off as alone"
+    brings = number_text(float(outcome.contributions[place]))
+    brings = f"{brings} {unit.data}" if unit.data else f"{brings} units of data"
+    return Markup("{} contributes {} and {}. It is {}.").format(mention(outcome.agents[place]), brings, pays, better)
+
+
+def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
+    """What it is, how much, and what that means."""
+    unit, federation = view.unit, outcome.federation
+    share, ratio = float(outcome.shapley_values[place]), float(outcome.reciprocity_ratios[place])
+    used = float(outcome.contributions[place])
+    cap = float(federation.caps[place])
+    rows = [
+        (
+            unit.of_data("Contribution"),
+            number_text(used),
+            f"of at most {number_text(cap)}" if cap < float("inf") else "",
+        ),
+        ("What the model is worth to it", unit.text(float(outcome.payoffs[place])), ""),
+        ("What its data costs it", unit.text(float(outcome.costs[place])), ""),
+        ("Payment", unit.text(float(outcome.payments[place]), signed=True), "received (+) or paid (−)"),
+    ]
+    assert outcome.side_payments is not None
+    if outcome.side_payments.any():
+        fixed = unit.text(float(outcome.side_payments[place]), signed=True)
+        rows.append(("of it fixed", fixed, "whatever anybody contributes"))
+    rows += [
+        ("Net benefit", unit.text(float(outcome.utilities[place])), "worth, less cost, plus payment"),
+        ("What it would have alone", unit.text(float(outcome.standalone[place])), "with its own data only"),
+        ("Gain", unit.text(float(outcome.ir_gaps[place]), signed=True), "net benefit, less what it would have alone"),
+        ("Fair share", unit.text(share), "what its data adds for all, averaged over all orders of joining"),
+        ("Of its fair share it gets back", share_text(ratio, share), "worth plus payment, before costs"),
+    ]
+    outlook = view.comparison.uncertainty.get(outcome.mechanism)
+    if outlook is not None:
+        low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[place])
+        chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
+        rows.append(
+            ("How sure the gain is", f"{low} to {high}", f"in {percent(outlook.level, decimals=0)} of the draws")
+        )
+        rows.append(("It would do better alone", chance, "of the draws of what is not known for sure"))
+    return rows
+
+
+def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[tuple[str, str]]:
+    """Whom it pays, and who pays it, to the cent."""
+    settlement, name = view.settlements[outcome.mechanism], outcome.agents[place]
+    if settlement is None:
+        return []
+    found = [each for each in settlement.transfers if name in {each.payer, each.payee}]
+    found.sort(key=lambda each: -each.cents)
+    return [
+        (
+            Markup("to {}").format(mention(each.payee))
+            if each.payer == name
+            else Markup("from {}").format(mention(each.payer)),
+            f"{cents_text(settlement, each.cents)} {settlement.currency}",
+        )
+        for each in found[:MAX_TRANSFERS_OF_ONE]
+    ]

@@ -1,0 +1,70 @@
+"""The page of one member: its own numbers, what is certified, one sheet that loads nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import fedpact as fp
+from fedpact.report import render_member_page
+from fedpact.scenario.examples import hospitals
+from fedpact.utils.errors import InvalidInput
+
+
+@pytest.fixture(scope="module")
+def compared():
+    return fp.compare(hospitals().federation, ["externality", "fair", "shapley"])
+
+
+def plain(source: str) -> str:
+    text = re.sub(r"<[^>]*>", " ", source[source.index("<body") :])
+    return " ".join(text.replace("&#39;", "'").replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("member", "mechanism", "said"),
+    [
+        ("City", None, "City contributes 25.85 units of data and receives EUR 22,345. It is EUR 115,025 better off"),
+        (
+            "Clinic",
+            "shapley",
+            "Clinic contributes 28.73 units of data and pays EUR 339,488. It is EUR 248,181 worse off",
+        ),
+        ("Clinic", "fair", "and pays EUR 132,835. It is as well off as alone."),
+    ],
+)
+def test_the_deal_in_two_sentences(compared, member, mechanism, said):
+    text = plain(render_member_page(compared, member, mechanism=mechanism, money=hospitals().money))
+    assert said in text
+
+
+def test_its_own_numbers_and_nobody_elses(compared, read):
+    source = render_member_page(compared, "County", money=hospitals().money, unit="thousand records")
+    page, text = read(source), plain(source)
+    for number in ("11.36 thousand records", "of at most 60", "−EUR 45,872", "+EUR 96,391", "110 %"):
+        assert number in text, text
+    assert "University 23,526.78 EUR" in text and "City 22,344.76 EUR" in text, "whom it pays"
+    assert "Children's" not in text
+    assert "Everybody does at least as well as alone" in text and "Not certified" in text
+    assert not page.tags & {"script", "img", "link"} and "http" not in source
+
+
+def test_fixed_sums_are_named(compared):
+    assert "of it fixed" in plain(render_member_page(compared, 0, mechanism="fair"))
+    assert "of it fixed" not in plain(render_member_page(compared, 0, mechanism="externality"))
+
+
+def test_how_sure_it_is_where_the_scenario_says():
+    given = hospitals()
+    spread = fp.Uncertainty(weights=0.05 * given.federation.dense_weights())
+    found = fp.compare(given.federation, ["externality"], uncertainty=spread, draws=20)
+    text = plain(render_member_page(found, "City", money=given.money))
+    assert "How sure the gain is" in text and "It would do better alone" in text
+
+
+def test_names_are_no_markup_and_have_to_exist(compared):
+    odd = fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.01, payoff=fp.PowerLaw(0.2), names=["<i>A", "B"])
+    assert "<i>" not in render_member_page(fp.compare(odd, ["externality"]), 0)
+    with pytest.raises(InvalidInput, match="must be a name"):
+        render_member_page(compared, "Nobody")
