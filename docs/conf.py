@@ -2,7 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from click import Context
+from docutils import nodes
+from latex2mathml.converter import convert as mathml
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -10,6 +14,7 @@ import fedpact
 from fedpact.cli.app import app as command_line
 from fedpact.paper.page import files_of, page_markdown, write_files
 from fedpact.paper.results import ALL, choose_results, reproduce
+from fedpact.report.words import GLOSSARY
 from fedpact.scenario import schema, template
 
 project = "fedpact"
@@ -17,6 +22,10 @@ author = "The fedpact developers"
 release = fedpact.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath", "amsmath", "attrs_block", "colon_fence", "deflist"]
+html_math_renderer = "mathml"  # browsers set it themselves, in the colours of the page: no script, no network
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme = "furo"
 html_title = "fedpact"
 exclude_patterns = ["_build"]
@@ -59,14 +68,32 @@ def _generate_paper() -> None:
 def _generate() -> None:
     GENERATED.mkdir(exist_ok=True)
     pages = [CLI_HEAD]
-    for name, command in get_command(command_line).commands.items():
+    root = get_command(command_line)
+    for name in root.commands:
         pages.append(f"\n## fedpact {name}\n\n```text\n{_help_of(name)}\n```\n")
-        for part in getattr(command, "commands", ()):
+        for part in getattr(root.get_command(Context(root), name), "commands", ()):
             pages.append(f"\n### fedpact {name} {part}\n\n```text\n{_help_of(name, part)}\n```\n")
     (GENERATED / "cli.md").write_text("".join(pages), encoding="utf-8")
     (GENERATED / "template.toml").write_text(template(3), encoding="utf-8")
     _generate_paper()
+    (GENERATED / "glossary.md").write_text(
+        "".join(f"**{word}**\n: {meaning}\n\n" for word, meaning in GLOSSARY.items()), encoding="utf-8"
+    )
     (GENERATED / "schema.json").write_text(json.dumps(schema(), indent=2), encoding="utf-8")
+
+
+def _write_inline_formula(writer: Any, node: nodes.math) -> None:
+    writer.body.append(mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _write_formula(writer: Any, node: nodes.math_block) -> None:
+    writer.body.append(f'<div class="formula">{mathml(node.astext(), display="block")}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (_write_inline_formula, None), (_write_formula, None))
 
 
 _generate()
