@@ -45,6 +45,11 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core
 	@mkdir -p $(OUT)
 	@$(BIN)/fedpact compare hospitals --html $(OUT)/report.html --force
+	@echo
+	@echo "Next: open $(OUT)/report.html in a browser. fedpact is installed in $(VENV):"
+	@echo "  $(BIN)/fedpact new federation.toml    writes a file for your own numbers"
+	@echo "  source $(BIN)/activate                makes it plain 'fedpact' in this shell"
+	@echo "  pip install .                            puts it into an environment of your own"
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow and not browser"

@@ -13,7 +13,8 @@ from benchmarks import games, peers
 from benchmarks.figures import Curve, Figure, short
 from benchmarks.timing import best_of, once
 from fedpact.shapley.adapters import coalition_game
-from fedpact.shapley.compiled import Precision, integrate, receiver_rows
+from fedpact.shapley.compiled import Precision, integrate
+from fedpact.shapley.receiver_rows import receiver_rows
 
 TOLERANCES = (1e-4, 1e-8, 1e-10)
 FIRST = {50: 1000, 200: 4000, 1000: 8000}  # coalition values asked for at first

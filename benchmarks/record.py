@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.figures import Curve, Figure
+from benchmarks.figures import Curve, Figure, short
 
 FOLDER = Path(__file__).parent / "results"
 KEPT = FOLDER / "results.json"
@@ -62,7 +62,7 @@ def versions() -> dict[str, str]:
 
 
 def _table(results: dict) -> str:
-    lines = ["| benchmark | what | against | figure | limit |", "|---|---|---|---|---|"]
+    lines = ["| benchmark | what | against | figure | before | limit |", "|---|---|---|---|---|---|"]
     places: dict[str, list[str]] = {}
     for name, entry in results.items():
         named = ", ".join(f"{library} {number}" for library, number in entry["versions"].items())
@@ -71,7 +71,8 @@ def _table(results: dict) -> str:
             met = data.pop("met", None)
             figure = Figure(**data)
             limit = figure.limit + {True: ", met", False: ", **missed**", None: ""}[met]
-            lines.append(f"| `{name}` | {figure.what} | {figure.against} | {figure} | {limit} |")
+            before = "" if figure.before is None else short(figure.before)
+            lines.append(f"| `{name}` | {figure.what} | {figure.against} | {figure} | {before} | {limit} |")
     measured = [f"Measured with {place} ({', '.join(names)})." for place, names in places.items()]
     return "\n".join([*lines, "", *measured, ""])
 

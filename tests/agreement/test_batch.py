@@ -75,6 +75,7 @@ def test_every_mechanism_on_three_agents(mechanism: fp.Mechanism) -> None:
         assert_same(outcome, place, mechanism.solve(federation))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS[:2], ids=["externality", "shapley"])
 def test_more_agents_than_compiled_code_takes(mechanism: fp.Mechanism) -> None:
     rng = np.random.default_rng(4)
@@ -96,6 +97,7 @@ def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
     np.testing.assert_allclose(outcome.reciprocity, 1.0, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_papers_grid_has_the_same_answers_everywhere() -> None:
     """Section 7.1.2 of the paper: w01 and w10 from -3 to 3. Corners, edges, and points near the domain's edge."""
     axis = np.linspace(-3.0, 3.0, 7)

@@ -17,9 +17,10 @@ from fedpact.mechanisms.message_game import MessageGame
 from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.programs.groups import group_optima
 from fedpact.shapley.adapters import coalition_game
-from fedpact.shapley.compiled import Precision, integrate, receiver_rows
+from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.own_share import own_lots
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential
+from fedpact.shapley.receiver_rows import receiver_rows
 from random_cases import cases
 from strategies import FAMILIES, random_lots, random_profile
 

@@ -16,7 +16,7 @@ import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import externality
 from fedpact.programs import shapley_equilibrium, social_optimum
-from fedpact.shapley import enumeration, kernels, potential, quadrature, values
+from fedpact.shapley import compiled, enumeration, kernels, potential, quadrature, values
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 # One size for every route to Shapley values: coalitions, NumPy, compiled.
@@ -90,7 +90,7 @@ def shifted_numpy_q(patch: pytest.MonkeyPatch) -> None:
 
 def change_kernel(patch: pytest.MonkeyPatch, before: Callable | None = None, after: Callable | None = None) -> None:
     """`before` changes the arguments of the compiled sum, `after` what it filled: values, slopes, bends."""
-    right = kernels.sum_entries
+    right = kernels.sum_helped
 
     def changed(*given: Any) -> None:
         given = before(list(given)) if before else given
@@ -98,7 +98,8 @@ def change_kernel(patch: pytest.MonkeyPatch, before: Callable | None = None, aft
         if after:
             after(*given[-3:])
 
-    patch.setattr(kernels, "sum_entries", changed)
+    patch.setattr(kernels, "sum_helped", changed)
+    patch.setattr(compiled, "run_in_threads", lambda function, count, **named: function(0, count))  # changed once
 
 
 def wrong_compiled_slope(patch: pytest.MonkeyPatch) -> None:
@@ -110,17 +111,17 @@ def wrong_compiled_slope(patch: pytest.MonkeyPatch) -> None:
 
 def lost_compiled_node(patch: pytest.MonkeyPatch) -> None:
     def without(given: list[Any]) -> list[Any]:
-        log_masses = given[6].copy()
+        log_masses = given[7].copy()
         log_masses[:, log_masses.shape[1] // 2] = -np.inf
-        return [*given[:6], log_masses, *given[7:]]
+        return [*given[:7], log_masses, *given[8:]]
 
     change_kernel(patch, before=without)
 
 
 def shifted_compiled_q(patch: pytest.MonkeyPatch) -> None:
     def shifted(given: list[Any]) -> list[Any]:
-        nodes, weights = given[8]
-        return [*given[:8], (0.99 * nodes + 0.005, weights), *given[9:]]
+        nodes, weights = given[9]
+        return [*given[:9], (0.99 * nodes + 0.005, weights), *given[10:]]
 
     change_kernel(patch, before=shifted)
 
@@ -183,16 +184,19 @@ def test_reciprocity_can_fail(route: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_maximiser_that_stops_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    solvers = {social_optimum: fp.ExternalityMechanism(), shapley_equilibrium: fp.ShapleyMechanism()}
-    for module, mechanism in solvers.items():
-        right = module.maximise
+    solvers = [
+        (social_optimum, "maximise_welfare", fp.ExternalityMechanism()),
+        (shapley_equilibrium, "maximise", fp.ShapleyMechanism()),
+    ]
+    for module, name, mechanism in solvers:
+        right = getattr(module, name)
 
         def short(*given: Any, right: Callable = right, **named: Any) -> Any:
             solution = right(*given, **named)
             return replace(solution, contributions=0.99 * solution.contributions)
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "maximise", short)
+            patch.setattr(module, name, short)
             patch.setattr(social_optimum, "MAX_FACE_AGENTS", 0)
             outcome = mechanism.solve(federation(10))
         assert outcome.certificates[Claim.NASH].verdict is Verdict.VIOLATED, mechanism.name

@@ -386,3 +386,26 @@ def test_what_is_there_is_kept_unless_forced(run, tmp_path: Path, command: str) 
 def test_new_prints_the_schema(run, tmp_path: Path) -> None:
     assert run("new", "--schema").record["required"] == ["weights", "costs", "payoff"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_for_one_member(run, tmp_path):
+    made = run("compare", "hospitals", "-m", "shapley", "--member", "Clinic", "--html", "clinic.html")
+    assert made.code == 0 and "Page written to clinic.html" in made.out
+    assert "worse off than alone" in (tmp_path / "clinic.html").read_text(encoding="utf-8")
+    nobody = run("compare", "hospitals", "--member", "Nobody", "--html", "x.html")
+    assert nobody.code == 2 and "--member: there is no member 'Nobody'" in nobody.err
+    assert "--member needs --html" in run("compare", "hospitals", "--member", "City").err
+
+
+def test_the_shell_completes_commands_without_importing_them():
+    import os
+    import subprocess
+    import sys
+
+    asked = {"_FEDPACT_COMPLETE": "complete_bash", "COMP_WORDS": "fedpact s", "COMP_CWORD": "1"}
+    script = "import sys; from fedpact.cli.app import app\ntry: app(prog_name='fedpact')\n"
+    script += "finally: print([name for name in ('numpy', 'fedpact.cli.solve') if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["solve", "shapley", "settle", "sweep", "study", "[]"], done.stderr

@@ -132,7 +132,7 @@ def test_a_member_joins_and_another_leaves(run, runs: Path, tmp_path: Path) -> N
     np.testing.assert_allclose(made.federation.weights, whole.weights[1:, 1:])
     assert made.uncertainty is not None
     np.testing.assert_allclose(made.uncertainty.weights, whole.uncertainty().weights[1:, 1:])
-    assert "--without: there is no agent" in run("fit", runs, "--without", "West").err
+    assert "--without: there is no member" in run("fit", runs, "--without", "West").err
     assert "--without leaves out everybody" in run("fit", runs, *(f"--without={name}" for name in NAMES)).err
 
 
@@ -240,7 +240,7 @@ def test_compare_shows_how_sure_the_deal_is(run, few: Path, tmp_path: Path) -> N
         (["--cost", "cheap"], "--cost must be a number or NAME=NUMBER, got 'cheap'"),
         (["--cost", "0"], "--cost must be positive, got '0'"),
         (["--cost", "nan"], "--cost must be positive, got 'nan'"),
-        (["--cost", "West=1"], '--cost: there is no agent "West"; agents are North, South, East'),
+        (["--cost", "West=1"], '--cost: there is no member "West"; members are North, South, East'),
         (["--cost", "North=1"], '--cost must say a number for agent "South" too, or one for all'),
         (["--cap", "-1"], "--cap must be at least zero, got '-1'"),
     ],
@@ -295,10 +295,13 @@ def test_a_member_prepares_itself(run, runs: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.csv"
     own.write_text("\n".join(",".join(line.split(",")[place] for place in keep) for line in [head, *rows]) + "\n")
     assert run("fit", own).code == 2
-    written = run("fit", own, "--member", "South", "--cost", "0.001", "-o", tmp_path / "south.json")
-    assert written.code == 0 and "South, at place 1 of 3 members" in written.out
+    written = run(
+        "fit", own, "--member", "South", "--cost", "South=0.001", "--value", "South=3", "-o", tmp_path / "south.json"
+    )
+    assert written.code == 0 and "South, number 2 of 3 members" in written.out
     said = run("agent", "check", tmp_path / "south.json")
     assert said.code == 0 and "Alone it would use" in said.out and "North" in said.out
+    assert "is worth 3 of payoff" in said.out and "90% intervals: value" in said.out
     record = run("agent", "check", tmp_path / "south.json", "--json").record
     assert record["agent"] == "South" and record["agents"] == NAMES and len(record["weights"]) == 3
     assert run("fit", own, "--member", "South", "-o", tmp_path / "south.toml").code == 2

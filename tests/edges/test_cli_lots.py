@@ -66,6 +66,6 @@ def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
     found = json.loads(again.out)
     assert found["lot_owners"] == ["North", "North", "South"] and np.shape(found["weights"]) == (3, 3)
     refused = run("fit", "runs.csv", "--cost", "0.001", "--cost", "North.scan=1")
-    assert refused.code == 2 and 'there is no agent "North.scan"' in refused.err
+    assert refused.code == 2 and 'there is no member "North.scan"' in refused.err
     refused = run("fit", "runs.csv", "--lots", "--member", "North")
     assert refused.code == 2 and "one lot and one task only" in refused.err

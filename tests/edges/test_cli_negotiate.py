@@ -93,7 +93,7 @@ def test_either_mechanism_is_negotiated_and_checked(run, tmp_path: Path, mechani
     assert run("check", "hospitals", path).code == 0
 
 
-@pytest.mark.parametrize("mechanism", ["fair", "fair-members"])
+@pytest.mark.parametrize("mechanism", [pytest.param("fair", marks=pytest.mark.slow), "fair-members"])
 def test_the_fair_deal_is_negotiated(run, tmp_path: Path, mechanism: str) -> None:
     path = str(tmp_path / "talks.jsonl")
     shown = run("negotiate", "hospitals", "--mechanism", mechanism, "-o", path)

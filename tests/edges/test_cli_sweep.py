@@ -154,7 +154,7 @@ BAD_INPUT = [
     ("sweep paper-w1 --vary costs=0", "there is no federation with costs = 0: costs[0] must be positive"),
     ("sweep paper-w1 --vary weights[0,0]=-1:1:3", "weights[0,0] = -1: weights[0, 0] must be positive"),
     ("sweep paper-w1 --vary speed=1", "there is no parameter 'speed' to vary"),
-    ("sweep paper-w1 --vary costs[x]=1", "costs[x]: there is no agent 'x'"),
+    ("sweep paper-w1 --vary costs[x]=1", "costs[x]: there is no member 'x'"),
     ("sweep paper-w1 --vary costs=1 --vary caps=1 --vary beta=1", "a sweep varies one or two parameters, got 3"),
     ("sweep paper-w1 --vary costs=1 --vary costs[0]=2", "costs and costs[0] both set costs[0]"),
     ("sweep paper-w1 --vary costs=1 --metric gaps", "there is no metric 'gaps'; there are contributions"),
@@ -199,7 +199,9 @@ def test_without_matplotlib_there_are_only_numbers(run, monkeypatch: pytest.Monk
     assert asked.code == 2
     assert 'matplotlib is not installed: pip install "fedpact[plot]"' in asked.err
     assert list(tmp_path.iterdir()) == [], "told before any work"
-    assert run("sweep", *ONE).code == 0
+    unasked = run("sweep", *ONE)
+    assert unasked.code == 0
+    assert 'no picture sweep.png: matplotlib is not installed: pip install "fedpact[plot]"' in unasked.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.csv"]
 
 
@@ -213,8 +215,9 @@ def test_without_pyarrow_parquet_says_how_to_get_it(run, monkeypatch: pytest.Mon
 
 # interrupts, in a process and a terminal of its own
 
-SLOW = ["sweep", "paper-w3", "--vary", "weights[0,1]=-1:3:20", "-m", "voluntary", "-o", "t.csv", "--vary"]
-SHARED, UNSHARED = "weights[1,0]=-1:3:10", "weights[1,0]=-1:3:3"  # 200 points are shared out to workers, 60 are not
+STEEP = str(Path(__file__).with_name("steep.toml"))  # quadratic costs: under Voluntary, solved one by one
+SLOW = ["sweep", STEEP, "--vary", "weights[0,1]=-0.2:3:20", "-m", "voluntary", "-o", "t.csv", "--vary"]
+SHARED, UNSHARED = "weights[1,0]=-0.2:3:10", "weights[1,0]=-0.2:3:3"  # 200 points are shared out to workers, 60 are not
 
 
 class Terminal:

@@ -126,7 +126,10 @@ def test_doubt_in_the_scenario_widens_the_intervals(run, scenario: Path, short: 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"names": ["North", "South", "West"]}, 'subset.West: there is no agent "West"; agents are North, South, East'),
+        (
+            {"names": ["North", "South", "West"]},
+            'subset.West: there is no member "West"; members are North, South, East',
+        ),
         ({"subset": "contributions"}, "row 1, column 'contributions.North': the column is unknown"),
     ],
 )

@@ -22,7 +22,7 @@ import fedpact as fp
 from edges.command_line import Result
 from edges.flower_processes import BIN, QUIET
 from fedpact.deals import Ledger
-from fedpact.deals.signatures import read_known_keys, read_signing_key
+from fedpact.deals.signatures import read_known_keys, read_signing_key, write_signing_key
 from fedpact.flower.mnist import MnistLearner, first_model
 from fedpact.flower.server import conduct, federated_averaging
 from fedpact.flower.settings import AppSettings
@@ -199,7 +199,12 @@ def test_check_asks_for_signatures_of_ledgers_alone(run: Run, tmp_path: Path, le
     assert run("check", "plain.jsonl").code == 0
     unsigned = run("check", "plain.jsonl", "--signed")
     assert unsigned.code == 1 and "nothing in this ledger is signed with a key" in unsigned.words
-    assert run("check", "hospitals", ledger, "--signed").code == 2
+    assert run("check", "hospitals", ledger, "--signed", "--html", "page.html").code == 0
+    assert "Agreed, delivered, paid" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert run("check", "hospitals", "--signed").code == 2
+    write_signing_key(tmp_path / "other.key", name="City")
+    strange = run("check", "hospitals", ledger, "--keys", "other.key.pub", "--json")
+    assert strange.code == 1 and "keys" in strange.record["failed"]
     assert run("check", ledger, "--keys", "nowhere").code == 2
     assert run("check", ledger, "--receipt", ledger).code == 2
 

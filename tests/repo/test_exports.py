@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ PUBLIC = [
     "Certificate",
     "Claim",
     "CoalitionCache",
+    "CoalitionRecords",
     "Comparison",
     "Cost",
     "CostSharing",
@@ -37,6 +39,7 @@ PUBLIC = [
     "FieldStudy",
     "Fit",
     "InvalidInput",
+    "LeastCore",
     "LeaveOneOut",
     "Linear",
     "Log",
@@ -57,6 +60,8 @@ PUBLIC = [
     "Outlook",
     "OutsideDomain",
     "Payoff",
+    "PilotData",
+    "PilotStudy",
     "Population",
     "PowerLaw",
     "ProportionalSharing",
@@ -81,11 +86,13 @@ PUBLIC = [
     "compare",
     "estimate_delivery",
     "fit",
+    "least_core",
     "load_deal",
     "load_scenario",
     "merging_gain",
     "negotiate",
     "personal_prices",
+    "pilot",
     "sample_game",
     "save_scenario",
     "set_threads",
@@ -130,9 +137,10 @@ def test_every_module_exports_what_it_says() -> None:
 
 
 def test_version_is_that_of_the_project() -> None:
-    from importlib.metadata import version
-
-    assert fedpact.__version__ == version("fedpact")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert fedpact.__version__ == project["version"]
+    assert f"\nversion: {fedpact.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\n## {fedpact.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|exception)::\s+(\S+)\n((?:   .*\n)*)", re.MULTILINE)

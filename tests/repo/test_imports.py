@@ -55,6 +55,9 @@ HEAVY = (
     "typer",
     "hypothesis",
     "joblib",
+    "sklearn",
+    "distributed",
+    "ray",
     "torch",
 )
 

@@ -1,0 +1,78 @@
+"""`fedpact pilot` as people call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edges.command_line import run_main
+
+pytest.importorskip("sklearn")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    (tmp_path / "data").mkdir()
+    for name, count in (("City", 90), ("North", 60), ("South", 40)):
+        rows = rng.normal(size=(count, 2))
+        ill = np.where(rows @ [1.0, -1.0] + 0.3 * rng.normal(size=count) > 0, "ja", "nein")
+        text = "\n".join(f"{a:.4f};{b:.4f};{c};".replace(".", ",") for (a, b), c in zip(rows, ill, strict=True))
+        (tmp_path / "data" / f"{name}.csv").write_text(f"\ufeffAlter;Größe;krank;\n{text}\n", encoding="utf-8")
+    return tmp_path / "data"
+
+
+def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    words = ["pilot", str(folder), "--target", "krank", "-o", str(out), "--models", "8", "--cost", "0,05 EUR/record"]
+    words += ["--value", "20 EUR/point", "--value", "North=30 EUR/point"]
+    assert run_main(words) == 0
+    shown = capsys.readouterr().out
+    assert "3 members, 8 models" in shown and "North" in shown and "scenario.toml" in shown
+    models = (out / "models.jsonl").read_bytes()
+    assert run_main([*words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["worth"] == [2000.0, 3000.0, 2000.0]
+    assert (out / "models.jsonl").read_bytes() == models
+    assert run_main(["solve", str(out / "scenario.toml")]) == 0
+    assert "EUR" in capsys.readouterr().out
+    assert run_main(["fit", str(out / "log.csv")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "there is no folder 'nothing' and no built-in pilot of that name"),
+        (["DATA"], "target must name the column to predict"),
+        (["DATA", "--target", "ill"], "there is no column 'ill'; columns are Alter, Größe, krank"),
+        (["DATA", "--target", "krank", "--model", "os:getcwd()"], "model must be written like"),
+        (["DATA", "--target", "krank", "--cluster", "here"], 'cluster must be "dask://host:port", "ray"'),
+        (["DATA", "--target", "krank", "--cluster", "dask://127.0.0.1:1"], "no Dask scheduler answers"),
+        (["DATA", "--target", "krank", "--cost", "1", "--cost", "2"], "--cost says two things of everybody"),
+        (["wine", "--lots", "x"], "lots is for tables"),
+    ],
+)
+def test_mistakes_end_with_a_line_and_exit_code_2(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(["pilot", *(str(folder) if word == "DATA" else word for word in words)]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown and "Traceback" not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["digits", "breast-cancer", "wine", "diabetes"])
+def test_built_in_pilots_end_in_a_deal(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(["pilot", name, "-o", str(tmp_path / "out"), "--models", "20"]) == 0
+    assert "Mislabelled" in capsys.readouterr().out
+    assert run_main(["compare", str(tmp_path / "out" / "scenario.toml")]) == 0
+
+
+@pytest.mark.slow
+def test_lots_from_a_column_and_found(folder: Path, tmp_path: Path) -> None:
+    words = ["pilot", str(folder), "--target", "krank", "--models", "16", "-o"]
+    assert run_main([*words, str(tmp_path / "auto"), "--lots", "auto"]) == 0
+    assert "lot_owners" in (tmp_path / "auto" / "scenario.toml").read_text()
