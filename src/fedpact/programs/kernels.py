@@ -217,7 +217,8 @@ def _climb(
             if height >= level + SUFFICIENT_RISE * promised or (
                 height > level - OBJECTIVE_ROUNDING * scale and _gain(trial, ahead) < 0.5 * gain
             ):
-                moved = True
+                for j in range(n_agents):
+                    moved = moved or trial[j] != x[j]
                 break
             length *= 0.5
         if not moved:

@@ -180,7 +180,7 @@ def _line_search(
         )
         taken = rows[rises]
         trial[taken], height[taken], ahead[taken], bent[taken] = point[rises], found[rises], slopes[rises], bends[rises]
-        moved[taken] = True
+        moved[taken] = (trial[taken] != x[taken]).any(axis=1)
         rows = rows[~rises]
         length[rows] *= 0.5
     return trial, height, ahead, bent, moved
