@@ -79,6 +79,7 @@ def test_harm_that_binds_long_before_money_does(payoff):
     assert (fed.negative_weights() @ outcome.contributions > fed.payoff.floor).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, *([0, 2] if ALL_CASES else [])])
 def test_mild_harm_among_many_ends_at_the_edge_of_the_domain(seed):
     """Groups of only those who harm weigh next to nothing among many, so they hold contributions back at the last."""

@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = ["pilot", str(folder), "--target", "krank", "-o", str(out), "--models", "8", "--cost", "0,05 EUR/record"]

@@ -133,6 +133,7 @@ def test_agents_agree_and_the_coordinator_s_process_never_holds_the_weights(file
     assert not any(Path(f"/proc/{process}").exists() for process in said["started"])
 
 
+@pytest.mark.slow
 def test_agents_agree_in_sums(files: list[Path]) -> None:
     """Every process draws what its masks are made from; the coordinator's never sees an answer that it could read."""
     with Processes([[*OURS, str(path)] for path in files]) as channel:

@@ -19,6 +19,11 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MADE = {"_build", "_generated"}
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.parts))]
+# Their commands take seconds.
+LONG_PAGES = {
+    *("fitting.md", "from-data-to-a-deal.md", "measured-payoffs.md", "negotiation.md", "reproduce-the-paper.md"),
+    *("second-year.md", "training.md", "verification.md"),
+}
 BLOCK = re.compile(r"^```(sh|sh slow|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -65,7 +70,14 @@ def run_commands(script, folder):
             assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG_PAGES))
+        for page in PAGES
+        if blocks(page)
+    ],
+)
 def test_blocks_do_what_they_show(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

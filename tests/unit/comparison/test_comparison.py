@@ -152,6 +152,7 @@ def test_splitting_gains_are_those_of_solving_with_a_member_split(hospitals: fp.
     assert member == "University" and gain == max(hospitals.splitting_gains["shapley"].values())
 
 
+@pytest.mark.slow
 def test_beyond_what_is_affordable_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seventeen members: no fair deal unless it is asked for, groups searched, false names only where promised."""
     rng = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def with_weights(base: fp.Federation, entries: dict[tuple[int, int], float]) -> 
     return fp.Federation(weights, costs=base.costs, caps=base.caps, payoff=base.payoff, names=base.names)
 
 
-@pytest.mark.parametrize("mechanism", some(MECHANISMS))
+@pytest.mark.parametrize("mechanism", some(MECHANISMS, 2))
 def test_every_metric_of_one_parameter(mechanism: str) -> None:
     found = fp.sweep(TRIO, "weights[0,1]=0.2,1,2", metrics=METRICS, mechanisms=mechanism)
     assert found.shape == (3,)
@@ -266,6 +266,7 @@ def test_workers_from_a_thread_and_without_one_who_asked(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(found.metrics["voluntary"]["welfare"], sweep(None).metrics["voluntary"]["welfare"])
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     script = """
 import os, signal, sys

@@ -48,6 +48,7 @@ def test_a_lie_about_harm_takes_nobody_below_standing_alone() -> None:
     assert after[CLINIC] < honest[CLINIC]
 
 
+@pytest.mark.slow
 def test_processes_refuse_as_well(tmp_path: Path) -> None:
     paths = [tmp_path / f"{agent.index}.json" for agent in liars_table(0.0)]
     for agent, path in zip(liars_table(0.0), paths, strict=True):

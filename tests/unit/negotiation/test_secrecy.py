@@ -44,6 +44,7 @@ def test_sums_hide_little_between_three(tmp_path: Path) -> None:
     assert found.error(truth.weights) < EXACT
 
 
+@pytest.mark.slow
 def test_sums_hide_more_between_ten(tmp_path: Path) -> None:
     """The same attack, with as many starts: the fit gets stuck far from the truth."""
     truth = federation(10)

@@ -114,6 +114,7 @@ def test_the_result_has_a_row_and_a_finding_per_theorem() -> None:
         assert theorem.name in result.text
 
 
+@pytest.mark.slow
 def test_judgements_come_out_as_known() -> None:
     result = theorems_result(count=40, seed=6)
     assert [finding.where for finding in result.findings if not finding.as_expected] == []

@@ -26,6 +26,7 @@ def test_blobs_are_learnt_and_more_is_better() -> None:
     assert mean_accuracy([], [48, 48, 48]) > mean_accuracy([], [3, 0, 0]) + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "noise", [LabelNoise(0.8), PixelNoise(1.5), PrivateUpdates(0.5, 1.0), PrivateUpdates(0.01)], ids=repr
 )

@@ -115,6 +115,7 @@ def test_the_same_again_is_the_same_and_another_seed_is_not(run: Run, images: Im
     assert not np.array_equal(again(1).together.loss, run.together.loss)
 
 
+@pytest.mark.slow
 def test_rounds_may_differ_from_those_of_the_experiment(trainer: Experiment, run: Run, solved) -> None:
     short = train_under(solved, FEDERATION, trainer, rounds=2)
     assert short.rounds == 2
