@@ -27,7 +27,7 @@ from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.result import Fit
-from fedpact.mechanisms import MECHANISMS, ExternalityMechanism, personal_prices
+from fedpact.mechanisms import MECHANISMS, personal_prices
 from fedpact.scenario import Money, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
@@ -158,7 +158,8 @@ def _agreed_transfers(federation: Federation, deal: Deal, given: FloatArray) -> 
     """(n, n): what the row's member would pay the column's if all was delivered."""
     if deal.prices is not None:
         return agreed_transfers(deal, deal.prices)
-    if not isinstance(MECHANISMS.get(deal.mechanism), ExternalityMechanism):
+    rules = MECHANISMS.get(deal.mechanism)
+    if rules is None or not rules.has_prices:
         raise InvalidInput(
             f"deal must have prices to be settled by delivery, and that of {deal.mechanism!r} has none; the "
             f"Externality mechanism has, and so have those with side payments beside it"

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from fedpact.mechanisms import MECHANISMS, ExternalityMechanism
-from fedpact.mechanisms.side_payments import SidePaymentMechanism
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.consent import best_utility, own_utility, standalone_utility
 from fedpact.utils.arrays import FloatArray
@@ -86,8 +85,8 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
     _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
     rules = MECHANISMS.get(str(statement.get("mechanism", ExternalityMechanism.name)))
-    is_priced = isinstance(rules, ExternalityMechanism)
-    no_side = given.side_payment == 0.0 or isinstance(rules, SidePaymentMechanism)
+    is_priced = rules is not None and rules.has_prices
+    no_side = given.side_payment == 0.0 or (rules is not None and rules.has_side_payments)
     _require("payment", no_side, f"{given.side_payment:.9g} beside the prices is not for these rules")
     _check_deal(agent, given, least_gain, is_priced=is_priced)
     unchecked = set() if least_gain is not None else {LEAST_GAIN}

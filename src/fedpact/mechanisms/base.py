@@ -155,6 +155,11 @@ class Mechanism(ABC):
         return type(self).payment_rule is not Mechanism.payment_rule
 
     @property
+    def has_prices(self) -> bool:
+        """Whether data is paid for by the sample."""
+        return type(self).price_rule is not Mechanism.price_rule
+
+    @property
     def has_payoff_rule(self) -> bool:
         """Whether members get anything else than a_i(s)."""
         return type(self).payoff_rule is not Mechanism.payoff_rule
@@ -190,7 +195,7 @@ class Mechanism(ABC):
             federated=self.federated,
             side_payments=None if side_payments is None else np.asarray(side_payments),
             payoff_rule=self.payoff_rule if self.has_payoff_rule else None,
-            price_rule=self.price_rule if type(self).price_rule is not Mechanism.price_rule else None,
+            price_rule=self.price_rule if self.has_prices else None,
             solver=self.solve,
         )
 
