@@ -53,6 +53,12 @@ class SigningKey:
         """The signature of bytes, which say themselves what they are for."""
         return self.private.sign(content, _ecdsa()).hex()
 
+    def private_bytes(self) -> bytes:
+        """The private key, in OpenSSH format."""
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
+
+        return self.private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+
 
 def document_digest(document: Mapping[str, Any]) -> str:
     """A number for a document."""
@@ -119,19 +125,23 @@ def new_signing_key() -> SigningKey:
 
 def read_signing_key(path: Path) -> SigningKey:
     """The private key in a file."""
+    with error_context(str(path)):
+        return parse_signing_key(read_bytes(path))
+
+
+def parse_signing_key(content: bytes) -> SigningKey:
+    """The private key in a text in OpenSSH format."""
     _require_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key  # noqa: PLC0415
 
-    with error_context(str(path)):
-        content = read_bytes(path)
-        try:
-            found = load_ssh_private_key(content, password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise InvalidInput(f"a member's key {KEY_RULE}, without a passphrase: {error}") from error
-        if not isinstance(found, ec.EllipticCurvePrivateKey) or found.curve.name != CURVE:
-            raise InvalidInput(f"a member's key {KEY_RULE}")
+    try:
+        found = load_ssh_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InvalidInput(f"a member's key {KEY_RULE}, without a passphrase: {error}") from error
+    if not isinstance(found, ec.EllipticCurvePrivateKey) or found.curve.name != CURVE:
+        raise InvalidInput(f"a member's key {KEY_RULE}")
     return SigningKey(found)
 
 
@@ -148,15 +158,11 @@ def write_signing_key(path: Path, *, name: str = "") -> SigningKey:
     InvalidInput
         If one of the files is there already: keys are not replaced.
     """
-    _require_cryptography()
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat  # noqa: PLC0415
-
     key, public = new_signing_key(), path.with_name(path.name + ".pub")
-    content = key.private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     comment = " ".join(name.split())
     with error_context(str(path)):
         for file, text, mode in (
-            (path, content, PRIVATE),
+            (path, key.private_bytes(), PRIVATE),
             (public, f"{key.public} {comment}".rstrip().encode(), 0o644),
         ):
             try:

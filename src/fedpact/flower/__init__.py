@@ -16,10 +16,11 @@ try:
 except ImportError as error:
     raise MissingExtra("Flower support", "flower") from error
 
+from fedpact.flower.entries import Lost
 from fedpact.flower.learner import Learner, Score
 from fedpact.flower.mods import agreed_samples, keep_deal
 from fedpact.flower.node import client_app
 from fedpact.flower.server import server_app
-from fedpact.flower.strategy import Lost, UnderDeal
+from fedpact.flower.strategy import UnderDeal
 
 __all__ = ["Learner", "Lost", "Score", "UnderDeal", "agreed_samples", "client_app", "keep_deal", "server_app"]

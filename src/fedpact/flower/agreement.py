@@ -88,7 +88,7 @@ def ask_members(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """What members that are there say to what is put to them, and why others say nothing that can be read."""
     messages = {
-        name: question(node, action, content, timeout=timeout)
+        name: question(node, action, content, present.through, timeout=timeout)
         for name, content in put.items()
         if (node := present.node(name)) is not None
     }

@@ -12,7 +12,8 @@ node that knows their keys can tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ from fedpact.deals.signatures import KnownKeys, is_signed_by, plain_key
 from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.fitting.pilot import Pilot
 from fedpact.flower.delivery_check import check_verification_terms
-from fedpact.flower.statement import Refused, check_statement
-from fedpact.negotiation.agent import Agent
+from fedpact.flower.statement import Refused
 from fedpact.utils.errors import InvalidInput, short_repr
 
 KEYS_CLAIM, BALANCE_CLAIM = "keys", "balance"
@@ -32,15 +32,24 @@ CENT = 1  # how far rounding may move a payment, in cents
 MONEY_ROUNDING = 1e-9  # of the money that changes hands
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seat:
+    """Who a node is among the agents of a deal, by name and place, and how many these are."""
+
+    name: str
+    place: int
+    size: int
+
+
 def check_document(
-    agent: Agent,
+    seat: Seat,
     asked: Mapping[str, Any],
     *,
     run: str,
     key: str,
     known: KnownKeys,
     samples_per_unit: float,
-    least_gain: float | None,
+    own_part: Callable[[Mapping[str, Any]], list[str]],
     pilot: Pilot | None = None,
 ) -> list[str]:
     """Check the document of a deal, and what is said to this member alone; the claims that were checked.
@@ -53,6 +62,8 @@ def check_document(
         The run it was called to, and its own public key.
     known
         Keys of others that it knows from elsewhere.
+    own_part
+        Checks the node's own part of the deal (`fedpact.flower.statement`); it says which claims, or raises `Refused`.
     pilot
         The pilot that it knows from elsewhere, for deals that are settled by what arrived.
 
@@ -71,11 +82,11 @@ def check_document(
         raise Refused(f"samples_per_unit must be {samples_per_unit:g}, got {unit}")
     if type(document.get("rounds")) is not int or document["rounds"] < 1:
         raise Refused(f"rounds must be a whole number of at least 1, got {short_repr(document.get('rounds'))}")
-    claims = check_statement(agent, statement_of(asked), least_gain=least_gain)
-    _check_prices_digest(agent, asked, document)
+    claims = own_part(statement_of(asked))
+    _check_prices_digest(seat, asked, document)
     _check_balance(document)
     verified = check_verification_terms(document, asked.get("pilot"), pilot)
-    complete = _check_keys(agent, document, key, known)
+    complete = _check_keys(seat, document, key, known)
     return [*claims, BALANCE_CLAIM, *verified, *([KEYS_CLAIM] if complete else [])]
 
 
@@ -148,14 +159,14 @@ def check_settlement(
     return delivered
 
 
-def _check_prices_digest(agent: Agent, asked: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+def _check_prices_digest(seat: Seat, asked: Mapping[str, Any], document: Mapping[str, Any]) -> None:
     prices, digests = asked.get("prices"), document.get("prices")
     if (prices is None) != (digests is None):
         raise Refused("prices: this node's are not those of the deal")
     if prices is None or digests is None:
         return
-    listed = isinstance(digests, list) and len(digests) == agent.weights.size
-    if not listed or digests[agent.index] != prices_digest(prices):
+    listed = isinstance(digests, list) and len(digests) == seat.size
+    if not listed or digests[seat.place] != prices_digest(prices):
         raise Refused("prices: this node's are not those of the deal")
 
 
@@ -178,16 +189,16 @@ def _check_balance(document: Mapping[str, Any]) -> None:
         raise Refused(f'{BALANCE_CLAIM}: "{paid[0]}" is out of the deal and would be paid')
 
 
-def _check_keys(agent: Agent, document: Mapping[str, Any], key: str, known: KnownKeys) -> bool:
+def _check_keys(seat: Seat, document: Mapping[str, Any], key: str, known: KnownKeys) -> bool:
     """That every member has a key of its own, and those known are the ones stated; whether all are known."""
     stated, members = document.get("keys"), [n for n in document["agents"] if n not in (document.get("excluded") or [])]
     if not isinstance(stated, dict) or sorted(stated) != sorted(members):
         raise Refused("keys: the deal must hold the key of every member")
-    if stated[agent.name] != key:
+    if stated.get(seat.name) != key:
         raise Refused("keys: the key stated for this node is not its own")
     if len(set(stated.values())) != len(stated):
         raise Refused("keys: two members have the same key")
-    others = [name for name in members if name != agent.name]
+    others = [name for name in members if name != seat.name]
     for name in others:
         try:
             plain_key(stated[name])

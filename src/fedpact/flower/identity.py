@@ -6,8 +6,9 @@
 |-------------------------------------------------------|-----------------------------------------------------------|
 | `agent`: its private file                             | in a simulation, `k.json` of the run's folder `agents`    |
 | `key`: its private key                                | `university.key` beside its private file, made if need be |
+|                                                       | (one for this run alone if it has no private file)        |
 | `keys`: public keys of the others, a folder or a file | the keys are those that the coordinator states            |
-| `record`: the folder of its receipt                   | `university-record` beside its private file               |
+| `record`: the folder of its receipt                   | `university-record` beside its private file, if it has one |
 
 The key may be the one the node proves itself to the SuperLink with.
 """
@@ -15,37 +16,46 @@ The key may be the one the node proves itself to the SuperLink with.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context
 
 from fedpact.deals.signatures import (
     KnownKeys,
     SigningKey,
     document_digest,
+    new_signing_key,
+    parse_signing_key,
     read_known_keys,
     read_signing_key,
     write_signing_key,
 )
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.processes import load_agent
-from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_text
 
 RECEIPT = "receipt.json"
+KEY = "key"  # the record of a node's state that holds a key made for the run
 
 
 def private_file(context: Context) -> Path:
     """Where a node's private file is."""
+    path = _private_file(context)
+    if path is None:
+        raise InvalidInput("the node's configuration must name its private file: --node-config 'agent=\"FILE\"'")
+    return path
+
+
+def _private_file(context: Context) -> Path | None:
     path = context.node_config.get("agent")
     if path is None and "agents" in context.run_config and "partition-id" in context.node_config:
         path = str(Path(str(context.run_config["agents"])) / f"{context.node_config['partition-id']}.json")
-    if not isinstance(path, str):
-        raise InvalidInput("the node's configuration must name its private file: --node-config 'agent=\"FILE\"'")
-    return Path(path).expanduser()
+    return Path(path).expanduser() if isinstance(path, str) else None
 
 
 def own_agent(context: Context) -> Agent:
@@ -54,12 +64,25 @@ def own_agent(context: Context) -> Agent:
 
 
 def own_key(context: Context) -> SigningKey:
-    """The key a node signs with; where none is named, one beside its private file, made when it is first needed."""
+    """The key a node signs with, made when it is first needed where none is named."""
     named = context.node_config.get("key")
     if named is not None:
         return read_signing_key(Path(str(named)).expanduser())
-    path = private_file(context).with_suffix(".key")
+    private = _private_file(context)
+    if private is None:
+        return _key_for_this_run(context)
+    path = private.with_suffix(".key")
     return read_signing_key(path) if path.exists() else write_signing_key(path, name=own_agent(context).name)
+
+
+def _key_for_this_run(context: Context) -> SigningKey:
+    """A key that lives in the node's state, as in a simulation."""
+    kept = context.state.get(KEY)
+    if isinstance(kept, ConfigRecord):
+        return parse_signing_key(bytes(kept["private"]))  # type: ignore[arg-type]
+    key = new_signing_key()
+    context.state[KEY] = ConfigRecord({"private": key.private_bytes()})
+    return key
 
 
 def keys_of_others(context: Context) -> KnownKeys:
@@ -68,14 +91,34 @@ def keys_of_others(context: Context) -> KnownKeys:
     return read_known_keys(Path(str(named)).expanduser()) if named else KnownKeys()
 
 
-def keep_receipt(context: Context, document: Mapping[str, Any], **more: Any) -> None:
-    """Write down what a node has signed last, and the hash the ledger ended in then."""
-    named = context.node_config.get("record")
-    private = private_file(context)
-    folder = Path(str(named)).expanduser() if named else private.with_name(f"{private.stem}-record")
+def samples_per_unit(context: Context) -> float:
+    """Samples in a unit of contribution, as the node or else the run has it."""
+    given = context.node_config.get("samples-per-unit", context.run_config.get("samples-per-unit", 1.0))
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        raise InvalidInput(f"samples-per-unit must be a positive number, got {short_repr(given)}")
+    return float(given)
+
+
+def least_gain(context: Context) -> float | None:
+    """What the node wants beyond training alone; nothing less than that if its configuration does not say."""
+    given = context.node_config.get("least-gain", 0.0)
+    if given == "none":
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        rule = 'must be a number in units of payoff, or "none" to take any deal'
+        raise InvalidInput(f"least-gain {rule}, got {short_repr(given)}")
+    return float(given)
+
+
+def keep_receipt(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
+    """Write down what a node has signed last, and the hash the ledger ended in then; if it has a place for that."""
+    named, private = context.node_config.get("record"), _private_file(context)
+    if named is None and private is None:
+        return
+    folder = Path(str(named)).expanduser() if private is None or named else private.with_name(f"{private.stem}-record")
     receipt = {
         "receipt": 1,
-        "name": own_agent(context).name,
+        "name": name,
         "run": document["run"],
         "head": document.get("head"),
         "about": document["about"],

@@ -20,6 +20,11 @@ from fedpact.utils.jsonl import decode_line, encode_line
 
 RECORD = "fedpact"  # the record that holds what fedpact has to say, in every message
 JSON_TEXT = "json"
+QUERY, MOD = (
+    "query",
+    "train",
+)  # messages by which questions come: to an app's queries, or to `keep_deal` before it trains
+ACTION = "action"  # what a question to `keep_deal` is about
 MODELS = "models"  # how many models a message holds, where these are several
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
@@ -28,9 +33,17 @@ MAX_REASON_LENGTH = 200
 K = TypeVar("K")
 
 
-def question(node: int, action: str, content: Mapping[str, Any], *, timeout: float, group: str = "") -> Message:
-    """A message that puts a question to a node; it is not answered once the time is up."""
-    return Message(message_content(content), node, f"query.{action}", ttl=max(timeout, 1.0), group_id=group)
+def question(
+    node: int, action: str, content: Mapping[str, Any], through: str = QUERY, *, timeout: float, group: str = ""
+) -> Message:
+    """A message that puts a question to a node; it is not answered once the time is up.
+
+    Apps of fedpact's answer queries. Other apps have no functions for these; a mod sees messages to train before the
+    app does, so `keep_deal` answers there (`through=MOD`).
+    """
+    if through == MOD:
+        return Message(message_content({**content, ACTION: action}), node, MOD, ttl=max(timeout, 1.0), group_id=group)
+    return Message(message_content(content), node, f"{QUERY}.{action}", ttl=max(timeout, 1.0), group_id=group)
 
 
 def reply_with(message: Message, content: Mapping[str, Any]) -> Message:

@@ -8,19 +8,46 @@
 
 A node says who it is in its own configuration, by `agent` (its private file) or by `agent-name`; in a simulation its
 `partition-id` is its place among the deal's agents. `max-samples` there is a limit of its own, whatever the deal says.
+
+Where members sign, the node signs with its `key`, or one beside its private file, or else one made for the run; `keys`
+and `record` are as in `fedpact.flower.identity`. With a private file it checks the deal against its own numbers.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 
-from fedpact.flower.identity import own_agent
-from fedpact.flower.messages import RECORD, model_records, stated_accuracy
-from fedpact.utils.errors import InvalidInput
+from fedpact.flower.countersigning import Seat, check_document
+from fedpact.flower.delivery_check import pilot_of_node
+from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, samples_per_unit
+from fedpact.flower.messages import (
+    ACTION,
+    JSON_TEXT,
+    RECORD,
+    model_records,
+    read_message,
+    reply_with,
+    stated_accuracy,
+)
+from fedpact.flower.node_signing import (
+    asks_for_signature,
+    called_to,
+    samples_to_deliver,
+    seal_deal,
+    sign_accuracies,
+    sign_accuracy,
+    sign_deal,
+    sign_delivery,
+    sign_settlement,
+    signed_deal,
+    state_key,
+)
+from fedpact.flower.statement import check_statement, check_terms
+from fedpact.utils.errors import InvalidInput, short_repr
 
 REFUSED = 6  # Flower's code for a mod that refuses
 COUNTS = ("num-examples", "num_examples")
@@ -29,18 +56,34 @@ COUNTS = ("num-examples", "num_examples")
 def keep_deal(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
     """A mod: tell the app its share of the deal, and let no reply out that is made of more.
 
+    Between members that sign (`UnderDeal(signed=True)`) it answers for the node: it checks and signs the deal, trains
+    on nothing before it has seen everybody's signature on the same one, and signs what the node delivers and measures.
     Messages without terms, such as those to evaluate, pass as they are.
     """
-    several = model_records(message) if message.has_content() else None
-    if several is not None:
-        return _measure_each(message, several, context, call_next)
-    terms = message.content.get(RECORD) if message.has_content() else None
-    if not isinstance(terms, ConfigRecord) or "agents" not in terms:
-        return call_next(message, context)
     try:
-        name, samples = _share(terms, context)
+        if _is_question(message):
+            return reply_with(message, _answer(read_message(message), context))
+        several = model_records(message) if message.has_content() else None
+        if several is not None:
+            return _measure_each(message, several, context, call_next)
+        if asks_for_signature(message):
+            return _measure_signed(message, context, call_next)
+        terms = message.content.get(RECORD) if message.has_content() else None
+        if not isinstance(terms, ConfigRecord) or "agents" not in terms:
+            return call_next(message, context)
+        return _train_within(terms, message, context, call_next)
     except InvalidInput as reason:
         return Message(Error(REFUSED, str(reason)), reply_to=message)
+
+
+def _train_within(
+    terms: ConfigRecord, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
+) -> Message:
+    """The app's reply to a message to train, if it is made of no more than was agreed; signed under a signed deal."""
+    name, samples = _share(terms, context)
+    signs = signed_deal(context) is not None
+    if signs:
+        samples = min(samples, samples_to_deliver(context))
     own = copy.copy(message)
     record = ConfigRecord({"name": name, "samples": samples})
     own.content = RecordDict({**message.content, RECORD: record})
@@ -49,11 +92,88 @@ def keep_deal(message: Message, context: Context, call_next: Callable[[Message, 
         return reply
     used = [metrics[key] for metrics in reply.content.metric_records.values() for key in COUNTS if key in metrics]
     if any(not isinstance(count, int | float) or count > samples for count in used):
-        used_more = f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
-        return Message(Error(REFUSED, used_more), reply_to=message)
+        raise InvalidInput(
+            f'"{name}" agreed to {samples} samples, and its app used {used[0]}: use agreed_samples(message)'
+        )
     checked = copy.copy(reply)
+    if signs:
+        models = list(reply.content.array_records.values())
+        if len(models) != 1 or len(used) != 1 or not isinstance(used[0], int):
+            raise InvalidInput('a reply to be signed must hold one record of arrays, and say "num-examples" once')
+        record = sign_delivery(context, message, models[0], used[0])
     checked.content = RecordDict({**reply.content, RECORD: record})
     return checked
+
+
+def _is_question(message: Message) -> bool:
+    """Whether a message to train holds nothing but a question to this mod."""
+    record = message.content.get(RECORD) if message.has_content() else None
+    return isinstance(record, ConfigRecord) and JSON_TEXT in record and len(message.content) == 1
+
+
+def _answer(asked: dict[str, Any], context: Context) -> dict[str, Any]:
+    """What the node says to a question of a coordinator whose members sign."""
+    action = asked.get(ACTION)
+    if action == "greet":
+        names = asked.get("agents")
+        if not isinstance(names, list):
+            raise InvalidInput(f"a roll call must name the agents of the deal, got {short_repr(names)}")
+        seat = _seat(names, context)
+        return state_key(asked, context, name=seat.name, place=seat.place, size=seat.size)
+    if action == "sign":
+        return _sign(asked, context)
+    if action == "seal":
+        return seal_deal(asked, context)
+    if action == "settle":
+        return sign_settlement(asked, context)
+    raise InvalidInput(f"action must be greet, sign, seal or settle, got {short_repr(action)}")
+
+
+def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
+    """Sign the deal: a node with a private file checks it against its own numbers, one without as far as it can."""
+    document = asked.get("document")
+    if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
+        raise InvalidInput("there is no deal to sign in what was asked")
+    seat, agent = _seat(document["agents"], context), own_agent(context) if "agent" in context.node_config else None
+
+    def own_part(statement: Mapping[str, Any]) -> list[str]:
+        if agent is None:
+            return check_terms(statement, seat.name, seat.place, seat.size)
+        return check_statement(agent, statement, least_gain=least_gain(context))
+
+    def check() -> list[str]:
+        given = "samples-per-unit" in context.node_config
+        return check_document(
+            seat,
+            asked,
+            run=called_to(context),
+            key=own_key(context).public,
+            known=keys_of_others(context),
+            samples_per_unit=samples_per_unit(context) if given else document["samples_per_unit"],
+            own_part=own_part,
+            pilot=pilot_of_node(context),
+        )
+
+    return sign_deal(asked, context, name=seat.name, check=check)
+
+
+def _seat(names: list[Any], context: Context) -> Seat:
+    name = _name(names, context)
+    if name not in names:
+        raise InvalidInput(f'"{name}" is not part of the deal')
+    return Seat(name=name, place=names.index(name), size=len(names))
+
+
+def _measure_signed(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
+    """What the app says of a model, signed."""
+    models = list(message.content.array_records.values())
+    if len(models) != 1:
+        raise InvalidInput(f"a message to evaluate must hold one record of arrays, got {len(models)}")
+    reply = call_next(_with_model(message, models[0]), context)
+    said = stated_accuracy(reply)
+    if said["accuracy"] is None:
+        return reply
+    return _with_signature(reply, sign_accuracy(context, message, models[0], **said))
 
 
 def _measure_each(
@@ -62,23 +182,36 @@ def _measure_each(
     context: Context,
     call_next: Callable[[Message, Context], Message],
 ) -> Message:
-    """What the app says of each of several models, in one reply."""
+    """What the app says of each of several models, in one reply, signed under a signed deal."""
     accuracies: list[float] = []
     samples = 0
     for place, arrays in enumerate(models):
-        single = copy.copy(message)
-        single.content = RecordDict({"arrays": arrays, "config": ConfigRecord({})})
-        reply = call_next(single, context)
+        reply = call_next(_with_model(message, arrays), context)
         if reply.has_error():
             return reply
         said = stated_accuracy(reply)
         if said["accuracy"] is None:
-            told = f'model {place}: {said["reason"]}: an app must say "accuracy" and "num-examples" when it evaluates'
-            return Message(Error(REFUSED, told), reply_to=message)
+            raise InvalidInput(
+                f'model {place}: {said["reason"]}: an app must say "accuracy" and "num-examples" when it evaluates'
+            )
         accuracies.append(said["accuracy"])
         samples = said["samples"]
     metrics = MetricRecord({"accuracy": accuracies, "num-examples": samples})
-    return Message(RecordDict({"metrics": metrics}), reply_to=message)
+    reply = Message(RecordDict({"metrics": metrics}), reply_to=message)
+    return _with_signature(reply, sign_accuracies(context, message, models, accuracies=accuracies, samples=samples))
+
+
+def _with_model(message: Message, arrays: ArrayRecord) -> Message:
+    """A message to evaluate one model, as apps know it."""
+    single = copy.copy(message)
+    single.content = RecordDict({"arrays": arrays, "config": ConfigRecord({})})
+    return single
+
+
+def _with_signature(reply: Message, signature: ConfigRecord | None) -> Message:
+    if signature is not None:
+        reply.content[RECORD] = signature
+    return reply
 
 
 def agreed_samples(message: Message) -> int:

@@ -71,19 +71,9 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     Refused
         With the first claim that does not hold.
     """
-    size = agent.weights.size
-    place = statement.get("place")
-    _require("place", type(place) is int and place == agent.index, f"it is not at place {short_repr(place)}")
-    names = statement.get("agents")
-    listed = isinstance(names, list) and len(names) == size and names[agent.index] == agent.name
-    _require("place", listed, f"the agents are not {size} with {agent.name!r} at place {agent.index}")
-    given = _read(statement, size)
-    cap = agent.cap * (1.0 + STATEMENT_ROUNDING)
-    own = float(given.contributions[agent.index])
-    _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
-    _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
+    given = _check_terms(statement, agent.name, agent.index, agent.weights.size)
+    own, cap = float(given.contributions[agent.index]), agent.cap * (1.0 + STATEMENT_ROUNDING)
     _require("contributions", own <= cap, f"{own:g} samples are more than its cap of {agent.cap:g}")
-    _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
     rules = MECHANISMS.get(str(statement.get("mechanism", ExternalityMechanism.name)))
     is_priced = rules is not None and rules.has_prices
     no_side = given.side_payment == 0.0 or (rules is not None and rules.has_side_payments)
@@ -93,6 +83,31 @@ def check_statement(agent: Agent, statement: Mapping[str, Any], *, least_gain: f
     unchecked |= set() if is_priced else {"payment", "prices", "own contribution"}
     unchecked |= {"prices"} if given.prices is None else set()
     return [claim for claim in CLAIMS if claim not in unchecked]
+
+
+def check_terms(statement: Mapping[str, Any], name: str, place: int, size: int) -> list[str]:
+    """Check what a node can that has no numbers of its own: its place, and that the terms are sound.
+
+    Raises
+    ------
+    Refused
+        With the first claim that does not hold.
+    """
+    _check_terms(statement, name, place, size)
+    return list(CLAIMS[:3])
+
+
+def _check_terms(statement: Mapping[str, Any], name: str, place: int, size: int) -> _Statement:
+    stated = statement.get("place")
+    _require("place", type(stated) is int and stated == place, f"it is not at place {short_repr(stated)}")
+    names = statement.get("agents")
+    listed = isinstance(names, list) and len(names) == size and names[place] == name
+    _require("place", listed, f"the agents are not {size} with {name!r} at place {place}")
+    given = _read(statement, size)
+    _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
+    _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")
+    _require("money", _is_money(statement.get("money")), f"no exchange rate in {short_repr(statement.get('money'))}")
+    return given
 
 
 def _check_deal(agent: Agent, given: _Statement, least_gain: float | None, *, is_priced: bool) -> None:

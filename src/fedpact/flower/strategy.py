@@ -13,13 +13,11 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
@@ -30,6 +28,7 @@ from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED, VER
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.deals.verified_models import verified_content
+from fedpact.flower.entries import Lost, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
     error_reason,
@@ -39,24 +38,25 @@ from fedpact.flower.messages import (
     stated_accuracies,
     stated_accuracy,
 )
+from fedpact.flower.signed_deliveries import SignedDeliveries
+from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
+from fedpact.flower.training_messages import (
+    arrays_of,
+    check_model,
+    copy_arrays,
+    grid_of_members,
+    with_content,
+    without_record,
+)
 from fedpact.flower.valuation import CoalitionValues
 from fedpact.negotiation.audit import audit
+from fedpact.negotiation.audit_claims import UNSIGNED
 from fedpact.scenario import Money
-from fedpact.utils.errors import FedpactError, InvalidInput, short_repr
-from fedpact.utils.jsonl import jsonable
+from fedpact.utils.errors import InvalidInput, short_repr
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
 WEIGHT = "num-examples"  # what strategies weigh replies by, unless they say otherwise
-
-
-class Lost(FedpactError, RuntimeError):
-    """Members of a deal that no longer keep it; `reasons` says why, by name, `signed` what was signed until then."""
-
-    def __init__(self, reasons: Mapping[str, str], *, signed: Mapping[str, Any] | None = None) -> None:
-        told = "; ".join(f'"{name}": {reason}' for name, reason in reasons.items())
-        super().__init__(f"members of the deal are lost: {told}")
-        self.reasons, self.signed = dict(reasons), dict(signed or {})
 
 
 class UnderDeal(Strategy):
@@ -83,6 +83,12 @@ class UnderDeal(Strategy):
     strict
         Whether a member that does not deliver is an error (`Lost`) at once, and so is a model with other arrays than
         it was sent, or numbers that are not finite.
+    signed
+        Whether members sign: the deal before anybody trains, what they deliver in every round, what they measure, and
+        what all are paid. It needs `ledger`, which holds their keys and signatures and is checked by `fedpact check`,
+        and `keep_deal` on every node (`fedpact.flower.mods` says with which key). Then a member that refuses to sign,
+        does not deliver or sends what it has not signed is an error, and the ledger says so. Without it the ledger says
+        that it is unsigned: its numbers are the word of whoever wrote it.
     verify_subsets
         Of how many subsets of the updates models are made that members measure after training, several in one message;
         it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`.
@@ -99,12 +105,15 @@ class UnderDeal(Strategy):
         money: Money | None = None,
         coalition_value: Callable[[ArrayRecord], float] | None = None,
         strict: bool = False,
+        signed: bool = False,
         verify_subsets: int = 0,
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise InvalidInput(f"strategy must be a flwr.serverapp.strategy.Strategy, got {type(strategy).__name__}")
         if not 0.0 < samples_per_unit < float("inf"):
             raise InvalidInput(f"samples_per_unit must be positive, got {short_repr(samples_per_unit)}")
+        if signed and ledger is None:
+            raise InvalidInput("signed needs a ledger, which holds what members sign; name its file: ledger=...")
         self.strategy = copy.deepcopy(strategy)
         self.deal = _deal_of(deal)
         self.agreed = self.deal.samples(samples_per_unit)
@@ -115,7 +124,8 @@ class UnderDeal(Strategy):
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
-        self._money, self._strict = money, strict
+        self._money, self._strict, self._signed = money, strict, signed
+        self._deliveries: SignedDeliveries | None = None
         self._verify_subsets = verify_subsets
         self.updates = TrainingUpdates() if verify_subsets else None
         self.verified: dict[str, Any] | None = None
@@ -137,10 +147,10 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to those who have agreed to contribute, with the terms."""
-        view = _Members(grid, self._may_train)
-        wanted = self.strategy.configure_train(server_round, _copy_arrays(arrays), copy.deepcopy(config), view)
+        view = grid_of_members(grid, self._may_train)
+        wanted = self.strategy.configure_train(server_round, copy_arrays(arrays), copy.deepcopy(config), view)
         messages = [
-            _with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
+            with_content(message, {**message.content, RECORD: self._terms_for(message.metadata.dst_node_id)})
             for message in wanted
             if self._may_train(message.metadata.dst_node_id)
         ]
@@ -152,19 +162,19 @@ class UnderDeal(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """The strategy's aggregate of the replies that keep to the terms."""
-        kept, broken = self._sort_replies(replies)
+        kept, broken = self._sort_replies(replies, server_round)
         for name, samples in self.samples.items():
             samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
             logger.warning('round %d: agent "%s" does not count: %s', server_round, name, reason)
         if broken and self._strict:
-            raise Lost(broken)
+            raise Lost(broken, signed=self._signed_until_now())
         delivered = {name: message for name, (message, _) in kept.items()}
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
                     before=self._before.to_numpy_ndarrays(),
-                    updates={name: _arrays_of(message).to_numpy_ndarrays() for name, message in delivered.items()},
+                    updates={name: arrays_of(message).to_numpy_ndarrays() for name, message in delivered.items()},
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
@@ -176,8 +186,8 @@ class UnderDeal(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to members of the deal."""
-        view = _Members(grid, self._is_member)
-        return self.strategy.configure_evaluate(server_round, _copy_arrays(arrays), copy.deepcopy(config), view)
+        view = grid_of_members(grid, self._is_member)
+        return self.strategy.configure_evaluate(server_round, copy_arrays(arrays), copy.deepcopy(config), view)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """The strategy's; what each member says of the model is kept, the last round's at the end."""
@@ -205,12 +215,76 @@ class UnderDeal(Strategy):
         """Run the rounds as the strategy would, then settle (`settle`)."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
+        if self._signed:
+            configs = (train_config, evaluate_config, evaluate_fn)
+            return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         if not self._strict:
             if self.updates is not None and self.updates.rounds:
                 self._verify(grid, timeout)
             self.settle()
         return result
+
+    def _start_signed(
+        self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int, timeout: float, *configs: Any
+    ) -> Result:
+        """The same between members that sign; the ledger is written phase by phase."""
+        assert self._ledger is not None
+        terms = GivenTerms(
+            timeout=timeout,
+            samples_per_unit=self._samples_per_unit,
+            money=self._money,
+            rounds=num_rounds,
+            verify_subsets=self._verify_subsets,
+        )
+        with Ledger(self._ledger) as ledger:
+            run = run_given_deal(grid, terms, ledger, self.deal)
+            try:
+                run.sign()
+                result = self.train_signed(run, initial_arrays, num_rounds, timeout, *configs)
+            except Lost as lost:
+                run.fail("lost", str(lost), lost.reasons, **lost.signed)
+                raise
+            run.verify()
+            run.measure()
+            self.accuracies = dict(run.content(MEASURED)["accuracies"])
+            self.verified = dict(run.content(VERIFIED)) if self._verify_subsets else None
+            self.settlement = run.settle()
+        return result
+
+    def train_signed(  # noqa: PLR0917 - as `start`
+        self,
+        run: SignedRun,
+        initial_arrays: ArrayRecord,
+        num_rounds: int,
+        timeout: float,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds of a run whose members have signed the deal; what is not signed does not count.
+
+        Raises
+        ------
+        Lost
+            If a member does not deliver, or delivers less than it agreed to under a deal without prices.
+        """
+        self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
+        self._all_known = self._strict = True
+        self._deliveries = SignedDeliveries(run.document())
+        result = super().start(
+            run.grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
+        )
+        self.check_all_asked()
+        short = self.short()
+        if short and self.deal.prices is None:
+            raise Lost(short, signed=self._signed_until_now())
+        run.keep_training(result.arrays, self.samples, self._deliveries.by_name, self.updates)
+        return result
+
+    def _signed_until_now(self) -> dict[str, Any]:
+        """What members that are lost take nothing back of."""
+        return {} if self._deliveries is None else {"deliveries": self._deliveries.by_name}
 
     def _verify(self, grid: Grid, timeout: float) -> None:
         """What members measure of models made of subsets of the updates, as far as they answer."""
@@ -283,7 +357,8 @@ class UnderDeal(Strategy):
         with Ledger(path) as ledger:
             if ledger.entries:
                 raise InvalidInput(f"{path} holds the record of another run; name another file")
-            ledger.append("begun", {"agents": list(self.deal.agents)})
+            logger.warning("%s: %s; members sign with signed=True", path, UNSIGNED)
+            ledger.append("begun", {"agents": list(self.deal.agents), "signed": False})
             agreed = ledger.append(AGREED, {"deal": deal_record(self.deal)})
             ledger.append(TRAINED, trained)
             if self.verified is not None:
@@ -304,7 +379,9 @@ class UnderDeal(Strategy):
             record["name"], record["samples"] = name, self.agreed[name]
         return record
 
-    def _sort_replies(self, replies: Iterable[Message]) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
+    def _sort_replies(
+        self, replies: Iterable[Message], server_round: int
+    ) -> tuple[dict[str, tuple[Message, int]], dict[str, str]]:
         """Replies that keep to the terms with their samples, and what is wrong with the others, by name."""
         kept: dict[str, tuple[Message, int]] = {}
         broken: dict[str, str] = {}
@@ -313,28 +390,30 @@ class UnderDeal(Strategy):
             node = reply.metadata.src_node_id
             silent.discard(node)
             try:
-                name, samples = self._read_reply(reply, node)
+                name, samples = self._read_reply(reply, node, server_round)
                 if name in kept:
                     raise InvalidInput(f'another node is called "{name}" as well')
-                kept[name] = _without_record(reply), samples
+                kept[name] = without_record(reply), samples
             except InvalidInput as reason:
                 broken[self._agent_or_node(node)] = str(reason)
         broken |= {self._agent_or_node(node): "no reply in time" for node in silent}
         return kept, broken
 
-    def _read_reply(self, reply: Message, node: int) -> tuple[str, int]:
+    def _read_reply(self, reply: Message, node: int, server_round: int) -> tuple[str, int]:
         """Whose reply it is and how many samples it is made of, checked."""
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
         name = self._name(reply, node)
         if self._strict:
-            _check_model(reply, self._before)
+            check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
         if len(counts) != 1 or not isinstance(counts[0], int | float) or not 0 < counts[0] < float("inf"):
             raise InvalidInput(f'its reply must say "{key}" once, a positive number')
         if counts[0] > self.agreed[name]:
             raise InvalidInput(f"it used {counts[0]:g} samples and agreed to {self.agreed[name]}")
+        if self._deliveries is not None:
+            self._deliveries.add(reply, name, int(counts[0]), server_round)
         return name, int(counts[0])
 
     def _name(self, reply: Message, node: int) -> str:
@@ -377,25 +456,6 @@ class UnderDeal(Strategy):
             )
 
 
-def trained_entry(
-    agreed: Mapping[str, int], samples: Mapping[str, Sequence[int]], samples_per_unit: float, **more: Any
-) -> dict[str, Any]:
-    """An entry of a ledger: what was used, by agent and round, beside what was agreed."""
-    used = {name: list(counts) for name, counts in samples.items()}
-    return {"agreed": dict(agreed), "samples": used, "samples_per_unit": samples_per_unit, **jsonable(more)}
-
-
-def settlement_entry(settlement: Settlement, deal: str, **more: Any) -> dict[str, Any]:
-    """An entry of a ledger: money in whole cents, of the deal whose entry has this hash."""
-    return {
-        "deal": deal,
-        "cents": dict(zip(settlement.names, settlement.cents, strict=True)),
-        "decimals": settlement.decimals,
-        **settlement.record(),
-        **jsonable(more),
-    }
-
-
 def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if isinstance(given, Path | str):
         path = Path(given)
@@ -408,82 +468,3 @@ def _deal_of(given: Deal | Outcome | Path | str) -> Deal:
     if not isinstance(deal, Deal):
         raise InvalidInput(f"deal must be a Deal, an Outcome or a file, got {short_repr(given)}")
     return deal
-
-
-class _Members(Grid):
-    """A grid with some of its nodes."""
-
-    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
-        self._grid, self._includes = grid, includes
-
-    def set_run(self, run: Any) -> None:
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self._grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return [node for node in self._grid.get_node_ids() if self._includes(node)]
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self._grid.pull_messages(message_ids)
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        return self._grid.send_and_receive(messages, timeout=timeout)
-
-
-def _check_model(reply: Message, sent: ArrayRecord | None) -> None:
-    """A model is averaged only with others of its kind, and one bad number would spoil it for everybody."""
-    records = list(reply.content.array_records.values())
-    if len(records) != 1 or len(reply.content.metric_records) != 1:
-        raise InvalidInput("its reply must hold one record of arrays and one of metrics")
-    if _kinds(records[0]) != _kinds(sent):
-        raise InvalidInput("its model has other arrays than the one it was sent")
-    for name, array in records[0].items():
-        numbers = array.numpy()
-        if numbers.shape != tuple(array.shape) or (numbers.dtype.kind in "fc" and not np.isfinite(numbers).all()):
-            raise InvalidInput(f"its model's array {name!r:.40} holds numbers that are not finite")
-
-
-def _kinds(arrays: ArrayRecord | None) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (array.dtype, tuple(array.shape)) for name, array in arrays.items()} if arrays is not None else {}
-
-
-def _copy_arrays(arrays: ArrayRecord) -> ArrayRecord:
-    """Another record of the same arrays, which hold bytes that nobody can write to."""
-    return ArrayRecord(dict(arrays.items()))
-
-
-def _with_content(message: Message, content: Mapping[str, Any]) -> Message:
-    """The same message with another content."""
-    about = message.metadata
-    return Message(
-        RecordDict(dict(content)), about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id
-    )
-
-
-def _arrays_of(reply: Message) -> ArrayRecord:
-    """The model of a reply."""
-    records = list(reply.content.array_records.values())
-    if len(records) != 1:
-        raise InvalidInput(f"a reply to be verified must hold one record of arrays, got {len(records)}")
-    return records[0]
-
-
-def _without_record(reply: Message) -> Message:
-    """A reply as the strategy would have received it."""
-    stripped = copy.copy(reply)
-    stripped.content = RecordDict({key: record for key, record in reply.content.items() if key != RECORD})
-    return stripped

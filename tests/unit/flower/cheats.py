@@ -20,7 +20,8 @@ from scipy.special import ndtr
 import fedpact as fp
 from fedpact.fitting.pilot import Pilot
 from fedpact.flower import Score
-from fedpact.flower.server import conduct, federated_averaging, read_model
+from fedpact.flower.server import conduct, federated_averaging
+from fedpact.flower.signed_run import read_model
 from fedpact.negotiation.audit import audit_ledger
 from unit.flower.in_process import Stage
 

@@ -22,8 +22,8 @@ from fedpact.flower.messages import (
     record_digest,
     reply_with,
 )
-from fedpact.flower.server import read_model, write_model
 from fedpact.flower.settings import AppSettings
+from fedpact.flower.signed_run import read_model, write_model
 from fedpact.scenario.examples import example
 from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage, through_protobuf
 

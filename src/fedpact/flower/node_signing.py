@@ -1,0 +1,207 @@
+"""What a node signs, and what it must have seen before it does: for whole apps and for `keep_deal` alike.
+
+The deal a node has signed stays in its state, and so does the run it was called to, and that it knows everybody to
+have signed the same deal. What it delivers and measures is signed under that deal, and of what it signed last it keeps
+a receipt (`fedpact.flower.identity`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message
+
+from fedpact.deals import whole_samples
+from fedpact.deals.documents import (
+    accuracy_document,
+    delivery_document,
+    key_document,
+    settlement_document,
+    statement_document,
+    verification_document,
+)
+from fedpact.deals.signatures import document_digest
+from fedpact.flower.countersigning import check_everybody_signed, check_settlement
+from fedpact.flower.delivery_check import check_delivery_settlement, settles_by_delivery
+from fedpact.flower.identity import keep_receipt, own_key
+from fedpact.flower.messages import RECORD, record_digest
+from fedpact.flower.statement import Refused
+from fedpact.utils.errors import InvalidInput, short_repr
+
+RUN = "run"  # the record of a node's state that says which run it was called to
+SIGNED = "signed"  # the one that holds the deal it has signed
+SEALED = "sealed"  # the one that says which deal it knows everybody to have signed
+
+
+def state_key(asked: Mapping[str, Any], context: Context, *, name: str, place: int, size: int) -> dict[str, Any]:
+    """The answer to a roll call: who the node is, and which key it signs with in this run."""
+    run = asked.get("run")
+    if not isinstance(run, str):
+        raise InvalidInput(f"a roll call must name the run, got {short_repr(run)}")
+    key = own_key(context)
+    context.state[RUN] = ConfigRecord({"run": run})
+    signature = key.sign(key_document(run, name, place, key.public))
+    return {"name": name, "index": place, "agents": size, "key": key.public, "signature": signature}
+
+
+def called_to(context: Context) -> str:
+    """The run a node was called to."""
+    run = context.state.get(RUN)
+    return str(run["run"]) if isinstance(run, ConfigRecord) else ""
+
+
+def sign_deal(
+    asked: Mapping[str, Any], context: Context, *, name: str, check: Callable[[], list[str]]
+) -> dict[str, Any]:
+    """Sign the deal and the node's own part of it if they hold; the last one signed is the one kept to.
+
+    Parameters
+    ----------
+    check
+        Raises `Refused`, or says which claims it has checked.
+    """
+    try:
+        claims = check()
+    except Refused as reason:
+        return {"signed": False, "reason": str(reason)}
+    document, key = asked["document"], own_key(context)
+    digest = document_digest(document)
+    own = statement_document(
+        document["run"], digest, name, prices=asked["prices"], utility=asked["utility"], claims=claims
+    )
+    kept = {part: asked.get(part) for part in ("document", "place", "prices", "pilot")}
+    context.state.pop(SEALED, None)
+    context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
+    keep_receipt(context, name, document)
+    return {
+        "signed": True,
+        "statement": digest,
+        "claims": claims,
+        "signature": key.sign(document),
+        "own_signature": key.sign(own),
+    }
+
+
+def seal_deal(asked: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """See that everybody has signed the same deal; without that the node does not train."""
+    signed = signed_deal(context)
+    if signed is None:
+        return {"sealed": False, "reason": "it has not signed any deal"}
+    try:
+        check_everybody_signed(signed["document"], asked.get("signatures"))
+    except Refused as reason:
+        return {"sealed": False, "reason": str(reason)}
+    context.state[SEALED] = ConfigRecord({"digest": document_digest(signed["document"])})
+    return {"sealed": True}
+
+
+def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    """Sign everybody's cents if the node's own are those due for what was delivered."""
+    signed = signed_deal(context)
+    if signed is None:
+        return {"confirmed": False, "reason": "it has not signed any deal"}
+    document = signed["document"]
+    digest = document_digest(document)
+    if asked.get("deal") != digest:
+        return {"confirmed": False, "reason": "it has signed another deal"}
+    try:
+        if settles_by_delivery(document):
+            delivered = check_delivery_settlement(document, signed["pilot"], asked)
+        else:
+            delivered = check_settlement(signed["place"], document, signed["prices"], asked)
+    except Refused as reason:
+        return {"confirmed": False, "reason": str(reason)}
+    settlement = settlement_document(
+        document["run"], str(asked.get("head")), digest, delivered, asked["cents"], asked.get("paid_shares")
+    )
+    keep_receipt(context, _name(signed), settlement)
+    return {"confirmed": True, "signature": own_key(context).sign(settlement)}
+
+
+def signed_deal(context: Context) -> dict[str, Any] | None:
+    """The document a node has signed, its place in it, and its own prices; None if it has signed none."""
+    record = context.state.get(SIGNED)
+    return json.loads(str(record["json"])) if isinstance(record, ConfigRecord) else None
+
+
+def samples_to_deliver(context: Context) -> int:
+    """How many samples a node has agreed to, by the deal that everybody has signed.
+
+    Raises
+    ------
+    InvalidInput
+        If it has signed none, has not seen everybody's signature, or contributes nothing.
+    """
+    signed = signed_deal(context)
+    if signed is None:
+        raise InvalidInput("this node has not signed any deal; it does not train")
+    document, sealed = signed["document"], context.state.get(SEALED)
+    if not isinstance(sealed, ConfigRecord) or sealed["digest"] != document_digest(document):
+        raise InvalidInput("this node has not seen everybody's signature on the deal; it does not train")
+    agreed = int(whole_samples(document["contributions"], document["samples_per_unit"])[signed["place"]])
+    if agreed < 1:
+        raise InvalidInput(f'"{_name(signed)}" has not agreed to contribute any sample; it does not train')
+    return agreed
+
+
+def sign_delivery(context: Context, message: Message, arrays: ArrayRecord, samples: int) -> ConfigRecord:
+    """The record of a reply that says whose it is, of how many samples, with its signature."""
+    signed = signed_deal(context)
+    assert signed is not None
+    document, name = signed["document"], _name(signed)
+    delivery = {"round": server_round(message), "samples": samples, "update": record_digest(arrays)}
+    delivered = delivery_document(document["run"], document_digest(document), name, delivery)
+    keep_receipt(context, name, delivered, head=document["head"])
+    return ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)})
+
+
+def sign_accuracy(
+    context: Context, message: Message, arrays: ArrayRecord, *, accuracy: float, samples: int
+) -> ConfigRecord | None:
+    """The signature of what a node measured of a model; None where no deal is signed, or no ledger waits for it."""
+    measured = {"accuracy": accuracy, "samples": samples, "model": record_digest(arrays)}
+    return _sign_measured(context, message, accuracy_document, measured)
+
+
+def sign_accuracies(
+    context: Context, message: Message, models: Sequence[ArrayRecord], *, accuracies: Sequence[float], samples: int
+) -> ConfigRecord | None:
+    """The same of several models, in their order and under one signature."""
+    measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies, "samples": samples}
+    return _sign_measured(context, message, verification_document, measured)
+
+
+def asks_for_signature(message: Message) -> bool:
+    """Whether a ledger waits for the signature of what is measured: the message then names the entry it goes by."""
+    record = message.content.get(RECORD) if message.has_content() else None
+    return isinstance(record, ConfigRecord) and "head" in record
+
+
+def server_round(message: Message) -> int:
+    """The number of the round, as strategies write it; 0 if this one does not."""
+    for record in message.content.config_records.values():
+        number = record.get("server-round")
+        if isinstance(number, int):
+            return number
+    return 0
+
+
+def _sign_measured(
+    context: Context,
+    message: Message,
+    document_of: Callable[[str, str, str, str, Mapping[str, Any]], dict[str, Any]],
+    measured: Mapping[str, Any],
+) -> ConfigRecord | None:
+    signed = signed_deal(context)
+    if not asks_for_signature(message) or signed is None:
+        return None
+    document, name, head = signed["document"], _name(signed), str(message.content[RECORD]["head"])  # type: ignore[call-overload]
+    made = document_of(document["run"], head, document_digest(document), name, measured)
+    keep_receipt(context, name, made)
+    return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
+
+
+def _name(signed: Mapping[str, Any]) -> str:
+    return str(signed["document"]["agents"][signed["place"]])

@@ -1,0 +1,99 @@
+"""Messages of training under a deal: to some of the nodes, with other contents, and replies that are models."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+
+from fedpact.flower.messages import RECORD
+from fedpact.utils.errors import InvalidInput
+
+
+class _Members(Grid):
+    """A grid with some of its nodes."""
+
+    def __init__(self, grid: Grid, includes: Callable[[int], bool]) -> None:
+        self._grid, self._includes = grid, includes
+
+    def set_run(self, run: Any) -> None:
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        return self._grid.run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node for node in self._grid.get_node_ids() if self._includes(node)]
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [node for node in self._grid.get_nodes() if self._includes(node.node_id)]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        return self._grid.send_and_receive(messages, timeout=timeout)
+
+
+def grid_of_members(grid: Grid, includes: Callable[[int], bool]) -> Grid:
+    """A grid with some of its nodes."""
+    return _Members(grid, includes)
+
+
+def check_model(reply: Message, sent: ArrayRecord | None) -> None:
+    """A model is averaged only with others of its kind, and one bad number would spoil it for everybody."""
+    records = list(reply.content.array_records.values())
+    if len(records) != 1 or len(reply.content.metric_records) != 1:
+        raise InvalidInput("its reply must hold one record of arrays and one of metrics")
+    if _kinds(records[0]) != _kinds(sent):
+        raise InvalidInput("its model has other arrays than the one it was sent")
+    for name, array in records[0].items():
+        numbers = array.numpy()
+        if numbers.shape != tuple(array.shape) or (numbers.dtype.kind in "fc" and not np.isfinite(numbers).all()):
+            raise InvalidInput(f"its model's array {name!r:.40} holds numbers that are not finite")
+
+
+def _kinds(arrays: ArrayRecord | None) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (array.dtype, tuple(array.shape)) for name, array in arrays.items()} if arrays is not None else {}
+
+
+def copy_arrays(arrays: ArrayRecord) -> ArrayRecord:
+    """Another record of the same arrays, which hold bytes that nobody can write to."""
+    return ArrayRecord(dict(arrays.items()))
+
+
+def with_content(message: Message, content: Mapping[str, Any]) -> Message:
+    """The same message with another content."""
+    about = message.metadata
+    return Message(
+        RecordDict(dict(content)), about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id
+    )
+
+
+def arrays_of(reply: Message) -> ArrayRecord:
+    """The model of a reply."""
+    records = list(reply.content.array_records.values())
+    if len(records) != 1:
+        raise InvalidInput(f"a reply to be verified must hold one record of arrays, got {len(records)}")
+    return records[0]
+
+
+def without_record(reply: Message) -> Message:
+    """A reply as the strategy would have received it."""
+    stripped = copy.copy(reply)
+    stripped.content = RecordDict({key: record for key, record in reply.content.items() if key != RECORD})
+    return stripped

@@ -1,0 +1,199 @@
+"""Strategies under a deal that members sign: users' apps in one process, and what an auditor finds in the ledger."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp.strategy import FedAvg
+
+import fedpact as fp
+from fedpact.deals.ledger import read_ledger
+from fedpact.deals.signatures import read_known_keys, write_signing_key
+from fedpact.flower import Lost, UnderDeal
+from fedpact.flower.messages import message_content, read_message
+from fedpact.negotiation import agents_of
+from fedpact.negotiation.audit import audit_ledger
+from fedpact.negotiation.processes import save_agent
+from fedpact.scenario.examples import example
+from unit.flower.in_process import FIRST_NODE, InProcessGrid
+from unit.flower.test_signed_ledger import attacked, content
+from unit.flower.test_under_deal import grid_of, three, users_app
+
+FEDERATION = example("paper-w2").federation
+DEAL = fp.ExternalityMechanism().solve(FEDERATION).deal
+
+
+def start(grid: InProcessGrid, ledger: Path, deal: fp.Deal = DEAL, **more: Any) -> UnderDeal:
+    given = {"samples_per_unit": 1.0, "money": fp.Money("EUR", 1000.0), "signed": True} | more
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), deal, ledger=ledger, **given)
+    under.start(grid, ArrayRecord([np.zeros(1)]), num_rounds=2, timeout=1.0)
+    return under
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger of a run that is over; tests change copies of it."""
+    path = tmp_path_factory.mktemp("signed") / "ledger.jsonl"
+    start(three(), path)
+    return path
+
+
+def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None:
+    under = start(three(), tmp_path / "ledger.jsonl")
+    found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
+    assert found.failed == []
+    held = {claim for claim, finding in found.findings.items() if finding.holds}
+    assert {"chain", "keys", "order", "signed", "delivered", "measured", "confirmed", "settlement", "model"} <= held
+    about = {(part.about, part.name) for part in found.signed_parts}
+    assert about == {
+        (what, name)
+        for what in ("key", "deal", "statement", "delivery", "accuracy", "settlement")
+        for name in FEDERATION.names
+    }
+    assert all(part.holds for part in found.signed_parts)
+    assert under.settlement is not None and sum(under.settlement.cents) == 0
+    assert under.accuracies["agent 0"]["accuracy"] == 0.5
+    assert set(under.samples) == set(FEDERATION.names) and all(len(used) == 2 for used in under.samples.values())
+
+
+def test_models_of_subsets_are_signed_too(tmp_path: Path) -> None:
+    under = start(three(), tmp_path / "ledger.jsonl", verify_subsets=5)
+    found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
+    assert found.failed == [] and found.findings["verified"].holds and found.findings["updates"].holds
+    assert under.verified is not None and len(under.verified["models"]) == 5
+
+
+def test_keys_that_are_known_and_receipts_that_nodes_keep(tmp_path: Path) -> None:
+    """Nodes with private files, keys of their own and the others' public keys check and sign everything."""
+    configs = []
+    for place, agent in enumerate(agents_of(FEDERATION)):
+        save_agent(agent, tmp_path / f"{place}.json")
+        write_signing_key(tmp_path / f"{place}.key", name=agent.name)
+        configs.append({"agent": str(tmp_path / f"{place}.json"), "keys": str(tmp_path)})
+    start(grid_of(*configs), tmp_path / "ledger.jsonl")
+    receipts = [tmp_path / f"{place}-record" / "receipt.json" for place in range(3)]
+    known = read_known_keys(tmp_path)
+    found = audit_ledger(tmp_path / "ledger.jsonl", keys=known, receipts=receipts)
+    assert found.failed == []
+    claims = found.chain.entries[3].content["signatures"]["agent 1"]["claims"]
+    assert {"payment", "prices", "least gain", "balance", "keys"} <= set(claims)
+
+
+def test_a_node_refuses_a_deal_that_is_not_good_for_it(tmp_path: Path) -> None:
+    agents = agents_of(FEDERATION)
+    save_agent(agents[2], tmp_path / "2.json")
+    payments = DEAL.payments - [0.0, 0.0, 0.3]
+    payments[0] += 0.3
+    changed = fp.Deal(
+        mechanism="externality", agents=FEDERATION.names, contributions=DEAL.contributions, payments=payments
+    )
+    grid = grid_of({}, {}, {"agent": str(tmp_path / "2.json")})
+    with pytest.raises(fp.InvalidInput, match='"agent 2" does not sign the deal: payment'):
+        start(grid, tmp_path / "ledger.jsonl", changed)
+    chain = read_ledger(tmp_path / "ledger.jsonl")
+    assert [entry.kind for entry in chain.entries] == ["begun", "keys", "agreed", "failed"]
+    assert not any(message.content.array_records for message in grid.seen)  # nobody has trained
+
+
+def tampered(change: Callable[[dict[str, Any]], None]) -> Callable[..., Message]:
+    """A coordinator that tells a node something else."""
+
+    def fault(message: Message, honest: Callable[[Message], Message]) -> Message:
+        if not message.content.array_records and "json" in message.content["fedpact"]:
+            asked = read_message(message)
+            if asked.get("action") == "sign":
+                change(asked["document"])
+                message.content = message_content(asked)
+        return honest(message)
+
+    return fault
+
+
+def test_a_split_view_is_found_before_anybody_trains(tmp_path: Path) -> None:
+    grid = three()
+
+    def less(document: dict[str, Any]) -> None:
+        document["contributions"][0] *= 0.5
+
+    grid.nodes[FIRST_NODE + 1].fault = tampered(less)
+    with pytest.raises(Lost, match='"agent 1": signs something else than the deal'):
+        start(grid, tmp_path / "ledger.jsonl")
+    assert not any(message.content.array_records for message in grid.seen)
+
+
+def test_what_is_not_signed_does_not_count(tmp_path: Path) -> None:
+    grid = three()
+
+    def resend(message: Message, honest: Callable[[Message], Message]) -> Message:
+        reply = honest(message)
+        if message.content.array_records and reply.content.array_records:
+            reply.content["arrays"] = ArrayRecord([np.full(1, 7.0)])  # not the update that was signed
+        return reply
+
+    grid.nodes[FIRST_NODE + 2].fault = resend
+    with pytest.raises(Lost, match='"agent 2": it has not signed what it delivers'):
+        start(grid, tmp_path / "ledger.jsonl")
+    chain = read_ledger(tmp_path / "ledger.jsonl")
+    assert chain.entries[-1].kind == "failed"
+    assert set(chain.entries[-1].content["deliveries"]) == {"agent 0", "agent 1"}
+    assert audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True).failed == []
+
+
+def test_apps_without_the_mod_cannot_sign(tmp_path: Path) -> None:
+    grid = grid_of({}, {}, {})
+    grid.nodes[FIRST_NODE + 1].app = users_app(mods=[])
+    with pytest.raises(fp.InvalidInput, match=r"not all members can sign: agent 1 cannot .*keep_deal"):
+        start(grid, tmp_path / "ledger.jsonl")
+
+
+def test_a_node_that_signs_trains_only_under_the_deal_sealed(tmp_path: Path) -> None:
+    """Terms without a question to sign, once a deal was signed: the seal is missing."""
+    grid = three()
+
+    def forget(message: Message, honest: Callable[[Message], Message]) -> Message:
+        if "config" in message.content:
+            grid.nodes[FIRST_NODE].context.state.pop("sealed")
+        return honest(message)
+
+    grid.nodes[FIRST_NODE].fault = forget
+    with pytest.raises(Lost, match='"agent 0": this node has not seen everybody\'s signature on the deal'):
+        start(grid, tmp_path / "ledger.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "claim"),
+    [
+        ("trained", lambda content: content["deliveries"]["agent 0"][0].update(samples=1), "delivered"),
+        ("signed", lambda content: content["signatures"]["agent 1"].update(signature=""), "signed"),
+        ("signed", lambda content: content["signatures"]["agent 1"].update(signed=False), "signed"),
+        ("agreed", lambda content: content["deal"]["payments"].__setitem__(0, 5.0), "signed"),
+        ("measured", lambda content: content["accuracies"]["agent 2"].update(accuracy=0.9), "measured"),
+        ("settled", lambda content: content.update(signatures={}, confirmed=[]), "confirmed"),
+        ("begun", lambda content: content.update(per_payoff=2000.0), "signed"),
+    ],
+)
+def test_a_rehashed_ledger_is_found_out(
+    signed: Path, tmp_path: Path, kind: str, change: Callable[[Any], None], claim: str
+) -> None:
+    path = Path(shutil.copy(signed, tmp_path))
+    assert claim in attacked(path, lambda entries: change(content(entries, kind))).failed
+
+
+def test_an_unsigned_ledger_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "ledger.jsonl"
+    start(three(), path, signed=False)
+    assert read_ledger(path).entries[0].content["signed"] is False
+    assert "nothing in this ledger is signed with a key" in caplog.text and "signed=True" in caplog.text
+    assert "is signed with a key" in audit_ledger(path).findings["signed"].reason
+    assert audit_ledger(path, must_be_signed=True).failed == ["signed"]
+
+
+def test_signatures_need_a_place() -> None:
+    with pytest.raises(fp.InvalidInput, match="signed needs a ledger"):
+        UnderDeal(FedAvg(), DEAL, signed=True)
