@@ -72,7 +72,7 @@ def verify(
     FILE has columns subset.NAME (1 or 0), accuracy.NAME and, if known, test_size.NAME; a ledger holds its deal too, and
     the pilot if members agreed to be judged by one: then it needs no scenario. If a scenario says how sure its weights
     are, the intervals are as much wider. Exit code 1 if somebody is flagged: its 95 % interval lies below what was
-    agreed.
+    agreed; or doubtful: it does only if floors and ceilings are exactly right.
     """
     if plot is not None:
         check_picture(plot)
@@ -102,7 +102,7 @@ def verify(
         _show(found, chosen)
         if plot is not None:
             console.print(f"\nWritten: {escape(str(plot))}", soft_wrap=True)
-    if found.flagged:
+    if found.flagged or found.doubtful:
         raise typer.Exit(SOMEBODY_FLAGGED)
 
 
@@ -150,7 +150,7 @@ def _show(found: Delivery, scenario: Scenario) -> None:
             terminal_text(given_text(float(found.contributions[agent]))),
             f"{100 * found.shares[agent]:.0f} %" if known else "-",
             f"{100 * lower[agent]:.0f} to {end}" if known else "nothing is known",
-            "[red]flagged[/red]" if name in found.flagged else "",
+            _mark(found, name),
         )
     console.print(made)
     console.print(f"\nNoise between models of the same data: {found.run_noise:.4f}")
@@ -161,3 +161,9 @@ def _show(found: Delivery, scenario: Scenario) -> None:
         console.print(f"[red]Delivered less than agreed, or data worth less than the weights say[/red]: {short}.")
     else:
         console.print("Nobody is flagged.")
+
+
+def _mark(found: Delivery, name: str) -> str:
+    if name in found.flagged:
+        return "[red]flagged[/red]"
+    return "[yellow]doubtful[/yellow]" if name in found.doubtful else ""

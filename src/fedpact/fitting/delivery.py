@@ -12,7 +12,7 @@ ran. A wrong curve biases the shares. And members that measure falsely together 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,12 @@ FLAG_LEVEL = 0.95  # of the interval whose upper end must fall short of 1
 SHARE_TOL = 1e-4
 MAX_PAID_ERROR = 1.0  # a share whose standard error is larger is no ground to pay by
 N_DRAWS = 200
+ASSUMED_DOUBTS = (
+    0.05,
+    0.05,
+    0.1,
+)  # floors, ceilings (in accuracy), shape (of its parameter): nobody is flagged by less
+MIN_MEMBERS_WITH_MIDDLE = 3
 
 
 def estimate_delivery(  # noqa: PLR0917 - what is measured, then on how much and between which ends
@@ -200,12 +206,31 @@ class Delivery:
             numbers[member] = float(stdtr(self._degrees, -self._signed_root(member, self._whole_share)))
         return read_only_copy(numbers)
 
-    @property
+    @cached_property
     def flagged(self) -> tuple[str, ...]:
-        """Members whose 95 % interval lies below 1: of each who delivered all, that happens once in 40 times.
+        """Members whose 95 % interval lies below 1: of each who delivered all, that happens once in 40 times at most.
 
-        Where the curves do not fit, those whose interval lies below the share of the member in the middle.
+        They fall short also if floors, ceilings and shape may be off a little, held against the member in the middle:
+        what floors and ceilings decide is no ground to flag anybody (`doubtful`). Where the curves do not fit, those
+        whose interval lies below the share of the member in the middle.
         """
+        if not self._short or self.models.misfit_sizes is not None:
+            return self._short
+        doubted = replace(self.models, misfit_sizes=ASSUMED_DOUBTS)
+        try:
+            short = replace(self, models=doubted, found=doubted.fit())._short
+        except NotConverged:  # then nobody can tell
+            short = ()
+        return tuple(name for name in self._short if name in short)
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Members who fall short by the floors, ceilings and shape given, and not if these may be off by a little."""
+        return tuple(name for name in self._short if name not in self.flagged)
+
+    @cached_property
+    def _short(self) -> tuple[str, ...]:
+        """Members whose 95 % interval lies below the share of one that delivered all, by these models."""
         below = self.p_values < (1.0 - FLAG_LEVEL) / 2.0
         return tuple(name for name, short in zip(self.names, below, strict=True) if short)
 
@@ -224,7 +249,13 @@ class Delivery:
     def notes(self) -> tuple[str, ...]:
         """What to know before relying on the shares: curves that do not fit, members of whom nothing is known."""
         said = [] if self.misfit.text is None else [self.misfit.text]
-        if len(self.flagged) > 1 and 2 * len(self.flagged) > int(self.models.identified.sum()):
+        if self.doubtful:
+            said.append(
+                f"by the floors and ceilings given {join_names(self.doubtful)} delivered too little, and not if these "
+                f"may be off by {ASSUMED_DOUBTS[0]:g}: the accuracies cannot tell which. Nobody is flagged for that; "
+                f"give the accuracy without data and with all data as measured, then verify again"
+            )
+        if len(self._short) > 1 and 2 * len(self._short) > int(self.models.identified.sum()):
             said.append(
                 "more than half of the members seem to have delivered too little. A floor, a ceiling or weights that "
                 "are wrong for all look the same, and the accuracies cannot tell; check these first"
@@ -263,7 +294,8 @@ class Delivery:
     def _whole_share(self) -> float:
         """The share of a member that delivered all."""
         known = self.found.shares[self.models.identified]
-        return min(1.0, float(np.median(known))) if self.misfit.is_clear and known.size else 1.0
+        has_middle = self.models.misfit_sizes is not None and known.size >= MIN_MEMBERS_WITH_MIDDLE
+        return min(1.0, float(np.median(known))) if has_middle else 1.0
 
     @property
     def _degrees(self) -> float:

@@ -155,6 +155,7 @@ def delivery_record(delivery: Delivery) -> dict[str, Any]:
             "upper": upper,
             "p_values": delivery.p_values,
             "flagged": delivery.flagged,
+            "doubtful": delivery.doubtful,
             "run_noise": delivery.run_noise,
             "misfit_p_value": delivery.misfit.p_value,
             "notes": delivery.notes,
