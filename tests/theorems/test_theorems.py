@@ -13,7 +13,7 @@ from fedpact.paper.theorems import THEOREMS, Instance, Theorem, check, fairness,
 from random_cases import cases
 
 COUNT = cases(1000)
-MANY = 5000
+MANY = 2000
 
 each = pytest.mark.parametrize("theorem", THEOREMS.values(), ids=THEOREMS)
 
