@@ -496,3 +496,21 @@ def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     record = run("negotiate", "paper-w1", "--study", "misreport", "--json").record
     assert record["files"] == ["misreport.csv", "misreport.png"]
     assert len(record["columns"]["agent"]) == len(lines) - 1
+
+
+def test_members_with_several_lots(run, tmp_path: Path) -> None:
+    """What every lot brings and is paid for, on record, checked, settled; and a member's own file in words."""
+    done = run("negotiate", "hospitals-lots", "--transcript", "said.jsonl")
+    assert done.code == 0 and "University: rare disease" in done.out and "settled by the message game" in done.out
+    told = run("negotiate", "hospitals-lots", "--transcript", "said.jsonl", "--json")
+    deal = json.loads(told.out)
+    assert len(deal["contributions"]) == len(deal["lot_names"]) == 10 and len(deal["payments"]) == 5
+    for arguments in (("check", "said.jsonl"), ("check", "hospitals-lots", "said.jsonl")):
+        checked = run(*arguments)
+        assert checked.code == 0, checked.out
+    assert "every claim" in checked.out.lower()
+    assert run("settle", "hospitals-lots", "said.jsonl").code == 0
+    assert run("flower", "agent", "city.json", "hospitals-lots", "--name", "City").code == 0
+    shown = run("agent", "check", "city.json")
+    assert shown.code == 0 and "2 lots of data" in shown.out and "Lot old device: up to" in shown.out
+    assert json.loads(run("agent", "check", "city.json", "--json").out)["standalone"] > 0.0

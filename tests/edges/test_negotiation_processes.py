@@ -146,6 +146,24 @@ def test_agents_agree_in_sums(files: list[Path]) -> None:
 
 
 @pytest.mark.slow
+def test_agents_with_several_lots_agree(tmp_path: Path) -> None:
+    lots = fp.Federation(
+        [[1.0, 0.4, 0.3, 0.6], [0.5, 0.2, 1.0, 0.1], [0.3, 0.3, 0.3, 1.0]],
+        lot_owners=["A", "A", "B", "C"],
+        task_owners=["A", "B", "C"],
+        costs=[0.01, 0.004, 0.02, 0.02],
+        caps=[9.0, np.inf, 20.0, 20.0],
+        payoff=fp.PowerLaw(beta=0.4),
+    )
+    paths = [tmp_path / f"{place}.json" for place in range(3)]
+    for agent, path in zip(agents_of(lots), paths, strict=True):
+        save_agent(agent, path)
+    with Processes.of_files(paths, timeout=600.0, patience=600.0) as channel:
+        deal = coordinate(channel)
+    np.testing.assert_allclose(deal.payments, fp.ExternalityMechanism().solve(lots).payments, atol=SAME)
+    assert deal.lot_owners == ("A", "A", "B", "C") and deal.provenance.settled_by == "message game"
+
+
 def test_agents_that_start_late_are_heard_all_the_same(files: list[Path]) -> None:
     """What they say of themselves then comes with the first answer, and is not taken for it."""
     with Processes.of_files(files, timeout=60.0, patience=0.0) as channel:

@@ -130,13 +130,21 @@ def _show_transcript(found: TranscriptAudit) -> None:
     what = found.transcript.header.description
     console.print(f"[bold]{escape(what[:1].upper() + what[1:])}[/bold]\n")
     deal, stated = found.recomputed, found.deal or found.recomputed
-    columns = [
+    given = [
         ("contributes", number_texts(deal.contributions, digits=DIGITS)),
         ("stated", number_texts(stated.contributions, digits=DIGITS)),
+    ]
+    paid = [
         ("is paid", number_texts(deal.payments, signed=True, digits=DIGITS)),
         ("stated", number_texts(stated.payments, signed=True, digits=DIGITS)),
     ]
-    print_agents(f"Recomputed and stated (payments in {PAYOFF_LABEL})", deal.agents, columns, sizes=deal.contributions)
+    title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
+    if deal.has_lots:
+        print_agents("Recomputed and stated", deal.lot_labels, given, sizes=deal.contributions, kind="lot")
+        console.print()
+        print_agents(title, deal.agents, paid, sizes=deal.payments)
+    else:
+        print_agents(title, deal.agents, [*given, *paid], sizes=deal.contributions)
     show_excluded(deal)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,22 +152,43 @@ def _kept(transcript: Path | None) -> str:
 def _show(deal: Deal, unit: Unit) -> None:
     console.print()
     out = [name in deal.excluded for name in deal.agents]
-    columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
-    if deal.prices is not None:
-        prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-        columns.append(
-            (f"price per unit ({unit.data})" if unit.data else "price per sample", np.where(out, "-", prices).tolist())
-        )
+    columns: list[tuple[str, Sequence[str]]] = []
+    if deal.has_lots:
+        _show_lots(deal, unit)
+    else:
+        columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
+        if deal.prices is not None:
+            prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
+            columns.append((_price_heading(unit), np.where(out, "-", prices).tolist()))
     columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
     if deal.side_payments is not None and deal.side_payments.any():
         columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
     names = [f"{name} (out)" if gone else name for name, gone in zip(deal.agents, out, strict=True)]
-    print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=deal.contributions)
+    sizes = np.abs(deal.payments) if deal.has_lots else deal.contributions
+    print_agents(f"Deal (amounts in {unit.label})", names, columns, sizes=sizes)
     by = SETTLED_BY[str(deal.provenance.settled_by)]
     welfare, rounds = escape(terminal_text(unit.text(deal.provenance.welfare))), count_text(deal.rounds, "round")
     console.print(f"Welfare {welfare} after {rounds}; settled {by}, payments add up to zero.")
     for name, reason in deal.excluded.items():
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
+
+
+def _price_heading(unit: Unit) -> str:
+    return f"price per unit ({unit.data})" if unit.data else "price per sample"
+
+
+def _show_lots(deal: Deal, unit: Unit) -> None:
+    """How much of every lot is brought, and what all others pay for it together."""
+    places, owners = deal.lot_places, deal.lot_owners or ()
+    shown = [
+        f"{name} (out)" if owner in deal.excluded else name for name, owner in zip(deal.lot_labels, owners, strict=True)
+    ]
+    columns: list[tuple[str, Sequence[str]]] = [(unit.of_data("contributes"), number_texts(deal.contributions))]
+    if deal.prices is not None:
+        prices = -deal.prices[places, np.arange(places.size)]
+        columns.append((_price_heading(unit), [price_text(float(price), unit) for price in prices]))
+    print_agents("Lots", shown, columns, sizes=deal.contributions, kind="lot")
+    console.print()
 
 
 # Studies

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.ownership import labels, require_single_lots
 from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import differing_texts
@@ -174,6 +174,16 @@ class Deal:
     def has_lots(self) -> bool:
         """Whether contributions are per lot."""
         return self.lot_owners is not None
+
+    @property
+    def lot_places(self) -> NDArray[np.intp]:
+        """The place of every lot's owner among the agents."""
+        return np.array([self.agents.index(owner) for owner in self.lot_owners or self.agents], dtype=np.intp)
+
+    @property
+    def lot_labels(self) -> tuple[str, ...]:
+        """Names that tell all lots apart; the agents' where each has one."""
+        return self.agents if self.lot_names is None else labels(self.lot_places, self.lot_names, self.agents)
 
     @property
     def members(self) -> NDArray[np.intp]:

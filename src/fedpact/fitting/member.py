@@ -20,6 +20,7 @@ from fedpact.federation.validation import Costs
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.lot_agent import LotAgent
 from fedpact.negotiation.processes import save_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -129,6 +130,33 @@ def agent_text(agent: Agent, notes: MemberNotes) -> str:
         f"It can contribute {cap}, at a cost of {cost}.",
         f"Alone it would use {given:.4g} samples and have {utility:.4g}: less than that no deal should leave it.",
     ]
+    return "\n".join(lines)
+
+
+def lot_agent_text(agent: LotAgent) -> str:
+    """What the private file of a member with several lots or tasks says, in words."""
+    lots = [agent.lot_names[lot] for lot in agent.own_lots]
+    rates, bends = np.broadcast_to(agent.costs.linear, len(lots)), np.broadcast_to(agent.costs.quadratic, len(lots))
+    lines = [
+        f"{agent.name}, number {agent.index + 1} of {count_text(agent.n_agents, 'member')}, with "
+        f"{count_text(len(lots), 'lot')} of data and {count_text(len(agent.task_names), 'task')}."
+    ]
+    for lot, name in enumerate(lots):
+        most = "as much as it likes" if np.isinf(agent.caps[lot]) else f"up to {agent.caps[lot]:.6g}"
+        bend = f", and {bends[lot]:.4g} times the square" if bends[lot] else ""
+        lines.append(f"Lot {name}: {most}, at a cost of {rates[lot]:.4g} a sample{bend}.")
+    for task, name in enumerate(agent.task_names):
+        row = agent.weights[task]
+        shown = [
+            f"{agent.lot_names[lot]}{' (its own)' if agent.lot_owners[lot] == agent.index else ''} {row[lot]:.4g}"
+            for lot in np.argsort(-np.abs(row), kind="stable")
+            if row[lot]
+        ]
+        lines.append(
+            f"Task {name}: full accuracy is worth {agent.values[task]:.4g} of payoff; a sample counts: "
+            f"{', '.join(shown) if shown else 'nothing, whatever the lot'}."
+        )
+    lines.append(f"Alone it would have {agent.standalone_utility():.4g}: less than that no deal should leave it.")
     return "\n".join(lines)
 
 

@@ -45,6 +45,11 @@ def agreed_deal(grid: Grid, present: Present, settings: AppSettings, attempt: in
         transcript=path,
         resume=_is_resumable(path, present, settings),
     )
+    if deal.has_lots:
+        raise InvalidInput(
+            f"the deal is agreed and stands in {path}, but nodes sign and train under deals between members with one "
+            f"lot of data each, and these have several; `fedpact settle SCENARIO {path}` pays it"
+        )
     verification = settings.verification()
     if verification is not None and verification["settles"]:
         Pilot.of_record(verification["pilot"]).check_settles(deal)

@@ -34,7 +34,7 @@ from fedpact.deals.signatures import (
     read_signing_key,
     write_signing_key,
 )
-from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.lot_agent import AnyAgent
 from fedpact.negotiation.processes import load_agent
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import replace_text
@@ -58,7 +58,7 @@ def _private_file(context: Context) -> Path | None:
     return Path(path).expanduser() if isinstance(path, str) else None
 
 
-def own_agent(context: Context) -> Agent:
+def own_agent(context: Context) -> AnyAgent:
     """The agent of a node's private file."""
     return load_agent(private_file(context))
 

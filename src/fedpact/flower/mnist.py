@@ -98,7 +98,7 @@ def _seat(context: Context) -> tuple[int, int]:
             raise InvalidInput(f"partition-id must be from 0 to below num-partitions, got {place!r} of {size!r}")
         return place, size
     agent = own_agent(context)
-    return agent.index, int(agent.weights.size)
+    return agent.index, agent.n_agents
 
 
 def _seed(context: Context) -> int:

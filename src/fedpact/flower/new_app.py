@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
 from fedpact.federation import Federation
+from fedpact.federation.ownership import require_single_lots
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario import Money, Scenario
@@ -34,6 +35,7 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
 
     The app's folder is all that Flower sends to nodes, so nothing private may be in it.
     """
+    require_single_lots(scenario.federation, "a Flower app")
     with error_context(str(folder)):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InvalidInput("this is not an empty folder; name a new one")

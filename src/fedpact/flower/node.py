@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -38,12 +38,13 @@ from fedpact.flower.node_signing import (
     state_key,
 )
 from fedpact.flower.statement import check_statement
-from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.negotiation.sum_terms import Identity
 from fedpact.utils.errors import InvalidInput
 
 MASKS = "masks"  # the record of a node's state that holds what its masks are made from
 ARRAYS, METRICS = "arrays", "metrics"
+AgentT = TypeVar("AgentT", bound=AnyAgent)
 
 
 def client_app(learner: LearnerFactory) -> ClientApp:
@@ -82,14 +83,14 @@ def _handler(answer: Answer, learner: LearnerFactory) -> Callable[[Message, Cont
 def _greet(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
     """Who it is, and which key it signs with in this run."""
     agent = own_agent(context)
-    return state_key(asked, context, name=agent.name, place=agent.index, size=int(agent.weights.size))
+    return state_key(asked, context, name=agent.name, place=agent.index, size=agent.n_agents)
 
 
 def _negotiate(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
-    agent = replace(own_agent(context), secret=_mask_secret(context), identity=_identity(context))
+    own = own_agent(context)
     if asked.get("kind") == "introduce":
-        agent = _within_its_data(agent, learner(context), samples_per_unit(context))
-    return agent.answer(asked)
+        own = _within_its_data(own, learner(context), samples_per_unit(context))
+    return replace(own, secret=_mask_secret(context), identity=_identity(context)).answer(asked)
 
 
 def _mask_secret(context: Context) -> bytes:
@@ -107,12 +108,14 @@ def _identity(context: Context) -> Identity:
 
 def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> dict[str, Any]:
     """Sign the deal and its own part of it if they hold for its numbers and its data."""
-    unit = samples_per_unit(context)
-    agent = _within_its_data(own_agent(context), learner(context), unit)
+    unit, own = samples_per_unit(context), own_agent(context)
+    if isinstance(own, LotAgent):
+        return {"signed": False, "reason": "a node signs deals between members with one lot of data each"}
+    agent = _within_its_data(own, learner(context), unit)
 
     def check() -> list[str]:
         return check_document(
-            Seat(name=agent.name, place=agent.index, size=int(agent.weights.size)),
+            Seat(name=agent.name, place=agent.index, size=agent.n_agents),
             asked,
             run=called_to(context),
             key=own_key(context).public,
@@ -200,6 +203,9 @@ def _with_names(before: ArrayRecord, after: ArrayRecord) -> ArrayRecord:
     return ArrayRecord(dict(zip(before.keys(), after.values(), strict=True)))
 
 
-def _within_its_data(agent: Agent, learner: Learner, samples_per_unit: float) -> Agent:
-    """The agent with a cap that its data can honour."""
-    return replace(agent, cap=min(agent.cap, learner.samples / samples_per_unit))
+def _within_its_data(agent: AgentT, learner: Learner, samples_per_unit: float) -> AgentT:
+    """The agent with caps that its data can honour."""
+    most = learner.samples / samples_per_unit
+    if isinstance(agent, LotAgent):
+        return replace(agent, caps=np.minimum(agent.caps, most))  # type: ignore[return-value]
+    return replace(agent, cap=min(agent.cap, most))

@@ -1,14 +1,16 @@
 """Negotiation: the deal of a mechanism, reached between agents that keep their numbers to themselves.
 
 A coordinator asks (`coordinator`), by a protocol (`price_discovery`, `share_discovery`, `sums`, `admm`), over a channel
-(`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers. `audit` checks what a ledger says of
-all that, `deal_check` whether the deal of any file keeps what it promises, `misreport_study` what lying would gain. May
-use: utils, federation, scenario, shapley, programs, certificates, deals, mechanisms, stability, comparison.
+(`channels`, `processes`), on record if wanted (`recording`); an `Agent` answers, or a `LotAgent` with several lots of
+data. `audit` checks what a ledger says of all that, `deal_check` whether the deal of any file keeps what it promises,
+`misreport_study` what lying would gain. May use: utils, federation, scenario, shapley, programs, certificates, deals,
+mechanisms, stability, comparison.
 """
 
-from fedpact.negotiation.agent import Agent, agents_of
+from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.coordinator import NEGOTIABLE, PROTOCOLS, coordinate, negotiate, recompute
+from fedpact.negotiation.lot_agent import LotAgent, agents_of
 
 __all__ = [
     "NEGOTIABLE",
@@ -16,6 +18,7 @@ __all__ = [
     "Agent",
     "Channel",
     "InProcess",
+    "LotAgent",
     "agents_of",
     "coordinate",
     "negotiate",

@@ -63,9 +63,9 @@ def reach_consensus(session: Session, *, tol: float, max_rounds: int, start: Flo
         try:
             answers = _ask(session, state)
         except MemberExcluded:
-            here = session.for_everybody(contributions[session.members])
+            here = session.for_all_lots(contributions[session.lots])
             return ProtocolResult(contributions=here, prices=None, rounds=number)
-        requests = np.zeros((session.size, session.size))
+        requests = np.zeros((session.size, session.n_lots))
         for place, answer in answers.items():
             requests[place] = np.where(state.matters[place], answer.proposal, 0.0)
         utilities = {place: answer.payoff - answer.cost for place, answer in answers.items()}
@@ -84,14 +84,14 @@ def reach_consensus(session: Session, *, tol: float, max_rounds: int, start: Flo
         if residual <= tol and is_inside and welfare >= -tol * stake:
             return ProtocolResult(
                 contributions=contributions,
-                prices=balanced_prices(np.where(state.matters, prices, 0.0)),
+                prices=balanced_prices(np.where(state.matters, prices, 0.0), session.lot_owners),
                 rounds=number,
                 residual=residual,
                 welfare=welfare,
             )
         state.move(requests)
         if number == RESTART_ROUND and not state.is_settling:
-            state = replace(_State.at(session, np.zeros(session.size)), plain=True)
+            state = replace(_State.at(session, np.zeros(session.n_lots)), plain=True)
         elif state.plain and (state.is_settling or state.moves > MAX_PLAIN_ROUNDS) and state.moves > TUNING_ROUNDS:
             state.plain, state.best, state.improved = False, np.inf, state.moves
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
@@ -109,6 +109,7 @@ class _State:
     caps: FloatArray
     rho: float
     joint: FloatArray  # w = x + y / rho
+    one_task: bool = True  # of everybody: what data of others is worth then keeps its proportions
     length: float = 0.0  # of the first requests
     moves: int = 0
     past: _Past = field(default_factory=lambda: _Past())  # noqa: PLW0108 - defined below
@@ -121,12 +122,13 @@ class _State:
     @classmethod
     def at(cls, session: Session, start: FloatArray) -> _State:
         """At contributions, without prices."""
-        matters = np.zeros((session.size, session.size), dtype=bool)
+        matters = np.zeros((session.size, session.n_lots), dtype=bool)
         for place in session.members:
             matters[place] = session.uses(int(place))
         stated = [session.introductions[int(place)].stiffness for place in session.members]
         rho = FIRST_RHO * (float(np.median([one for one in stated if one > 0.0])) if any(stated) else 1.0)
-        return cls(matters=matters, caps=session.caps, rho=rho, joint=np.where(matters, start, 0.0))
+        one_task = session.layout is None
+        return cls(matters=matters, caps=session.caps, rho=rho, joint=np.where(matters, start, 0.0), one_task=one_task)
 
     @property
     def users(self) -> FloatArray:
@@ -259,7 +261,7 @@ def _wish(state: _State, place: int, request: FloatArray, earlier: Sequence[_Wis
     now = _Wish(request=np.where(matters, request, 0.0), worth=worth, size=size)
     if earlier:
         _check_concave(earlier, now)
-    others = _of_others(now, place)
+    others = _of_others(now, place) if state.one_task else None
     known = next((wish.others for wish in reversed(earlier) if wish.others is not None), None)
     if others is not None and known is not None:
         check_proportions(known, others, tol=PROPORTION_TOLERANCE)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation import sum_terms
-from fedpact.negotiation.consent import accepts_deal
+from fedpact.negotiation.consent import accepts_deal, standalone_utility
 from fedpact.programs.roots import falling_root
-from fedpact.shapley.receiver import receiver_shares
+from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray
 
 Question = dict[str, Any]
@@ -73,6 +74,21 @@ class Agent:
             least_gain=least_gain,
         )
 
+    @property
+    def n_agents(self) -> int:
+        """How many agents there are."""
+        return self.weights.size
+
+    @property
+    def own_lots(self) -> Owners:
+        """The place of its data among everybody's: its own."""
+        return np.array([self.index])
+
+    @property
+    def own_caps(self) -> FloatArray:
+        """The most it can contribute."""
+        return np.array([self.cap])
+
     def answer(self, question: Question) -> Answer:
         """The truthful answer to a question, with the number of the question it answers."""
         kinds: dict[str, Callable[[Question], Answer]] = {
@@ -113,20 +129,8 @@ class Agent:
         """
         contributions = np.asarray(question["contributions"], dtype=np.float64)
         data = float(self.weights @ contributions)
-        payoff, slope = self._worth(data)
-        if payoff is None:
-            return {"outside": True}
-        enough = slope <= MIN_SLOPE * self.value
-        bend = 0.0 if enough else -self.value * _as_float(self.payoff.curvature(np.array([data])))
-        own = contributions[[self.index]]
-        return {
-            "payoff": payoff,
-            "prices": [0.0] * self.weights.size if enough else (slope * self.weights).tolist(),
-            "curvature": 0.0 if enough else bend / slope / slope,
-            "cost": _as_float(self.cost.value(own)),
-            "marginal_cost": _as_float(self.cost.slope(own)),
-            "cost_curvature": _as_float(self.cost.curvature(own)),
-        }
+        told = price_answer(self.payoff, self.value, self.weights, data)
+        return told if "outside" in told else told | cost_answer(self.cost, contributions[[self.index]])
 
     def _group_prices(self, question: Question) -> Answer:
         """Reveals what `prices` does, at several contributions: those that groups it is in would agree on alone."""
@@ -149,16 +153,20 @@ class Agent:
             return {"outside": True}
         return said | {"shares": found.values.tolist(), "slopes": found.slopes.tolist()}
 
+    def shares(self, at: FloatArray) -> FloatArray:
+        """Everybody's Shapley share of its payoff."""
+        return receiver_shares(self.weights, self.payoff, self.value, at).values
+
+    def potential(self, at: FloatArray) -> float:
+        """Its term of the potential of the Shapley mechanism."""
+        return receiver_potential(self.weights, self.payoff, self.value, at)
+
+    def standalone_utility(self) -> float:
+        """The utility of training alone."""
+        return standalone_utility(self)
+
     def _worth(self, data: float) -> tuple[float | None, float]:
-        """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""
-        if data <= _as_float(self.payoff.floor):
-            return None, np.inf
-        with np.errstate(over="ignore"):
-            payoff = self.value * _as_float(self.payoff.value(np.array([data])))
-            slope = self.value * _as_float(self.payoff.slope(np.array([data])))
-        if not (np.isfinite(payoff) and slope < MAX_SLOPE * self.value):
-            return None, np.inf
-        return payoff, slope
+        return worth_of(self.payoff, self.value, data)
 
     def _proximal(self, question: Question) -> Answer:
         """Reveals: the profile it would ask for at the prices named, near the one proposed, and its utility there.
@@ -211,11 +219,41 @@ class Agent:
         return {"accepts": accepts_deal(self, question["contributions"], float(question["payment"]))}
 
 
+def worth_of(curve: Payoff, value: float, data: float) -> tuple[float | None, float]:
+    """Payoff and marginal payoff of data; None outside the domain, and where they are beyond all numbers."""
+    if data <= _as_float(curve.floor):
+        return None, np.inf
+    with np.errstate(over="ignore"):
+        payoff = value * _as_float(curve.value(np.array([data])))
+        slope = value * _as_float(curve.slope(np.array([data])))
+    if not (np.isfinite(payoff) and slope < MAX_SLOPE * value):
+        return None, np.inf
+    return payoff, slope
+
+
+def price_answer(curve: Payoff, value: float, weights: FloatArray, data: float) -> Answer:
+    """What a payoff is, what more data is worth to it and how fast that falls, at data reached by these weights."""
+    payoff, slope = worth_of(curve, value, data)
+    if payoff is None:
+        return {"outside": True}
+    enough = slope <= MIN_SLOPE * value
+    bend = 0.0 if enough else -value * _as_float(curve.curvature(np.array([data])))
+    return {
+        "payoff": payoff,
+        "prices": [0.0] * weights.size if enough else (slope * weights).tolist(),
+        "curvature": 0.0 if enough else bend / slope / slope,
+    }
+
+
+def cost_answer(cost: Cost, contribution: FloatArray) -> Answer:
+    """What one lot costs, what one more sample of it would, and how fast that rises."""
+    return {
+        "cost": _as_float(cost.value(contribution)),
+        "marginal_cost": _as_float(cost.slope(contribution)),
+        "cost_curvature": _as_float(cost.curvature(contribution)),
+    }
+
+
 def _as_float(number: Any) -> float:
     """The one number in an array."""
     return float(np.ravel(number)[0])
-
-
-def agents_of(federation: Federation, *, least_gain: float | None = 0.0) -> list[Agent]:
-    """All agents of a federation, each with its own row only, and what each asks of a deal beyond standing alone."""
-    return [Agent.of(federation, index, least_gain=least_gain) for index in range(federation.n_agents)]

@@ -1,43 +1,148 @@
-"""What stands in a member's private file, checked: its row, payoff, cost and cap. The file is written by people too."""
+"""What stands in a member's private file, checked: its row, payoff, cost and cap. The file is written by people too.
+
+Of a member with several lots or tasks it says whose every lot is (`lot_owners`, `lot_names`, of everybody's) and has an
+entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Linear, Payoff, Quadratic
+from fedpact.federation import Cost, Linear, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
+from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_NAME = 200
 MAX_NUMBER = 1e300
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
+REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
 
 
-def agent_from_record(record: Mapping[str, Any]) -> Agent:
+def record_of_agent(agent: AnyAgent) -> dict[str, Any]:
+    """What one agent knows, as plain data."""
+    record: dict[str, Any] = {"name": agent.name, "index": agent.index}
+    if isinstance(agent, LotAgent):
+        record |= {
+            "n_agents": agent.n_agents,
+            "lot_owners": agent.lot_owners.tolist(),
+            "lot_names": list(agent.lot_names),
+            "tasks": [
+                {"name": name, "weights": row.tolist(), "value": value} | _payoff_record(agent.payoff.take([task]))
+                for task, (name, row, value) in enumerate(
+                    zip(agent.task_names, agent.weights, agent.values.tolist(), strict=True)
+                )
+            ],
+            "lots": [
+                _cost_record(agent.costs.take([lot])) | {"cap": cap} for lot, cap in enumerate(agent.caps.tolist())
+            ],
+        }
+    else:
+        record |= {"weights": agent.weights.tolist(), "value": agent.value, "cap": agent.cap}
+        record |= _payoff_record(agent.payoff) | _cost_record(agent.cost)
+    return record | {"least_gain": agent.least_gain}
+
+
+def _payoff_record(payoff: Payoff) -> dict[str, Any]:
+    parameters = {name: float(np.ravel(number)[0]) for name, number in payoff.parameters.items()}
+    return {"payoff": {"family": payoff.family} | parameters}
+
+
+def _cost_record(cost: Cost) -> dict[str, Any]:
+    return {"linear": float(np.ravel(cost.linear)[0]), "quadratic": float(np.ravel(cost.quadratic)[0])}
+
+
+def agent_from_record(record: Mapping[str, Any]) -> AnyAgent:
     """The agent that a private file describes; raises `InvalidInput` with the entry and the rule."""
-    missing = [key for key in REQUIRED if key not in record]
+    several = "lot_owners" in record
+    missing = [key for key in (REQUIRED_OF_LOTS if several else REQUIRED) if key not in record]
     if missing:
         raise InvalidInput(f"this is no agent's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
+    if several:
+        return _lot_agent(record)
     weights = _row(record["weights"])
-    linear, quadratic = (_number(record, key, low=0.0) for key in ("linear", "quadratic"))
-    cap = np.inf if record["cap"] in ("inf", np.inf) else _number(record, "cap", low=0.0)
-    if linear == 0.0 and quadratic == 0.0:
-        raise InvalidInput("linear must be positive, got 0: contributing costs a member something")
     return Agent(
         name=_name(record["name"]),
         index=_place(record["index"], weights),
         weights=weights,
         payoff=_payoff(record["payoff"]),
         value=_number(record, "value", low=np.finfo(float).tiny),
-        cost=Quadratic(np.array([linear]), np.array([quadratic])) if quadratic else Linear(np.array([linear])),
-        cap=cap,
+        cost=_cost([record]),
+        cap=_cap(record),
         least_gain=_least_gain(record.get("least_gain", 0.0)),
     )
+
+
+def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
+    count, index, owners = record["n_agents"], record["index"], record["lot_owners"]
+    if type(count) is not int or count < 1:
+        raise InvalidInput(f"n_agents must be how many members there are, got {short_repr(count)}")
+    if type(index) is not int or not 0 <= index < count:
+        raise InvalidInput(f"index must be a place from 0 to {count - 1}, got {short_repr(index)}")
+    if not isinstance(owners, list) or not all(type(owner) is int and 0 <= owner < count for owner in owners):
+        raise InvalidInput(f"lot_owners must list a place from 0 to {count - 1} for each lot, got {short_repr(owners)}")
+    names = record["lot_names"]
+    if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
+    tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"))
+    lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
+    if len(lots) != owners.count(index):
+        raise InvalidInput(f"lots must describe its {owners.count(index)} lots by lot_owners, got {len(lots)}")
+    if not tasks and not lots:
+        raise InvalidInput("tasks and lots must not both be empty: the member has nothing to give and nothing to gain")
+    rows = [_row(task["weights"], len(owners)) for task in tasks]
+    return LotAgent(
+        name=_name(record["name"]),
+        index=index,
+        n_agents=count,
+        lot_owners=np.array(owners, dtype=np.intp),
+        lot_names=tuple(names),
+        task_names=tuple(str(task.get("name", f"task {place}")) for place, task in enumerate(tasks)),
+        weights=np.array(rows).reshape(len(rows), len(owners)),
+        payoff=_joint_payoff([task["payoff"] for task in tasks]),
+        values=np.array([_number(task, "value", low=np.finfo(float).tiny) for task in tasks]),
+        costs=_cost(lots),
+        caps=np.array([_cap(lot) for lot in lots]),
+        least_gain=_least_gain(record.get("least_gain", 0.0)),
+    )
+
+
+def _objects(given: Any, key: str, wanted: tuple[str, ...]) -> list[Mapping[str, Any]]:
+    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+        raise InvalidInput(f"{key} must be a list of objects, got {short_repr(given)}")
+    for place, entry in enumerate(given):
+        missing = [part for part in wanted if part not in entry]
+        if missing:
+            raise InvalidInput(f"{key}[{place}] must have {', '.join(missing)}")
+    return given
+
+
+def _joint_payoff(given: list[Any]) -> Payoff:
+    """The curves of all tasks, which must be of one family."""
+    curves = [_payoff(each) for each in given]
+    if len({type(curve) for curve in curves}) > 1:
+        families = ", ".join(dict.fromkeys(curve.family for curve in curves))
+        raise InvalidInput(f"payoff.family must be the same for all tasks of a member, got {families}")
+    if not curves:
+        return next(iter(FAMILIES.values()))(np.zeros(0))
+    names = curves[0].parameters
+    return type(curves[0])(**{name: np.concatenate([np.ravel(c.parameters[name]) for c in curves]) for name in names})
+
+
+def _cost(given: Sequence[Mapping[str, Any]]) -> Cost:
+    linear, quadratic = ([_number(each, key, low=0.0) for each in given] for key in ("linear", "quadratic"))
+    if any(not (rate or bend) for rate, bend in zip(linear, quadratic, strict=True)):
+        raise InvalidInput("linear must be positive, got 0: contributing costs a member something")
+    return Quadratic(np.array(linear), np.array(quadratic)) if any(quadratic) else Linear(np.array(linear))
+
+
+def _cap(record: Mapping[str, Any]) -> float:
+    return np.inf if record["cap"] in ("inf", np.inf) else _number(record, "cap", low=0.0)
 
 
 def _least_gain(given: Any) -> float | None:
@@ -55,9 +160,11 @@ def _name(given: Any) -> str:
     return given
 
 
-def _row(given: Any) -> FloatArray:
+def _row(given: Any, n_lots: int | None = None) -> FloatArray:
     if not isinstance(given, list) or not given or not all(map(_is_number, given)):
         raise InvalidInput(f"weights must be a list of finite numbers, one per member, got {short_repr(given)}")
+    if n_lots is not None and len(given) != n_lots:
+        raise InvalidInput(f"weights must have a number for each of the {n_lots} lots, got {len(given)}")
     return np.array(given, dtype=np.float64)
 
 

@@ -33,8 +33,13 @@ def accepts_deal(agent: Agent, contributions: Sequence[float], payment: float) -
     if not math.isfinite(before):
         return False
     cost = float(np.ravel(agent.cost.value(np.array([own])))[0])
+    return is_enough(before, cost, payment, alone, agent.least_gain)
+
+
+def is_enough(before: float, cost: float, payment: float, alone: float, least_gain: float) -> bool:
+    """Whether a payment makes a utility, of which `cost` is spent, as large as what is asked for beyond `alone`."""
     scale = abs(before + cost) + cost + abs(payment) + abs(alone)
-    return before + payment - alone >= agent.least_gain - UTILITY_ROUNDING * scale
+    return before + payment - alone >= least_gain - UTILITY_ROUNDING * scale
 
 
 def standalone_utility(agent: Agent) -> float:

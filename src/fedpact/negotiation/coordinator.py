@@ -20,7 +20,7 @@ from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.ownership import labels
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
@@ -55,6 +55,7 @@ NEGOTIATIONS: dict[tuple[str, str], Rules] = {
     ("fair-members", "price-discovery"): Rules(FairProtocol("fair-members"), tol=3e-15, max_rounds=60),
     ("fair-members", "sums"): Rules(SumsProtocol("externality", fair=True), tol=1e-14, max_rounds=300),
 }
+SINGLE_LOTS = {("fair", "price-discovery"), ("fair-members", "price-discovery")}  # that know one lot per member
 NEGOTIABLE = tuple(dict.fromkeys(mechanism for mechanism, _ in NEGOTIATIONS))
 PROTOCOLS = tuple(dict.fromkeys(protocol for _, protocol in NEGOTIATIONS))
 GROUPS_ARE_BARE = (
@@ -104,7 +105,6 @@ def negotiate(
     >>> deal.contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
-    require_single_lots(federation, "a negotiation")
     return coordinate(
         InProcess.of(federation, least_gain=least_gain),
         mechanism=mechanism,
@@ -273,7 +273,8 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
     session = Session(channel, listener)
     session.introduce(brief=header.protocol == "sums")
     protocol = negotiation_rules(header.mechanism, header.protocol).protocol
-    start, rounds = np.zeros(session.size), 0
+    _check_lots(session, header)
+    start, rounds = np.zeros(session.n_lots), 0
     while True:
         result = protocol(session, tol=header.tol, max_rounds=header.max_rounds, start=start)
         rounds += result.rounds
@@ -286,7 +287,22 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
                 _ask_consent(session, deal)
             return deal
         except MemberExcluded:
-            start = session.for_everybody(start[session.members])
+            start = session.for_all_lots(start[session.lots])
+
+
+def _check_lots(session: Session, header: Header) -> None:
+    """Raise `InvalidInput` where members have several lots and what is negotiated knows one each."""
+    if session.layout is not None and (header.mechanism, header.protocol) in SINGLE_LOTS:
+        ways = "; ".join(
+            f"{mechanism!r} by {protocol}"
+            for mechanism, protocol in NEGOTIATIONS
+            if (mechanism, protocol) not in SINGLE_LOTS
+        )
+        raise InvalidInput(
+            f"{header.mechanism!r} by {header.protocol} is negotiated between members with one lot of data and one "
+            f"task each, got several; with lots these are: {ways}. `fedpact solve` works out the others from numbers "
+            f"that all accept"
+        )
 
 
 def _ask_consent(session: Session, deal: Deal) -> None:
@@ -307,13 +323,14 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
     if prices is not None:
         payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
     if form is not None and prices is not None:
-        among = np.ix_(session.members, session.members)
-        proposed = form.messages_for(contributions[session.members], prices[among])
+        among = np.ix_(session.members, session.lots)
+        proposed = form.messages_for(contributions[session.lots], prices[among])
         messages = _final_messages(session, proposed)
         outcome = form.settle(Messages(proposals=messages.proposals[among], prices=messages.prices[among]))
-        prices = np.zeros((session.size, session.size))
+        prices = np.zeros((session.size, session.n_lots))
         prices[among] = outcome.prices
-        contributions, payments = map(session.for_everybody, (outcome.contributions, outcome.payments))
+        contributions = session.for_all_lots(outcome.contributions)
+        payments = session.for_everybody(outcome.payments)
     assert payments is not None
     if side is not None:
         payments = payments + side
@@ -328,6 +345,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         side_payments=side,
         excluded=dict(session.excluded),
         scenario=header.scenario,
+        lot_owners=None if session.layout is None else tuple(session.names[owner] for owner in session.lot_owners),
+        lot_names=None if session.layout is None else session.layout.lot_names,
         provenance=Provenance(
             source=Source.NEGOTIATED,
             protocol=header.protocol,
@@ -343,10 +362,14 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
 
 def _game_form(session: Session) -> GameForm | None:
     """The game between the members; None where fewer than three draw on somebody's data."""
-    members = session.members
-    matters = np.array([session.uses(int(place))[members] for place in members])
+    members, lots = session.members, session.lots
+    matters = np.array([session.uses(int(place))[lots] for place in members])
+    called = None
+    if session.layout is not None:
+        everything = labels(session.lot_owners, session.layout.lot_names, session.names)
+        called = [everything[lot] for lot in lots]
     try:
-        return GameForm(matters, session.caps[members], [session.names[place] for place in members])
+        return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)
     except InvalidInput as error:
         session.notify({"event": "no game", "reason": str(error)})
         return None
@@ -354,10 +377,10 @@ def _game_form(session: Session) -> GameForm | None:
 
 def _final_messages(session: Session, proposed: Messages) -> Messages:
     """Everybody's final messages; they need not be those that were proposed."""
-    members = session.members
-    proposals, prices = np.zeros((2, session.size, session.size))
-    proposals[np.ix_(members, members)] = proposed.proposals
-    prices[np.ix_(members, members)] = proposed.prices
+    among = np.ix_(session.members, session.lots)
+    proposals, prices = np.zeros((2, session.size, session.n_lots))
+    proposals[among] = proposed.proposals
+    prices[among] = proposed.prices
     answers = session.ask(
         "messages",
         lambda place: {"proposals": proposals[place].tolist(), "prices": prices[place].tolist()},

@@ -69,7 +69,7 @@ class FairProtocol:
             shares = _ask_shares(session, result.contributions)
         except MemberExcluded:
             here = talks.searches[0].profile
-            return ProtocolResult(contributions=session.for_everybody(here[session.members]), rounds=number)
+            return ProtocolResult(contributions=session.for_all_lots(here[session.lots]), rounds=number)
         kept = KeptGroups(
             members=np.array([np.isin(session.members, table.members) for table in talks.tables[1:]]),
             values=np.array([model.welfare for model in agreed[1:]]),
@@ -80,14 +80,20 @@ class FairProtocol:
 
 
 class GroupTable:
-    """A group of members as the table of a negotiation of its own; the others contribute nothing."""
+    """A group of members as the table of a negotiation of its own; the others contribute nothing.
+
+    They have one lot and one task each.
+    """
 
     def __init__(self, session: Session, members: NDArray[np.intp]) -> None:
-        self.names, self.size, self.members = session.names, session.size, members
+        self.names, self.size = session.names, session.size
+        self.members = self.lots = self.tasks = members
+        self.lot_owners, self.task_owners = session.lot_owners, session.task_owners
         self.histories: dict[int, list[MarginalAnswer]] = {int(place): [] for place in members}
-        self.caps = self.for_everybody(session.caps[members])
+        self.cost_histories = self.histories
+        self.caps = self.for_all_lots(session.caps[members])
 
-    def for_everybody(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
+    def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the group as those of everybody; zero for the others."""
         everybody = np.zeros(self.size)
         everybody[self.members] = numbers

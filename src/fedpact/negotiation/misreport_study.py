@@ -25,9 +25,10 @@ from fedpact.comparison import solve_batch
 from fedpact.federation import Federation, Linear, Quadratic
 from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices, resolve_mechanisms
-from fedpact.negotiation.agent import Agent, agents_of
+from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
+from fedpact.negotiation.lot_agent import agents_of
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy, NegotiatedLie
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged

@@ -11,16 +11,15 @@ the linearised gain, which bounds what any profile could add, is at most `MAX_GA
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol as Interface
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fedpact.negotiation.lot_answers import LotsAnswer
 from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
-from fedpact.negotiation.validation import MarginalAnswer, read_marginals
-from fedpact.negotiation.welfare_model import WelfareModel
+from fedpact.negotiation.validation import MarginalAnswer
+from fedpact.negotiation.welfare_model import Table, WelfareModel
 from fedpact.programs.social_optimum import face_from
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -29,25 +28,6 @@ WELFARE_ROUNDING = 1e-12  # of what is at stake
 STALLED_GAIN = 1e-10  # of what is at stake: an end where rounding lets it fall no further
 MAX_GAIN_LEFT = 1e-7  # of what is at stake: the most welfare an agreement may miss
 SAME_PROFILE = 1e-9  # of the contributions: nearer profiles are the same
-
-
-class Table(Interface):
-    """Those who negotiate: all members of a session, or a group of them. As in `Session`."""
-
-    names: list[str]
-    size: int
-    histories: dict[int, list[MarginalAnswer]]
-
-    @property
-    def members(self) -> NDArray[np.intp]:
-        """Their places."""
-
-    @property
-    def caps(self) -> FloatArray:
-        """Everybody's cap; zero for those who are not at the table."""
-
-    def for_everybody(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
-        """Numbers of the members as those of everybody."""
 
 
 def discover_prices(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
@@ -59,9 +39,9 @@ def discover_prices(session: Session, *, tol: float, max_rounds: int, start: Flo
     for number in range(1, max_rounds + 1):
         profile = search.profile
         try:
-            answers = _ask(session, profile)
+            answers = session.ask_about(profile)
         except MemberExcluded:
-            here = session.for_everybody(profile[session.members])
+            here = session.for_all_lots(profile[session.lots])
             return ProtocolResult(contributions=here, prices=None, rounds=number)
         model = search.model_of(answers)
         notify_prices(session, number, profile, answers, model=model, residual=search.advance(model))
@@ -84,12 +64,11 @@ class PriceSearch:
         self._before_canonical: tuple[WelfareModel, float] | None = None
         self._surprises = np.zeros(session.size)
 
-    def model_of(self, answers: Mapping[int, MarginalAnswer]) -> WelfareModel | None:
+    def model_of(self, answers: Mapping[int, MarginalAnswer | LotsAnswer]) -> WelfareModel | None:
         """The model of what everybody has said, lastly these answers; None if somebody is outside its domain now."""
         if any(answer.outside for answer in answers.values()):
             return None
-        table = self.session
-        return WelfareModel.of([table.histories[int(place)] for place in table.members], table.caps, table.members)
+        return WelfareModel.of(self.session, self.profile[self.session.lots])
 
     def require_agreement(self, max_rounds: int) -> WelfareModel:
         """What was found after the last round, if that will do; raises `NotConverged`."""
@@ -112,18 +91,17 @@ class PriceSearch:
         if (residual <= self.tol or (residual <= STALLED_GAIN and residual >= last)) and model.gap <= MAX_GAIN_LEFT:
             self._conclude(model)
         else:
-            self.profile = self.session.for_everybody(wanted)
+            self.profile = self.session.for_all_lots(wanted)
         return residual
 
     def suspicion(self) -> str:
         """Who may be to blame."""
-        histories = self.session.histories
-        outside = {int(place): sum(it.outside for it in histories[int(place)]) for place in self.session.members}
-        place = max(outside, key=lambda each: outside[each])
-        if outside[place]:
-            return (
-                f'agent "{self.session.names[place]}" was outside the domain of its payoff in {outside[place]} of them'
-            )
+        table = self.session
+        outside = {int(task): sum(it.outside for it in table.histories[int(task)]) for task in table.tasks}
+        task = max(outside, key=lambda each: outside[each])
+        if outside[task]:
+            name = table.names[int(table.task_owners[task])]
+            return f'agent "{name}" was outside the domain of its payoff in {outside[task]} of them'
         place = int(np.argmax(self._surprises))
         return (
             f'the answers of agent "{self.session.names[place]}" were furthest from what its earlier ones led to expect'
@@ -133,7 +111,7 @@ class PriceSearch:
         """How far what was said is from what the best model so far led to expect."""
         if model is None or self.best is None:
             return
-        found = (model.payoffs - model.costs) - (self.best.payoffs - self.best.costs)
+        found = model.utilities - self.best.utilities
         with np.errstate(invalid="ignore"):
             off = np.abs(found - self.best.gains(model.at))
         self._surprises[self.session.members] += np.where(np.isfinite(off), off, 0.0)
@@ -146,51 +124,28 @@ class PriceSearch:
         if self.best is None:
             self.profile = 0.5 * self.profile
             return
-        members, at = self.session.members, self.best.at
-        tried = float(np.linalg.norm(self.profile[members] - at))
-        wanted, _ = _refit(self.session, self.best).best()
+        at = self.best.at
+        tried = float(np.linalg.norm(self.profile[self.session.lots] - at))
+        wanted, _ = WelfareModel.of(self.session, at).best()  # in the light of what was said since
         length = float(np.linalg.norm(wanted - at))
         share = min(1.0, 0.5 * tried / length) if length > 0.0 else 0.0
-        self.profile = self.session.for_everybody(at + share * (wanted - at))
+        self.profile = self.session.for_all_lots(at + share * (wanted - at))
 
     def _conclude(self, model: WelfareModel) -> None:
         """Agree, or first move to the agreement that treats equal agents alike."""
         canonical = _canonical(model) if self._canonical and self._before_canonical is None else None
         if canonical is not None and np.abs(canonical - model.at).max() > SAME_PROFILE * (1.0 + np.abs(model.at).max()):
             self._before_canonical = model, self.residual
-            self.profile = self.session.for_everybody(canonical)
+            self.profile = self.session.for_all_lots(canonical)
         else:
             self.agreed = model
-
-
-def _ask(session: Session, profile: FloatArray) -> dict[int, MarginalAnswer]:
-    """What everybody says of a profile, which goes into the histories."""
-    contributions = profile.tolist()
-    answers = session.ask(
-        "prices",
-        lambda place: {"contributions": contributions},
-        lambda raw, place: read_marginals(raw, profile, place, session.introductions[place], session.histories[place]),
-    )
-    for place, answer in answers.items():
-        session.histories[place].append(answer)
-    return answers
-
-
-def _refit(session: Table, best: WelfareModel) -> WelfareModel:
-    """The model at the best profile, in the light of what was said since."""
-    histories = []
-    for place in session.members:
-        history = session.histories[int(place)]
-        there = [answer for answer in history if np.array_equal(answer.at[session.members], best.at)][-1]
-        histories.append([answer for answer in history if answer is not there] + [there])
-    return WelfareModel.of(histories, session.caps, session.members)
 
 
 def notify_prices(
     session: Session,
     number: int,
     profile: FloatArray,
-    answers: Mapping[int, MarginalAnswer],
+    answers: Mapping[int, MarginalAnswer | LotsAnswer],
     *,
     model: WelfareModel | None,
     residual: float | None,
@@ -201,7 +156,7 @@ def notify_prices(
         contributions=profile,
         residual=residual,
         welfare=None if model is None else model.welfare,
-        prices=None if model is None else _among_everybody(session, model.worth),
+        prices=None if model is None else _among_everybody(session, model.agent_worth),
         utilities={place: answer.payoff - answer.cost for place, answer in answers.items()},
     )
 
@@ -209,8 +164,8 @@ def notify_prices(
 def price_result(session: Session, model: WelfareModel, rounds: int, residual: float) -> ProtocolResult:
     """What everybody agrees on: the profile of a model, at the prices stated there."""
     return ProtocolResult(
-        contributions=session.for_everybody(model.at),
-        prices=_among_everybody(session, balanced_prices(model.worth)),
+        contributions=session.for_all_lots(model.at),
+        prices=_among_everybody(session, balanced_prices(model.agent_worth, model.lot_members)),
         rounds=rounds,
         residual=residual,
         welfare=model.welfare,
@@ -219,8 +174,8 @@ def price_result(session: Session, model: WelfareModel, rounds: int, residual: f
 
 def _among_everybody(session: Session, prices: FloatArray) -> FloatArray:
     """Prices between the members as those between everybody; zero for those who are out."""
-    everybody = np.zeros((session.size, session.size))
-    everybody[np.ix_(session.members, session.members)] = prices
+    everybody = np.zeros((session.size, session.n_lots))
+    everybody[np.ix_(session.members, session.lots)] = prices
     return everybody
 
 

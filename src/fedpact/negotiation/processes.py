@@ -20,10 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.agent_file import MAX_NAME, agent_from_record
+from fedpact.negotiation.agent_file import MAX_NAME, agent_from_record, record_of_agent
+from fedpact.negotiation.lot_agent import AnyAgent
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_text, replace_text
 from fedpact.utils.jsonl import decode_line, encode_line
@@ -33,24 +31,13 @@ CHUNK = 1 << 16  # bytes read at once
 MAX_LINE = 1 << 24  # bytes
 
 
-def save_agent(agent: Agent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
+def save_agent(agent: AnyAgent, path: Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write what one agent knows: its row, payoff, cost and cap; notes beside it are for people."""
-    record = dict(notes or {}) | {
-        "name": agent.name,
-        "index": agent.index,
-        "weights": agent.weights.tolist(),
-        "payoff": {"family": agent.payoff.family}
-        | {name: float(np.ravel(number)[0]) for name, number in agent.payoff.parameters.items()},
-        "value": agent.value,
-        "linear": float(np.ravel(agent.cost.linear)[0]),
-        "quadratic": float(np.ravel(agent.cost.quadratic)[0]),
-        "cap": agent.cap,
-        "least_gain": agent.least_gain,
-    }
+    record = dict(notes or {}) | record_of_agent(agent)
     replace_text(path, encode_line(record) + "\n")
 
 
-def load_agent(path: Path) -> Agent:
+def load_agent(path: Path) -> AnyAgent:
     """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
     with error_context(str(path)):
         return agent_from_record(decode_line(read_text(path).encode()))

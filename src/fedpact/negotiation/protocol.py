@@ -7,6 +7,7 @@ from typing import Protocol as Interface
 
 import numpy as np
 
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation.session import Session
 from fedpact.utils.arrays import FloatArray
 
@@ -18,9 +19,9 @@ class ProtocolResult:
     Attributes
     ----------
     contributions
-        Everybody's.
+        Everybody's, per lot.
     prices
-        Personal prices, (n, n), every column summing to zero; None where the protocol knows none.
+        Personal prices, (n, lots), every column summing to zero; None where the protocol knows none.
     payments
         Everybody's, summing to zero; None where they follow from the prices. With neither somebody had to go, and the
         contributions are where to go on from.
@@ -56,11 +57,11 @@ class Protocol(Interface):
         """The result; raises `NotConverged` if there is none within so many rounds."""
 
 
-def balanced_prices(worth: FloatArray) -> FloatArray:
-    """Personal prices from what data is worth at the margin: who is paid receives what the others pay."""
-    prices = np.array(worth)
-    np.fill_diagonal(prices, 0.0)
-    np.fill_diagonal(prices, -prices.sum(axis=0))
+def balanced_prices(worth: FloatArray, lot_owners: Owners) -> FloatArray:
+    """Personal prices from what lots are worth to agents at the margin: who is paid receives what the others pay."""
+    prices, own = np.array(worth), (lot_owners, np.arange(lot_owners.size))
+    prices[own] = 0.0
+    prices[own] = -prices.sum(axis=0)
     return prices
 
 

@@ -13,14 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.deals.deal import Event
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation.channels import Channel
+from fedpact.negotiation.lot_answers import (
+    Layout,
+    LotIntroduction,
+    LotsAnswer,
+    common_layout,
+    read_lot_introduction,
+    read_lots_answer,
+)
 from fedpact.negotiation.validation import (
     BadAnswer,
+    CostAnswer,
     Introduction,
     MarginalAnswer,
     Withdrawal,
     check_answer,
     read_introduction,
+    read_marginals,
+    read_shares,
 )
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -38,8 +50,10 @@ class MemberExcluded(Exception):
 class Session:
     """Agents, their introductions, and what was asked and answered.
 
-    `histories` holds each agent's answers about marginal prices, in order: they still count when somebody else has
-    gone. Agents are known by their places among all; arrays have an entry for everybody.
+    `histories` holds the answers about marginal prices of every task, in order, `cost_histories` those about every
+    lot's cost: they still count when somebody else has gone. Where agents have one lot and one task each, these are
+    the agents, and the two histories one. Agents are known by their places among all; arrays have an entry for
+    everybody, or for every lot.
     """
 
     def __init__(self, channel: Channel, listener: Listener | None = None) -> None:
@@ -51,7 +65,11 @@ class Session:
         self.trace: list[Event] = []
         self.excluded: dict[str, str] = {}
         self.introductions: dict[int, Introduction] = {}
+        self.layout: Layout | None = None
+        self.lot_owners: Owners = np.arange(self.size)
+        self.task_owners: Owners = np.arange(self.size)
         self.histories: dict[int, list[MarginalAnswer]] = {place: [] for place in range(self.size)}
+        self.cost_histories: Mapping[int, Sequence[CostAnswer]] = self.histories
         self._listener = listener
         self._number = 0
 
@@ -61,20 +79,48 @@ class Session:
         return np.array([place for place, name in enumerate(self.names) if name not in self.excluded], dtype=np.intp)
 
     @property
+    def n_lots(self) -> int:
+        """How many lots there are, those of agents who are out among them."""
+        return self.lot_owners.size
+
+    @property
+    def lots(self) -> NDArray[np.intp]:
+        """The lots of those who take part."""
+        return np.flatnonzero(np.isin(self.lot_owners, self.members))
+
+    @property
+    def tasks(self) -> NDArray[np.intp]:
+        """The tasks of those who take part."""
+        return np.flatnonzero(np.isin(self.task_owners, self.members))
+
+    @property
     def absent(self) -> list[int]:
-        """The places of those who are out."""
-        return [place for place, name in enumerate(self.names) if name in self.excluded]
+        """The lots of those who are out."""
+        return [int(lot) for lot in np.setdiff1d(np.arange(self.n_lots), self.lots)]
 
     @property
     def caps(self) -> FloatArray:
-        """Everybody's cap; zero for those who are out."""
-        return self.for_everybody([self.introductions[int(place)].cap for place in self.members])
+        """Of all lots; zero for those of agents who are out."""
+        caps = np.zeros(self.n_lots)
+        for place in self.members:
+            caps[self.own_lots(int(place))] = self.introductions[int(place)].caps
+        return read_only_copy(caps)
+
+    def own_lots(self, place: int) -> Owners:
+        """The lots of an agent."""
+        return np.flatnonzero(self.lot_owners == place)
 
     def uses(self, place: int) -> NDArray[np.bool_]:
-        """Whose data matters to an agent, those who are out aside."""
-        here = np.zeros(self.size, dtype=bool)
-        here[self.members] = True
+        """Which lots matter to an agent, those of agents who are out aside."""
+        here = np.zeros(self.n_lots, dtype=bool)
+        here[self.lots] = True
         return self.introductions[place].uses & here
+
+    def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
+        """Numbers of the members' lots as those of all lots; zero for those of agents who are out."""
+        everything = np.zeros(self.n_lots)
+        everything[self.lots] = numbers
+        return read_only_copy(everything)
 
     def for_everybody(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the members as those of everybody; zero for those who are out."""
@@ -85,17 +131,72 @@ class Session:
     def introduce(self, *, brief: bool = False) -> None:
         """Everybody says its cap and whose data matters to it, or just its cap; who cannot does not take part."""
         content = {"brief": True} if brief else {}
+
+        def read(raw: dict[str, Any], place: int) -> Introduction:
+            if "lot_owners" in raw:
+                return read_lot_introduction(raw, place, self.size, brief=brief)
+            return read_introduction(raw, place, self.size, brief=brief)
+
         while True:
             try:
-                answers = self.ask(
-                    "introduce",
-                    lambda place: content,
-                    lambda raw, place: read_introduction(raw, place, self.size, brief=brief),
-                )
+                answers = self.ask("introduce", lambda place: content, read)
             except MemberExcluded:
                 continue
-            self.introductions = dict(answers)
-            return
+            layout, others = common_layout(answers)
+            if not others:
+                self.introductions = dict(answers)
+                if layout is not None:
+                    self._take_layout(layout)
+                return
+            self.exclude(others)
+
+    def _take_layout(self, layout: Layout) -> None:
+        """Who owns which lots, and the tasks of those who have introduced themselves."""
+        counts = {place: len(each.task_uses) for place, each in self._lot_introductions().items()}
+        self.layout, self.lot_owners = layout, np.array(layout.lot_owners, dtype=np.intp)
+        self.task_owners = np.repeat(np.array(list(counts), dtype=np.intp), list(counts.values()))
+        self.histories = {task: [] for task in range(self.task_owners.size)}
+        self.cost_histories = {lot: [] for lot in range(self.n_lots)}
+
+    def _lot_introductions(self) -> dict[int, LotIntroduction]:
+        return {place: each for place, each in self.introductions.items() if isinstance(each, LotIntroduction)}
+
+    def ask_about(self, profile: FloatArray, *, shares: bool = False) -> Mapping[int, MarginalAnswer | LotsAnswer]:
+        """What everybody says of a profile, which goes into the histories; with `shares` how payoffs are shared out."""
+        contributions = profile.tolist()
+        answers = self.ask(
+            "shares" if shares else "prices",
+            lambda place: {"contributions": contributions},
+            lambda raw, place: self._read_about(raw, place, profile, shares=shares),
+        )
+        for place, answer in answers.items():
+            if isinstance(answer, LotsAnswer):
+                for task, each in zip(np.flatnonzero(self.task_owners == place), answer.tasks, strict=True):
+                    self.histories[int(task)].append(each)
+                for lot, cost in zip(self.own_lots(place), answer.lots, strict=True):
+                    self.cost_histories[int(lot)].append(cost)  # type: ignore[attr-defined]
+            else:
+                self.histories[place].append(answer)
+        return answers
+
+    def _read_about(
+        self, raw: dict[str, Any], place: int, profile: FloatArray, *, shares: bool
+    ) -> MarginalAnswer | LotsAnswer:
+        introduction = self.introductions[place]
+        if not isinstance(introduction, LotIntroduction):
+            read = read_shares if shares else read_marginals
+            return read(raw, profile, place, introduction, self.histories[place])
+        own = self.own_lots(place)
+        return read_lots_answer(
+            raw,
+            profile,
+            introduction,
+            own=own,
+            histories=[self.histories[int(task)] for task in np.flatnonzero(self.task_owners == place)],
+            cost_histories=[self.cost_histories[int(lot)] for lot in own],
+            n_agents=self.size,
+            shares=shares,
+        )
 
     def ask(self, kind: str, content: Content, read: Read[AnswerT]) -> dict[int, AnswerT]:
         """Ask all members, those whose answers are broken once more, and read the answers.
@@ -150,11 +251,13 @@ class Session:
         welfare
             As the answers say; None where somebody is outside the domain of its payoff.
         prices
-            (n, n), what the row pays per sample of the column's; the event holds what all others pay for each.
+            (n, lots), what the row pays per sample of the column's; the event holds what all others pay for each.
         utilities
             Payoff less cost, before payments, of those who said so.
         """
-        paid = None if prices is None else (prices.sum(axis=0) - np.diag(prices)).tolist()
+        paid = None
+        if prices is not None:
+            paid = (prices.sum(axis=0) - prices[self.lot_owners, np.arange(self.n_lots)]).tolist()
         stated = [utilities.get(place) for place in range(self.size)]
         self.notify(
             {

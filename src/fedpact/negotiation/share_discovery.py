@@ -27,17 +27,17 @@ from functools import cached_property
 import numpy as np
 
 from fedpact.federation import Exponential, Federation, PowerLaw
-from fedpact.negotiation.payoff_curves import PayoffCurves
-from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, STALLED_GAIN
+from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, SAME_PROFILE, STALLED_GAIN
 from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
-from fedpact.negotiation.validation import ShareAnswer, read_shares
+from fedpact.negotiation.validation import ShareAnswer
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
 from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.solver import edge_rows, linearised_gains, maximise_batch, room
+from fedpact.programs.social_optimum import face_from
+from fedpact.programs.solver import coalition_room, edge_rows, linearised_gains, maximise_batch, room
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import NotConverged, OutsideDomain
 
 MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
@@ -49,19 +49,23 @@ MIN_SHARE, MAX_SHARE = 0.1, 0.7  # of a step that went too far
 def discover_shares(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
     """The equilibrium of the Shapley mechanism; `start` is where to begin."""
     profile, best, residual = start, None, np.inf
+    split: FloatArray | None = None  # of lots that can stand for each other: the one of smallest norm, asked about last
     for number in range(1, max_rounds + 1):
         try:
-            answers = _ask(session, profile)
+            answers = session.ask_about(profile, shares=True)
         except MemberExcluded:
-            here = session.for_everybody(profile[session.members])
+            here = session.for_all_lots(profile[session.lots])
             return ProtocolResult(contributions=here, payments=None, rounds=number)
         outside = any(answer.outside for answer in answers.values())
-        model = None if outside else ShareModel.of(session)
+        model = None if outside else ShareModel.of(session, profile[session.lots])
         asked, accepted = profile, model is not None and (best is None or model.rise_from(best) >= 0.0)
+        if best is not None and split is not None:
+            agreed = model if model is not None and accepted and model.gap <= MAX_GAIN_LEFT else best
+            return agreed.result(session, number, residual)
         if model is not None and accepted:
             wanted, promised = model.best()
             last, residual = residual, max(promised, 0.0) / model.scale
-            best, profile = model, session.for_everybody(wanted)
+            best, profile = model, session.for_all_lots(wanted)
         else:
             profile = _step_back(session, best, model, profile)
         session.notify_round(
@@ -74,7 +78,10 @@ def discover_shares(session: Session, *, tol: float, max_rounds: int, start: Flo
         )
         is_settled = residual <= tol or (residual <= STALLED_GAIN and residual >= last) if accepted else False
         if best is not None and is_settled and best.gap <= MAX_GAIN_LEFT:
-            return best.result(session, number, residual)
+            split = best.smallest_split()
+            if split is None:
+                return best.result(session, number, residual)
+            profile = session.for_all_lots(split)
     if best is not None and best.gap <= MAX_GAIN_LEFT:
         return best.result(session, max_rounds, residual)
     reason = "somebody was outside the domain of its payoff in all of them"
@@ -87,25 +94,27 @@ def discover_shares(session: Session, *, tol: float, max_rounds: int, start: Flo
 class ShareModel:
     """The potential less the costs around a profile, as the members have described it.
 
-    `shares` is (members, members), the row's payoff shared out; `slopes` their slopes.
+    `shares` is (tasks, members), the row's payoff shared out; `slopes` their slopes, (tasks, lots). `has_lots` where
+    members have several of either.
     """
 
     welfare_model: WelfareModel
     shares: FloatArray
     slopes: FloatArray
     histories: Sequence[Sequence[ShareAnswer]]
+    has_lots: bool = False
 
     @classmethod
-    def of(cls, session: Session) -> ShareModel:
-        """The model of what everybody has said, lastly about one profile."""
-        members = session.members
-        histories = [session.histories[int(place)] for place in members]
+    def of(cls, session: Session, at: FloatArray) -> ShareModel:
+        """The model of what everybody has said, lastly about one profile; `at` is of the members' lots."""
+        histories = [session.histories[int(task)] for task in session.tasks]
         answers = [history[-1] for history in histories]
         return cls(
-            welfare_model=WelfareModel.of(histories, session.caps, members),
-            shares=np.array([answer.shares[members] for answer in answers]),  # type: ignore[attr-defined]
-            slopes=np.array([answer.slopes[members] for answer in answers]),  # type: ignore[attr-defined]
+            welfare_model=WelfareModel.of(session, at),
+            shares=np.array([answer.shares[session.members] for answer in answers]),  # type: ignore[attr-defined]
+            slopes=np.array([answer.slopes[session.lots] for answer in answers]),  # type: ignore[attr-defined]
             histories=histories,  # type: ignore[arg-type]
+            has_lots=session.layout is not None,
         )
 
     @property
@@ -131,7 +140,7 @@ class ShareModel:
     @property
     def gap(self) -> float:
         """How much higher the potential can be at most, of the scale: the linearised gain over what can be afforded."""
-        harmonic = float((1.0 / np.arange(1, self.at.size + 1)).sum())
+        harmonic = float((1.0 / np.arange(1, self.shares.shape[1] + 1)).sum())
         affordable = self.welfare_model.affordable(2.0 * harmonic * self.scale)
         upper = np.maximum(np.minimum(self.welfare_model.caps, affordable), self.at)
         return float(linearised_gains(self.at, self.gradient, upper).sum()) / self.scale
@@ -161,14 +170,39 @@ class ShareModel:
             return ""
         model = _SharesProgram(self).receiver_slopes()
         off = np.abs(model - self.slopes) @ self.at
-        name = session.names[int(session.members[int(np.argmax(off))])]
+        name = session.names[int(session.task_owners[session.tasks[int(np.argmax(off))]])]
         return f'; the answers of agent "{name}" fit together least'
+
+    def smallest_split(self) -> FloatArray | None:
+        """The profile in which everybody's lots that can stand for each other have the smallest norm.
+
+        None where that is the one asked about: the same data then reaches every task, at the same cost.
+        """
+        if not self.has_lots:
+            return None
+        base, profile = self.welfare_model, self.at.copy()
+        finite = np.where(np.isfinite(base.caps), base.caps, 2.0 * (1.0 + self.at.max()))
+        for member in np.flatnonzero(np.bincount(base.lot_members) > 1):
+            own = np.flatnonzero(base.lot_members == member)
+            face = face_from(
+                weights=base.curves.prices[:, own],
+                point=self.at[own],
+                marginal=self.gradient[own],
+                upper=finite[own],
+                scale=self.scale,
+                bends=base.cost_curvatures[own] > 0,
+                caps=base.caps[own],
+            )
+            profile[own] = self.at[own] if face.is_point else face.least_norm()
+        moved = np.abs(profile - self.at).max() > SAME_PROFILE * (1.0 + np.abs(self.at).max())
+        return profile if moved else None
 
     def result(self, session: Session, rounds: int, residual: float) -> ProtocolResult:
         """What it comes to: everybody's shares less its payoff."""
+        received = sum_by(self.welfare_model.task_members, self.shares.sum(axis=1), self.shares.shape[1])
         return ProtocolResult(
-            contributions=session.for_everybody(self.at),
-            payments=session.for_everybody(self.shares.sum(axis=0) - self.shares.sum(axis=1)),
+            contributions=session.for_all_lots(self.at),
+            payments=session.for_everybody(self.shares.sum(axis=0) - received),
             rounds=rounds,
             settled_by="Shapley shares",
             residual=residual,
@@ -181,9 +215,9 @@ class _SharesProgram:
 
     def __init__(self, model: ShareModel) -> None:
         self.model, self.scale, self.upper = model, model.scale, model.at
-        self.federation = _fitted_federation(model.welfare_model.curves)
+        self.federation = _fitted_federation(model)
         self.potential = potential_of(self.federation)
-        self._harm = np.minimum(self.federation.dense_weights(), 0.0)
+        self._harm = None if model.has_lots else np.minimum(self.federation.dense_weights(), 0.0)
         self._correction = model.slopes.sum(axis=0) - self.potential.gradient(model.at)
 
     def maximise(self, upper: FloatArray) -> FloatArray:
@@ -205,10 +239,12 @@ class _SharesProgram:
         return DenseCurvature.scaled(hessian, left, right)
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        if self._harm is None:
+            return coalition_room(self.federation, contributions, direction)
         return room(self._harm, self.federation.payoff.floor, contributions, direction)
 
     def edges(self) -> FloatArray | None:
-        return edge_rows(self._harm, self.federation.payoff.floor)
+        return None if self._harm is None else edge_rows(self._harm, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
         share = 0.5 * float(self.room(np.zeros(self.upper.size), self.upper))
@@ -217,29 +253,35 @@ class _SharesProgram:
     def receiver_slopes(self) -> FloatArray:
         """The slopes of the model at the profile it is about, by receiver."""
         fitted, at = self.federation, self.model.at
+        weights, owners = fitted.dense_weights(), fitted.lot_owners if self.model.has_lots else None
         return np.array(
             [
-                receiver_shares(fitted.weights_to(i), fitted.payoff.take([i]), float(fitted.values[i]), at).slopes
-                for i in range(at.size)
+                receiver_shares(row, fitted.payoff.take([i]), float(fitted.values[i]), at, lot_owners=owners).slopes
+                for i, row in enumerate(weights)
             ]
         )
 
 
-def _fitted_federation(curves: PayoffCurves) -> Federation:
+def _fitted_federation(model: ShareModel) -> Federation:
     """The curves as payoffs of weights times contributions: exponentials if all are, otherwise power laws.
 
     It has no costs of its own. A power law has the slope and curvature of its curve where that was taken.
     """
+    base, curves, owned = model.welfare_model, model.welfare_model.curves, {}
+    if model.has_lots:
+        owned = {"lot_owners": base.lot_members, "task_owners": base.task_members}
     if np.isinf(curves.width).all():
+        prices = curves.prices if model.has_lots else _positive_own(curves.prices)
         values = np.exp(curves.decay * curves.offset) / curves.decay
-        return Federation(_positive_own(curves.prices), costs=1.0, payoff=Exponential(curves.decay), values=values)
+        return Federation(prices, costs=1.0, payoff=Exponential(curves.decay), values=values, **owned)
     power = np.clip(np.where(np.isinf(curves.width), np.inf, curves.decay * curves.width - 1.0), MIN_POWER, None)
     power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * curves.decay * curves.offset))
     width = (power + 1.0) / curves.decay
     from_nothing = width - curves.offset  # to the floor
     values = from_nothing / power * np.exp(-(power + 1.0) * np.log(from_nothing / width))
-    weights = _positive_own(curves.prices / from_nothing[:, None])
-    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values)
+    scaled = curves.prices / from_nothing[:, None]
+    weights = scaled if model.has_lots else _positive_own(scaled)
+    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values, **owned)
 
 
 def _positive_own(weights: FloatArray) -> FloatArray:
@@ -249,26 +291,13 @@ def _positive_own(weights: FloatArray) -> FloatArray:
     return changed
 
 
-def _ask(session: Session, profile: FloatArray) -> dict[int, ShareAnswer]:
-    """What everybody says of a profile, which goes into the histories."""
-    contributions = profile.tolist()
-    answers = session.ask(
-        "shares",
-        lambda place: {"contributions": contributions},
-        lambda raw, place: read_shares(raw, profile, place, session.introductions[place], session.histories[place]),
-    )
-    for place, answer in answers.items():
-        session.histories[place].append(answer)
-    return answers
-
-
 def _step_back(session: Session, best: ShareModel | None, model: ShareModel | None, profile: FloatArray) -> FloatArray:
     """Where the potential's slope along the step vanishes, or halfway back where somebody was outside."""
     if best is None:
         return 0.5 * profile
-    step = profile[session.members] - best.at
+    step = profile[session.lots] - best.at
     share = 0.5
     if model is not None:
         ahead, there = float(best.gradient @ step), float(model.gradient @ step)
         share = float(np.clip(ahead / (ahead - there), MIN_SHARE, MAX_SHARE)) if ahead > there else share
-    return session.for_everybody(best.at + share * step)
+    return session.for_all_lots(best.at + share * step)

@@ -23,19 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedpact.deals.signatures import KnownKeys, is_signature
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation import masks
-from fedpact.negotiation.consent import standalone_utility
-from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, OutsideDomain
-
-if TYPE_CHECKING:
-    from fedpact.negotiation.agent import Agent
 
 MIN_SUMMED = 3  # answers: a sum over fewer tells a member what the other says
 HEADER = 4  # numbers before the gradient: outside, objective, payoff, cost
@@ -63,15 +59,47 @@ class Identity:
     known: KnownKeys = field(default_factory=KnownKeys)
 
 
+class Speaker(Protocol):
+    """An agent as far as sums need it; `weights` are its row, or a row for each of its tasks."""
+
+    name: str
+    index: int
+    weights: FloatArray
+    secret: bytes
+    identity: Identity | None
+
+    @property
+    def own_lots(self) -> Owners:
+        """The places of its lots among all; its own place where everybody has one."""
+
+    @property
+    def n_agents(self) -> int:
+        """How many agents there are."""
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Its answer to a question."""
+
+    def potential(self, at: FloatArray) -> float:
+        """Its term of the potential."""
+
+    def shares(self, at: FloatArray) -> FloatArray:
+        """Everybody's Shapley share of its payoff."""
+
+    def standalone_utility(self) -> float:
+        """The utility of training alone."""
+
+
 def count_of(question: Mapping[str, Any]) -> int:
     """How many numbers an answer to a question about sums has."""
-    if question["about"] == FAIR:
+    about, n_points = question["about"], len(question["points"])
+    if about == FAIR:
         return FAIR_NUMBERS
-    more = HEADER if question["about"] in PROGRAMS.values() else int(question["about"] == DIVISION)
-    return len(question["points"]) * (len(question["points"][0]) + more)
+    if about in (SETTLEMENTS["shapley"], DIVISION):  # by agent, whatever lots these have
+        return n_points * (len(question["keys"]) + int(about == DIVISION))
+    return n_points * (len(question["points"][0]) + (HEADER if about in PROGRAMS.values() else 0))
 
 
-def answer_key(agent: Agent) -> dict[str, Any]:
+def answer_key(agent: Speaker) -> dict[str, Any]:
     """Reveals: a public key made for this, and its signature where the member has a signing key."""
     key = masks.public_key(agent.secret)
     return {"key": key} | ({"signature": agent.identity.sign(signed_text(agent.name, key))} if agent.identity else {})
@@ -82,30 +110,33 @@ def signed_text(name: str, key: str) -> bytes:
     return masks.PURPOSE + b" key of " + name.encode() + b": " + key.encode()
 
 
-def answer_sums(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_sums(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: nothing by itself; together with the answers of all others, the sum."""
     if question["keys"][agent.index] != masks.public_key(agent.secret):
         return {"stale": True}
     return {"masked": masks.encode(_masked_terms(agent, question))}
 
 
-def answer_payment(agent: Agent, question: dict[str, Any]) -> dict[str, Any]:
+def answer_payment(agent: Speaker, question: dict[str, Any]) -> dict[str, Any]:
     """Reveals: its payment, which is part of the deal."""
     contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
     terms = _terms(agent, question | {"points": [question["contributions"]]})
-    return {"payment": payment_of(question["about"], agent.index, terms, sums, contributions)}
+    parts = {"own": agent.own_lots, "terms": terms, "sums": sums, "contributions": contributions}
+    return {"payment": payment_of(question["about"], agent.index, **parts)}
 
 
-def payment_of(about: str, place: int, terms: FloatArray, sums: FloatArray, contributions: FloatArray) -> float:
-    """What follows for a member from its own terms and everybody's sum of them."""
+def payment_of(
+    about: str, place: int, *, own: Owners, terms: FloatArray, sums: FloatArray, contributions: FloatArray
+) -> float:
+    """What follows for a member from its own terms and everybody's sum of them; `own` are its lots."""
     if about == FAIR:
         return float(terms[0] - terms[-1])
     if about == SETTLEMENTS["shapley"]:
         return float(sums[place] - terms.sum())
-    return float(contributions[place] * sums[place] - terms @ contributions)
+    return float(contributions[own] @ sums[own] - terms @ contributions)
 
 
-def answer_open(agent: Agent, question: Mapping[str, Any]) -> dict[str, Any]:
+def answer_open(agent: Speaker, question: Mapping[str, Any]) -> dict[str, Any]:
     """Reveals: its terms of the rounds in dispute, and only if what all have answered there contradicts itself.
 
     Without that a coordinator could ask for any round to be opened.
@@ -181,12 +212,12 @@ def _is_concave(one: tuple[FloatArray, float, FloatArray], two: tuple[FloatArray
     return bool(slope_there @ step - rounding <= rise <= slope @ step + rounding)
 
 
-def _masked_terms(agent: Agent, question: Mapping[str, Any]) -> masks.Residues:
+def _masked_terms(agent: Speaker, question: Mapping[str, Any]) -> masks.Residues:
     terms = masks.to_residues(_terms(agent, question))
     return masks.add(terms, masks.own_mask(agent.index, _seeds(agent, question), len(terms)))
 
 
-def _seeds(agent: Agent, question: Mapping[str, Any]) -> dict[int, bytes]:
+def _seeds(agent: Speaker, question: Mapping[str, Any]) -> dict[int, bytes]:
     """The seeds that the member shares with all others for a question; refuses those that would bare it."""
     members, keys = question["members"], question["keys"]
     if len(set(members)) != len(members) or agent.index not in members or len(members) < MIN_SUMMED:
@@ -219,7 +250,7 @@ def _check_signatures(identity: Identity, own: int, question: Mapping[str, Any])
             raise InvalidInput(f'the key of "{name}" is not signed by it: somebody may listen')
 
 
-def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
+def _terms(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:
     """The member's terms at all points of a question, one after the other."""
     if question["about"] == FAIR:
         return _fair_utility(agent, question)
@@ -233,28 +264,59 @@ def _terms(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
     return np.concatenate([tell(agent, np.asarray(point, dtype=np.float64)) for point in question["points"]])
 
 
-def _welfare(agent: Agent, at: FloatArray) -> FloatArray:
-    said = agent.answer({"number": 0, "kind": "prices", "contributions": at.tolist()})
-    if "outside" in said:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Said:
+    """What a member says of a profile, over all of its lots and tasks; `shares` are per agent."""
+
+    payoff: float
+    prices: FloatArray
+    cost: float
+    marginal_costs: FloatArray  # of its own lots
+    shares: FloatArray | None = None
+    slopes: FloatArray | None = None
+
+
+def _say(agent: Speaker, kind: str, at: FloatArray) -> _Said | None:
+    """What it would answer to a question of that kind; None outside the domain of its payoff."""
+    answer = agent.answer({"number": 0, "kind": kind, "contributions": at.tolist()})
+    tasks, lots = answer.get("tasks", [answer]), answer.get("lots", [answer])
+    if any("outside" in task for task in tasks):
+        return None
+
+    def total(key: str, size: int) -> FloatArray | None:
+        told = [task[key] for task in tasks if key in task]
+        return np.sum([np.zeros(size), *told], axis=0) if len(told) == len(tasks) else None
+
+    prices = total("prices", at.size)
+    assert prices is not None
+    return _Said(
+        payoff=float(sum(task["payoff"] for task in tasks)),
+        prices=prices,
+        cost=float(sum(lot["cost"] for lot in lots)),
+        marginal_costs=np.array([lot["marginal_cost"] for lot in lots]),
+        shares=total("shares", agent.n_agents),
+        slopes=total("slopes", at.size),
+    )
+
+
+def _welfare(agent: Speaker, at: FloatArray) -> FloatArray:
+    said = _say(agent, "prices", at)
+    return _outside(at.size) if said is None else _program_terms(agent, at, said, said.payoff, said.prices)
+
+
+def _potential(agent: Speaker, at: FloatArray) -> FloatArray:
+    said = _say(agent, "shares", at)
+    if said is None:
         return _outside(at.size)
-    return _program_terms(agent, at, said, payoff=said["payoff"], slopes=said["prices"])
+    assert said.slopes is not None
+    return _program_terms(agent, at, said, agent.potential(at), said.slopes)
 
 
-def _potential(agent: Agent, at: FloatArray) -> FloatArray:
-    said = agent.answer({"number": 0, "kind": "shares", "contributions": at.tolist()})
-    if "outside" in said:
-        return _outside(at.size)
-    potential = receiver_potential(agent.weights, agent.payoff, agent.value, at)
-    return _program_terms(agent, at, said, payoff=potential, slopes=said["slopes"])
-
-
-def _program_terms(
-    agent: Agent, at: FloatArray, said: Mapping[str, Any], *, payoff: float, slopes: Sequence[float]
-) -> FloatArray:
-    """Payoff less cost and its gradient; where harm makes them too large to be summed it counts as outside."""
+def _program_terms(agent: Speaker, at: FloatArray, said: _Said, value: float, slopes: FloatArray) -> FloatArray:
+    """A value less cost and its gradient; where harm makes them too large to be summed it counts as outside."""
     gradient = np.array(slopes)
-    gradient[agent.index] -= said["marginal_cost"]
-    terms = np.array([0.0, payoff - said["cost"], said["payoff"], said["cost"], *gradient])
+    gradient[agent.own_lots] -= said.marginal_costs
+    terms = np.array([0.0, value - said.cost, said.payoff, said.cost, *gradient])
     is_harmed = bool((agent.weights * at < 0.0).any())
     return _outside(at.size) if is_harmed and not (np.abs(terms) <= masks.MAX_MASKED).all() else terms
 
@@ -265,33 +327,36 @@ def _outside(size: int) -> FloatArray:
     return terms
 
 
-def _prices(agent: Agent, at: FloatArray) -> FloatArray:
-    said = agent.answer({"number": 0, "kind": "prices", "contributions": at.tolist()})
-    if "outside" in said:
+def _agreed(agent: Speaker, at: FloatArray) -> _Said:
+    said = _say(agent, "prices", at)
+    if said is None:
         raise OutsideDomain("the profile agreed is outside the domain of its payoff")
-    return np.array(said["prices"])
+    return said
 
 
-def _shares(agent: Agent, at: FloatArray) -> FloatArray:
-    return receiver_shares(agent.weights, agent.payoff, agent.value, at).values
+def _prices(agent: Speaker, at: FloatArray) -> FloatArray:
+    return _agreed(agent, at).prices
 
 
-def _division(agent: Agent, at: FloatArray) -> FloatArray:
-    said = agent.answer({"number": 0, "kind": "shares", "contributions": at.tolist()})
-    if "outside" in said:
-        return np.array([1.0, *np.zeros(at.size)])
-    return np.array([0.0, *said["shares"]])
+def _shares(agent: Speaker, at: FloatArray) -> FloatArray:
+    return agent.shares(at)
 
 
-def _fair_utility(agent: Agent, question: Mapping[str, Any]) -> FloatArray:
+def _division(agent: Speaker, at: FloatArray) -> FloatArray:
+    said = _say(agent, "shares", at)
+    if said is None:
+        return np.array([1.0, *np.zeros(agent.n_agents)])
+    assert said.shares is not None
+    return np.array([0.0, *said.shares])
+
+
+def _fair_utility(agent: Speaker, question: Mapping[str, Any]) -> FloatArray:
     """What a fair deal leaves the member, and what makes it change."""
-    said = agent.answer({"number": 0, "kind": "prices", "contributions": question["points"][0]})
-    if "outside" in said:
-        raise OutsideDomain("the profile agreed is outside the domain of its payoff")
-    share, cost, alone = float(question["shares"][agent.index]), said["cost"], standalone_utility(agent)
+    said = _agreed(agent, np.asarray(question["points"][0], dtype=np.float64))
+    share, cost, alone = float(question["shares"][agent.index]), said.cost, agent.standalone_utility()
     level = float(question["level"]) * share - cost
     floor = max(alone, level)
     lowered = question["lowered"]
     target = -np.inf if lowered is None else share - cost - float(lowered)
     rises = share if level > alone else 0.0
-    return np.array([max(floor, target), rises, float(target > floor), said["payoff"] - cost])
+    return np.array([max(floor, target), rises, float(target > floor), said.payoff - cost])

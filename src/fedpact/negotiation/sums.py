@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation import masks
 from fedpact.negotiation.fair_sums import FairSums
 from fedpact.negotiation.protocol import ProtocolResult, balance_exactly
@@ -63,16 +64,14 @@ class SumsProtocol:
 
     def __call__(self, session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
         """The result; raises `NotConverged` if there is none within so many rounds, or too few members are left."""
-        members, climb, number = session.members, None, 0
+        members, lots, climb, number = session.members, session.lots, None, 0
         try:
             exchange = _Exchange(session)
-            climb = QuasiNewton(
-                session.caps[members], tol=tol, start=start[members], logarithmic=self.mechanism == "shapley"
-            )
+            climb = QuasiNewton(session.caps[lots], tol=tol, start=start[lots], logarithmic=self.mechanism == "shapley")
             for number in range(1, max_rounds + 1):
                 residual, welfare = self._round(session, exchange, climb, number)
                 if climb.is_done and climb.best is not None:
-                    at = session.for_everybody(climb.best.at)
+                    at = session.for_all_lots(climb.best.at)
                     payments = self._payments(exchange, at)
                     side = self._fair_payments(exchange, at) - payments if self.fair else None
                     return ProtocolResult(
@@ -87,8 +86,8 @@ class SumsProtocol:
         except MemberExcluded:
             here = np.array(start)
             if climb is not None and climb.best is not None:
-                here[members] = climb.best.at
-            return ProtocolResult(contributions=session.for_everybody(here[session.members]), rounds=number)
+                here[lots] = climb.best.at
+            return ProtocolResult(contributions=session.for_all_lots(here[session.lots]), rounds=number)
         promised = "nothing" if climb is None else f"{climb.promised:.1e} of payoff"
         names = ", ".join(f'"{session.names[place]}"' for place in members)
         raise NotConverged(
@@ -99,7 +98,7 @@ class SumsProtocol:
     def _round(self, session: Session, exchange: _Exchange, climb: QuasiNewton, number: int) -> tuple[float, float]:
         """Ask about the points of the climb, and let it go on; the gain still promised, and welfare."""
         points = climb.points
-        profiles = [session.for_everybody(point) for point in points]
+        profiles = [session.for_all_lots(point) for point in points]
         told = exchange.ask(PROGRAMS[self.mechanism], profiles, number).reshape(len(points), -1)
         exchange.check(number, climb)
         outside, values, payoffs, costs = told[:, :HEADER].T
@@ -109,7 +108,7 @@ class SumsProtocol:
             exchange.stake = float(abs(payoffs[highest]) + costs[highest])
         climb.tell(
             values.tolist(),
-            [row[HEADER:][session.members] for row in told],
+            [row[HEADER:][session.lots] for row in told],
             stake=exchange.stake,
         )
         assert climb.best is not None
@@ -120,7 +119,7 @@ class SumsProtocol:
         residual = max(climb.promised, 0.0) / exchange.stake if exchange.stake > 0.0 else at_first
         session.notify_round(
             number,
-            contributions=session.for_everybody(climb.best.at),
+            contributions=session.for_all_lots(climb.best.at),
             residual=residual if np.isfinite(residual) else None,
             welfare=exchange.welfare,
             prices=None,
@@ -263,7 +262,8 @@ class _Exchange:
             alone = [each.question | {"members": [place]} for each in disputed]
             reason = find_contradiction(alone, terms)
             if reason is None and payments is not None:
-                reason = _payment_lie(disputed[-1], place, terms[-1], payments[str(place)])
+                own = self.session.own_lots(place)
+                reason = _payment_lie(disputed[-1], place, own, terms[-1], payments[str(place)])
             if reason is not None:
                 liars[place] = f"made the sums contradict themselves: of its own answer {reason}"
         apart = "says of the mask it shares with {} another thing than that one does"
@@ -285,8 +285,10 @@ def _open_terms(summed: _SummedRound, place: int, seeds: Mapping[int, bytes]) ->
     return masks.to_floats(masks.add(masked, masks.negate(masks.own_mask(place, seeds, count))))
 
 
-def _payment_lie(summed: _SummedRound, place: int, terms: FloatArray, stated: float) -> str | None:
+def _payment_lie(summed: _SummedRound, place: int, own: Owners, terms: FloatArray, stated: float) -> str | None:
     contributions = np.array(summed.question["points"][0])
-    due = payment_of(summed.question["about"], place, terms, summed.total, contributions)
+    due = payment_of(
+        summed.question["about"], place, own=own, terms=terms, sums=summed.total, contributions=contributions
+    )
     size = abs(due) + abs(stated) + float(np.abs(terms).sum() * (1.0 + contributions.max()))
     return None if abs(due - stated) <= OWN_PAYMENT_TOLERANCE * size else f"its payment is {due:g}, not {stated:g}"

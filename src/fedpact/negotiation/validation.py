@@ -7,7 +7,7 @@ answer, in words that go into the trace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.federation.ownership import Owners
 from fedpact.negotiation import masks
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import InvalidInput
 
 # Of the payoffs and costs involved: contradictions smaller than this are rounding.
@@ -45,29 +46,46 @@ class Introduction:
     uses: NDArray[np.bool_]
     stiffness: float = 0.0
 
+    @property
+    def caps(self) -> FloatArray:
+        """Of its lots."""
+        return np.array([self.cap])
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarginalAnswer:
-    """What an agent answers about one profile; `outside` if it lies beyond the domain of its payoff.
+class CostAnswer:
+    """What contributing costs at one profile: of an agent's only lot, or of one of several.
 
     Attributes
     ----------
     at
         The profile.
-    worth
-        a_i' w_ij: what one more sample of each agent's is worth to it.
-    curvature
-        -a_i'' / a_i'^2: how fast that falls.
+    outside
+        Whether it lies beyond the domain of a payoff, so that nothing is said of it.
     """
 
     at: FloatArray
     outside: bool = False
-    payoff: float = -np.inf
-    worth: FloatArray
-    curvature: float = 0.0
     cost: float = 0.0
     marginal_cost: float = 0.0
     cost_curvature: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarginalAnswer(CostAnswer):
+    """What an agent answers about one profile; of an agent with several lots and tasks, about one task.
+
+    Attributes
+    ----------
+    worth
+        a_i' w_ij: what one more sample of each agent's (of each lot) is worth to it.
+    curvature
+        -a_i'' / a_i'^2: how fast that falls.
+    """
+
+    payoff: float = -np.inf
+    worth: FloatArray
+    curvature: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,9 +121,7 @@ def check_answer(raw: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool = False) -> Introduction:
     """Checked: a cap of at least zero, and known agents, itself among them; briefly the cap alone."""
-    given = raw.get("cap")
-    endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
-    cap = np.inf if endless else _number(raw, "cap", low=0.0)
+    cap = read_cap(raw)
     if brief:
         return Introduction(cap=cap, uses=np.ones(size, dtype=bool))
     uses = raw.get("uses")
@@ -115,8 +131,19 @@ def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool
         raise BadAnswer("uses must list every agent once")
     if index not in uses:
         raise BadAnswer("uses must list the agent itself: its own data matters to it")
-    stiffness = _number(raw, "stiffness", low=0.0) if "stiffness" in raw else 0.0
-    return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=stiffness)
+    return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=read_stiffness(raw))
+
+
+def read_cap(raw: Mapping[str, Any]) -> float:
+    """Checked: at least zero, or infinite."""
+    given = raw.get("cap")
+    endless = (isinstance(given, str) and given == "inf") or (isinstance(given, float) and given == np.inf)
+    return np.inf if endless else _number(raw, "cap", low=0.0)
+
+
+def read_stiffness(raw: Mapping[str, Any]) -> float:
+    """Checked: at least zero; zero where it is not said."""
+    return _number(raw, "stiffness", low=0.0) if "stiffness" in raw else 0.0
 
 
 def read_marginals(
@@ -135,25 +162,69 @@ def read_marginals(
     if raw.get("outside") is True:
         _check_outside(at, earlier, coalitions=coalitions)
         return MarginalAnswer(at=at, outside=True, worth=np.zeros(at.size))
-    answer = MarginalAnswer(
-        at=at,
-        payoff=_number(raw, "payoff"),
-        worth=_numbers(raw, "prices", at.size),
-        curvature=_number(raw, "curvature", low=0.0),
-        cost=_number(raw, "cost", low=0.0),
-        marginal_cost=_number(raw, "marginal_cost", low=0.0),
-        cost_curvature=_number(raw, "cost_curvature", low=0.0),
-    )
+    answer = MarginalAnswer(at=at, **_payoff_numbers(raw, at.size), **_cost_numbers(raw))
     if answer.worth[~introduction.uses].any():
         raise BadAnswer("names a price for data that does not matter to it")
     if answer.worth[index] < 0.0:
         raise BadAnswer("says that its own data harms it")
-    if np.isinf(introduction.cap) and answer.marginal_cost == 0.0 and answer.cost_curvature == 0.0:
-        raise BadAnswer("says that contributing without end costs nothing")
-    _check_from_nothing(answer, index)
+    _check_cost(answer, index, introduction.cap)
+    _check_payoff(answer)
     for before in earlier:
-        _check_consistent(before, answer, index, coalitions=coalitions)
+        _check_payoffs(before, answer, coalitions=coalitions)
+        _check_costs(before, answer, index)
+        if not before.outside:
+            check_proportions(before.worth, answer.worth)
     return answer
+
+
+def read_task(
+    raw: Any, at: FloatArray, uses: NDArray[np.bool_], earlier: Sequence[MarginalAnswer], owners: Owners | None = None
+) -> MarginalAnswer:
+    """Checked: what an agent with several lots or tasks says of one task, as in `read_marginals` without the costs.
+
+    With `owners`, whose every lot is, a profile is inside where all coalitions of these are.
+    """
+    told = _as_object(raw, "a task")
+    coalitions = owners is not None
+    if told.get("outside") is True:
+        _check_outside(at, earlier, coalitions=coalitions, owners=owners)
+        return MarginalAnswer(at=at, outside=True, worth=np.zeros(at.size))
+    answer = MarginalAnswer(at=at, **_payoff_numbers(told, at.size))
+    if answer.worth[~uses].any():
+        raise BadAnswer("names a price for data that does not matter to it")
+    _check_payoff(answer)
+    for before in earlier:
+        _check_payoffs(before, answer, coalitions=coalitions, owners=owners)
+        if not before.outside:
+            check_proportions(before.worth, answer.worth)
+    return answer
+
+
+def read_lot(raw: Any, at: FloatArray, lot: int, cap: float, earlier: Sequence[CostAnswer]) -> CostAnswer:
+    """Checked: what an agent with several lots says that one of them costs it."""
+    answer = CostAnswer(at=at, **_cost_numbers(_as_object(raw, "a lot")))
+    _check_cost(answer, lot, cap)
+    for before in earlier:
+        _check_costs(before, answer, lot)
+    return answer
+
+
+def _as_object(raw: Any, what: str) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        raise BadAnswer(f"says {_describe(raw)} of {what}, where it must answer with an object")
+    return raw
+
+
+def _payoff_numbers(raw: dict[str, Any], n_lots: int) -> dict[str, Any]:
+    return {
+        "payoff": _number(raw, "payoff"),
+        "worth": _numbers(raw, "prices", n_lots),
+        "curvature": _number(raw, "curvature", low=0.0),
+    }
+
+
+def _cost_numbers(raw: dict[str, Any]) -> dict[str, Any]:
+    return {key: _number(raw, key, low=0.0) for key in ("cost", "marginal_cost", "cost_curvature")}
 
 
 def read_shares(
@@ -161,19 +232,36 @@ def read_shares(
 ) -> ShareAnswer:
     """Checked: marginal prices, and shares that make up the payoff and are those of a concave one."""
     told = read_marginals(raw, at, index, introduction, earlier, coalitions=True)
-    nothing = np.zeros(at.size)
+    return add_shares(told, raw, introduction.uses, earlier, owners=np.arange(at.size), n_agents=at.size)
+
+
+def add_shares(
+    told: MarginalAnswer,
+    raw: dict[str, Any],
+    uses: NDArray[np.bool_],
+    earlier: Sequence[MarginalAnswer],
+    *,
+    owners: Owners,
+    n_agents: int,
+) -> ShareAnswer:
+    """What was told of the margins together with the shares, checked; `owners` says whose every lot is."""
+    at, nothing = told.at, np.zeros(told.at.size)
     if told.outside:
-        return ShareAnswer(at=at, outside=True, worth=nothing, shares=nothing, slopes=nothing)
-    shares, slopes = _numbers(raw, "shares", at.size), _numbers(raw, "slopes", at.size)
-    if shares[~introduction.uses].any() or slopes[~introduction.uses].any():
+        return ShareAnswer(at=at, outside=True, worth=nothing, shares=np.zeros(n_agents), slopes=nothing)
+    shares, slopes = _numbers(raw, "shares", n_agents), _numbers(raw, "slopes", at.size)
+    used = sum_by(owners, uses.astype(np.float64), n_agents) > 0.0
+    if shares[~used].any() or slopes[~uses].any():
         raise BadAnswer("names a share for data that does not matter to it")
     size = float(np.abs(shares).sum()) + abs(told.payoff)
     if abs(float(shares.sum()) - told.payoff) > SHARE_TOLERANCE * size:
         raise BadAnswer(f"says that its payoff is {told.payoff:g}, where the shares of it add up to {shares.sum():g}")
-    sign = np.sign(told.worth)
-    if (sign * shares < -SHARE_TOLERANCE * size).any() or (sign * slopes < 0.0).any():
+    helped, margin = (sum_by(owners, numbers * at, n_agents) for numbers in (told.worth, slopes))
+    wrong_way = (np.sign(helped) * shares < -SHARE_TOLERANCE * size) & (helped != 0.0)
+    if wrong_way.any() or (np.sign(told.worth) * slopes < 0.0).any():
         raise BadAnswer("gives a share for data that harms it, or takes one from data that helps it")
-    if (shares < slopes * at - SHARE_TOLERANCE * (size + np.abs(slopes * at))).any():
+    if (np.abs(shares) > SHARE_TOLERANCE * size)[used & (sum_by(owners, at, n_agents) == 0.0)].any():
+        raise BadAnswer("gives a share to somebody who brings nothing")
+    if (shares < margin - SHARE_TOLERANCE * (size + sum_by(owners, np.abs(slopes * at), n_agents))).any():
         raise BadAnswer("says that more data of somebody's is worth more to it than the data before")
     answer = ShareAnswer(**{**vars(told), "shares": shares, "slopes": slopes})
     for before in earlier:
@@ -272,11 +360,17 @@ def read_messages(raw: dict[str, Any], caps: FloatArray, uses: NDArray[np.bool_]
     return proposals, prices
 
 
-def _check_from_nothing(now: MarginalAnswer, index: int) -> None:
-    """Nothing is worth nothing and costs nothing: a concave payoff is at least, a convex cost at most, its margin."""
-    own = float(now.at[index])
+def _check_cost(now: CostAnswer, lot: int, cap: float) -> None:
+    """Nothing costs nothing, and a convex cost is at most its margin."""
+    if np.isinf(cap) and now.marginal_cost == 0.0 and now.cost_curvature == 0.0:
+        raise BadAnswer("says that contributing without end costs nothing")
+    own = float(now.at[lot])
     if (own == 0.0 and now.cost > 0.0) or now.cost > now.marginal_cost * own * (1.0 + CONTRADICTION_TOLERANCE):
         raise BadAnswer(f"says that {own:g} samples cost it {now.cost:g}, at a marginal cost of {now.marginal_cost:g}")
+
+
+def _check_payoff(now: MarginalAnswer) -> None:
+    """Nothing is worth nothing, and a concave payoff is at least its margin."""
     margin = now.worth * now.at
     if (not now.at.any() and now.payoff != 0.0) or now.payoff < margin.sum() - CONTRADICTION_TOLERANCE * (
         np.abs(margin).sum() + abs(now.payoff)
@@ -284,38 +378,56 @@ def _check_from_nothing(now: MarginalAnswer, index: int) -> None:
         raise BadAnswer(f"says that its payoff is {now.payoff:g}, where by its prices it is at least {margin.sum():g}")
 
 
-def _reach_steps(worth: FloatArray, move: FloatArray, *, coalitions: bool) -> FloatArray:
-    """What a move adds to the reach that decides on the domain: of all data, or of that which harms alone."""
-    return (np.minimum(worth, 0.0) if coalitions else worth) * move
+def _reach_steps(
+    worth: FloatArray, before: FloatArray, at: FloatArray, *, coalitions: bool, owners: Owners | None
+) -> FloatArray:
+    """What a move adds to the reach that decides on the domain: of all data, or of that which harms alone.
+
+    Whose every lot is matters to the latter: whether somebody harms depends on all of its lots together.
+    """
+    if not coalitions:
+        return worth * (at - before)
+    if owners is None:
+        return np.minimum(worth, 0.0) * (at - before)
+    count = int(owners.max(initial=-1)) + 1
+    there, here = (np.minimum(sum_by(owners, worth * place, count), 0.0) for place in (at, before))
+    return np.concatenate([there, -here])
 
 
-def _check_outside(at: FloatArray, earlier: Sequence[MarginalAnswer], *, coalitions: bool) -> None:
+def _check_outside(
+    at: FloatArray, earlier: Sequence[MarginalAnswer], *, coalitions: bool, owners: Owners | None = None
+) -> None:
     """Where an agent reaches as much data as at a place inside its domain, it is inside as well."""
     if not at.any():
         raise BadAnswer("says that contributing nothing is outside the domain of its payoff")
     for before in earlier:
-        step = _reach_steps(before.worth, at - before.at, coalitions=coalitions)
+        step = _reach_steps(before.worth, before.at, at, coalitions=coalitions, owners=owners)
         if not before.outside and before.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
             raise BadAnswer(
                 "contradicts its earlier answer: outside its domain, with more data than when it was inside"
             )
 
 
-def _check_consistent(before: MarginalAnswer, now: MarginalAnswer, index: int, *, coalitions: bool) -> None:
-    """Tangents lie above a concave payoff and below a convex cost, and the prices keep their direction."""
-    step = now.at - before.at
-    _check_outside_before(before, now, coalitions=coalitions)
-    if not before.outside:
+def _check_payoffs(
+    before: MarginalAnswer, now: MarginalAnswer, *, coalitions: bool, owners: Owners | None = None
+) -> None:
+    """Tangents lie above a concave payoff."""
+    if before.outside:
+        step = _reach_steps(now.worth, now.at, before.at, coalitions=coalitions, owners=owners)
+        if now.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
+            raise BadAnswer(
+                "contradicts its earlier answer: inside its domain, with less data than when it was outside"
+            )
+    else:
+        step = now.at - before.at
         _check_tangents("payoff", before.payoff, now.payoff, before.worth * step, now.worth * step)
-        before_cost, now_cost = before.marginal_cost * step[index], now.marginal_cost * step[index]
-        _check_tangents("cost", -before.cost, -now.cost, -before_cost, -now_cost)
-        check_proportions(before.worth, now.worth)
 
 
-def _check_outside_before(before: MarginalAnswer, now: MarginalAnswer, *, coalitions: bool) -> None:
-    step = _reach_steps(now.worth, before.at - now.at, coalitions=coalitions)
-    if before.outside and now.worth.any() and step.sum() >= CONTRADICTION_TOLERANCE * np.abs(step).sum():
-        raise BadAnswer("contradicts its earlier answer: inside its domain, with less data than when it was outside")
+def _check_costs(before: CostAnswer, now: CostAnswer, lot: int) -> None:
+    """Tangents lie below a convex cost."""
+    if not before.outside:
+        step = float(now.at[lot] - before.at[lot])
+        _check_tangents("cost", -before.cost, -now.cost, -before.marginal_cost * step, -now.marginal_cost * step)
 
 
 def _check_tangents(
@@ -333,7 +445,7 @@ def _check_tangents(
         )
 
 
-def _number(raw: dict[str, Any], key: str, *, low: float = -MAX_STATED) -> float:
+def _number(raw: Mapping[str, Any], key: str, *, low: float = -MAX_STATED) -> float:
     number = _finite(raw.get(key))
     if number is None:
         raise BadAnswer(f"{key} must be a number, got {_describe(raw.get(key))}")

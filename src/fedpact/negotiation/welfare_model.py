@@ -7,21 +7,23 @@ anything for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
-from fedpact.negotiation.validation import MarginalAnswer
+from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
 from fedpact.programs.batch_solver import climb
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.small_batches import Programs
 from fedpact.programs.solver import linearised_gains, maximise_batch, room
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 
+AnswerT = TypeVar("AnswerT", bound=CostAnswer)
 STRETCH = 64.0
 MAX_STRETCHES = 12
 MAX_COMPILED_AGENTS = 24  # agents: more are solved faster by the interior point alone
@@ -29,11 +31,51 @@ MAX_SQUARED = 1e100
 MAX_LINEARISED_GAIN = 1e-11  # a linearised gain, of the scale, that makes a point the model's maximiser
 
 
+class Table(Protocol):
+    """Those who negotiate, and what they have answered: all members of a session, or a group of them. As in `Session`.
+
+    `lots` and `tasks` are those of the members, `lot_owners` and `task_owners` say whose all are.
+    """
+
+    names: list[str]
+    size: int
+    lot_owners: NDArray[np.intp]
+    task_owners: NDArray[np.intp]
+
+    @property
+    def histories(self) -> Mapping[int, Sequence[MarginalAnswer]]:
+        """What was answered about every task."""
+
+    @property
+    def cost_histories(self) -> Mapping[int, Sequence[CostAnswer]]:
+        """What was answered about every lot's cost."""
+
+    @property
+    def members(self) -> NDArray[np.intp]:
+        """Their places."""
+
+    @property
+    def lots(self) -> NDArray[np.intp]:
+        """The members' lots."""
+
+    @property
+    def tasks(self) -> NDArray[np.intp]:
+        """The members' tasks."""
+
+    @property
+    def caps(self) -> FloatArray:
+        """The caps of all lots; zero for those of agents who are not at the table."""
+
+    def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
+        """Numbers of the members' lots as those of all lots."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WelfareModel:
     """Welfare around a profile, as the members have described it.
 
-    Arrays run over the members; `worth` is (agents, agents), what they have answered about the profile itself.
+    Arrays run over the members' tasks (payoffs, curves) or lots; `worth` is (tasks, lots), what was answered about the
+    profile itself. `task_members` and `lot_members` say whose each is, by number among the members.
     """
 
     at: FloatArray
@@ -44,23 +86,52 @@ class WelfareModel:
     cost_curvatures: FloatArray
     caps: FloatArray
     curves: PayoffCurves = field(repr=False)
+    task_members: NDArray[np.intp]
+    lot_members: NDArray[np.intp]
 
     @classmethod
-    def of(
-        cls, histories: Sequence[Sequence[MarginalAnswer]], caps: FloatArray, members: NDArray[np.intp]
-    ) -> WelfareModel:
-        """The model of agents from all their answers, lastly about one profile; `members` are their places."""
-        answers = [history[-1] for history in histories]
+    def of(cls, table: Table, at: FloatArray) -> WelfareModel:
+        """The model of a profile, from all that the members have answered about it and others; `at` is of their lots.
+
+        What they have answered last about this profile counts as their last answer.
+        """
+        members, lots = table.members, table.lots
+        histories = [_ending_at(table.histories[int(task)], at, lots) for task in table.tasks]
+        cost_histories = [_ending_at(table.cost_histories[int(lot)], at, lots) for lot in lots]
+        answers, costs = [history[-1] for history in histories], [history[-1] for history in cost_histories]
         return cls(
-            at=answers[0].at[members],
-            worth=np.array([answer.worth[members] for answer in answers]),
+            at=at,
+            worth=np.array([answer.worth[lots] for answer in answers]),
             payoffs=np.array([answer.payoff for answer in answers]),
-            costs=np.array([answer.cost for answer in answers]),
-            marginal_costs=np.array([answer.marginal_cost for answer in answers]),
-            cost_curvatures=np.array([_cost_curvature(*each) for each in zip(histories, members, strict=True)]),
-            caps=caps[members],
-            curves=fit_curves(histories, members),
+            costs=np.array([answer.cost for answer in costs]),
+            marginal_costs=np.array([answer.marginal_cost for answer in costs]),
+            cost_curvatures=np.array([_cost_curvature(*each) for each in zip(cost_histories, lots, strict=True)]),
+            caps=table.caps[lots],
+            curves=fit_curves(histories, lots),
+            task_members=np.searchsorted(members, table.task_owners[table.tasks]),
+            lot_members=np.searchsorted(members, table.lot_owners[lots]),
         )
+
+    @property
+    def agent_worth(self) -> FloatArray:
+        """What one more sample of each lot is worth to each member, (members, lots)."""
+        worth = np.zeros((self._n_members, self.at.size))
+        np.add.at(worth, self.task_members, self.worth)
+        return worth
+
+    @property
+    def utilities(self) -> FloatArray:
+        """Payoff less cost of every member, as stated."""
+        return self._per_member(self.payoffs, self.costs)
+
+    @property
+    def _n_members(self) -> int:
+        return 1 + int(max(self.task_members.max(initial=-1), self.lot_members.max(initial=-1)))
+
+    def _per_member(self, of_tasks: FloatArray, of_lots: FloatArray) -> FloatArray:
+        """Sums over everybody's tasks, less those over its lots."""
+        count = self._n_members
+        return sum_by(self.task_members, of_tasks, count) - sum_by(self.lot_members, of_lots, count)
 
     @property
     def welfare(self) -> float:
@@ -103,12 +174,12 @@ class WelfareModel:
         return float(self.gains(profile).sum())
 
     def gains(self, profile: FloatArray) -> FloatArray:
-        """Every agent's gain, payoff less cost, from the profile the model is about to another."""
+        """Every member's gain, payoff less cost, from the profile the model is about to another."""
         moved = profile - self.at
         here, there = self.curves.steps(self.at), self.curves.steps(profile)
         costs = self.marginal_costs * moved + 0.5 * self.cost_curvatures * moved**2
         with np.errstate(invalid="ignore"):
-            return self.curves.payoffs(there) - self.curves.payoffs(here) - costs
+            return self._per_member(self.curves.payoffs(there) - self.curves.payoffs(here), costs)
 
     def affordable(self, budget: float) -> FloatArray:
         """The contributions that cost so much each."""
@@ -122,9 +193,8 @@ class WelfareModel:
         return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximise(self, box: FloatArray) -> FloatArray:
-        found, gain = (
-            self._climb(box) if self.at.size <= MAX_COMPILED_AGENTS and self._can_be_squared(box) else (self.at, np.inf)
-        )
+        few = self.at.size <= MAX_COMPILED_AGENTS and self.payoffs.size == self.at.size
+        found, gain = self._climb(box) if few and self._can_be_squared(box) else (self.at, np.inf)
         if gain <= MAX_LINEARISED_GAIN:
             return found
         try:
@@ -168,7 +238,15 @@ class WelfareModel:
         return found[0], float(gains[0])
 
 
-def _cost_curvature(history: Sequence[MarginalAnswer], place: int) -> float:
+def _ending_at(history: Sequence[AnswerT], at: FloatArray, lots: NDArray[np.intp]) -> Sequence[AnswerT]:
+    """A history in which the last answer about a profile comes last."""
+    if np.array_equal(history[-1].at[lots], at):
+        return history
+    there = [answer for answer in history if np.array_equal(answer.at[lots], at)][-1]
+    return [answer for answer in history if answer is not there] + [there]
+
+
+def _cost_curvature(history: Sequence[CostAnswer], place: int) -> float:
     """As stated; as the marginal costs say, where they have risen at quite another rate since the last other place."""
     now = history[-1]
     for before in reversed(history):

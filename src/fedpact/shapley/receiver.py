@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Payoff
+from fedpact.federation.ownership import Owners
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
 from fedpact.shapley.receiver_rows import ReceiverRows
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 
 MAX_NUMPY_SENDERS = 32  # beyond, compiled code has made up for the time it takes to load
 COMPILED_TOLERANCE = 1e-10
@@ -29,8 +30,19 @@ class ReceiverShares:
     slopes: FloatArray
 
 
-def receiver_shares(weights: FloatArray, payoff: Payoff, value: float, contributions: FloatArray) -> ReceiverShares:
+def receiver_shares(
+    weights: FloatArray,
+    payoff: Payoff,
+    value: float,
+    contributions: FloatArray,
+    *,
+    lot_owners: Owners | None = None,
+    n_agents: int = 0,
+) -> ReceiverShares:
     """Everybody's share of the payoff of a receiver with these weights; `payoff` is of one agent.
+
+    Where agents have several lots, `lot_owners` says whose each is, by place among `n_agents`: weights and slopes are
+    then per lot, the shares per agent.
 
     Raises
     ------
@@ -43,6 +55,10 @@ def receiver_shares(weights: FloatArray, payoff: Payoff, value: float, contribut
     >>> receiver_shares(np.array([1.0, 0.5]), PowerLaw(1.0), 1.0, np.array([1.0, 1.0])).values.round(6).tolist()
     [0.383333, 0.216667]
     """
+    if lot_owners is not None:
+        brought = _brought(weights, contributions, lot_owners, n_agents)
+        found = receiver_shares(np.ones(brought.size), payoff, value, brought)  # of weight one
+        return ReceiverShares(values=found.values, slopes=weights * found.slopes[lot_owners])
     senders = np.flatnonzero(weights)
     if senders.size <= MAX_NUMPY_SENDERS:
         nodes = _nodes(weights, payoff, value, contributions, senders)
@@ -64,8 +80,24 @@ def receiver_shares(weights: FloatArray, payoff: Payoff, value: float, contribut
     return ReceiverShares(values=found.values, slopes=found.slopes)
 
 
-def receiver_potential(weights: FloatArray, payoff: Payoff, value: float, contributions: FloatArray) -> float:
-    """P_i(s), the receiver's term of the potential; raises `OutsideDomain`."""
+def _brought(weights: FloatArray, contributions: FloatArray, lot_owners: Owners, n_agents: int) -> FloatArray:
+    """The data that each agent's lots bring together."""
+    return sum_by(lot_owners, weights * contributions, max(n_agents, int(lot_owners.max(initial=-1)) + 1))
+
+
+def receiver_potential(
+    weights: FloatArray,
+    payoff: Payoff,
+    value: float,
+    contributions: FloatArray,
+    *,
+    lot_owners: Owners | None = None,
+    n_agents: int = 0,
+) -> float:
+    """P_i(s), the receiver's term of the potential; raises `OutsideDomain`. Lots as in `receiver_shares`."""
+    if lot_owners is not None:
+        brought = _brought(weights, contributions, lot_owners, n_agents)
+        return receiver_potential(np.ones(brought.size), payoff, value, brought)
     senders = np.flatnonzero(weights)
     pulled = (weights * contributions)[senders]
     if (pulled < 0.0).any():

@@ -38,6 +38,17 @@ def test_fair_deals_are_negotiated_signed_and_carried_out(tmp_path: Path, mechan
     np.testing.assert_allclose(agreed["payments"], solved.payments, atol=SAME)
 
 
+def test_members_with_several_lots_agree_and_are_told_that_nodes_do_not_train_with_them(tmp_path: Path) -> None:
+    """The negotiation is on record and can be settled; what nodes do after it knows one lot per member."""
+    federation = example("hospitals-lots").federation
+    stage = Stage(federation, tmp_path)
+    with pytest.raises(fp.InvalidInput, match=r"one lot of data each.*fedpact settle SCENARIO"):
+        stage.conduct()
+    deal = fp.load_deal(next(tmp_path.rglob("negotiation-*.jsonl")))
+    solved = fp.ExternalityMechanism().solve(federation)
+    np.testing.assert_allclose(deal.payments, solved.payments, atol=SAME)
+
+
 def unmasked(message: Message, honest: Any) -> Message | None:
     """Masks of another key: what it adds and subtracts cancels with nothing."""
     reply = honest(message)

@@ -1,0 +1,285 @@
+"""An agent with several lots of data or several tasks: it answers the same questions, with an entry for each of them.
+
+It owns a row of weights over all lots, a payoff curve and a value for each of its tasks, and a cost and a cap for each
+of its lots. Whose every lot is, is known to all. What each question makes it reveal is what an agent with one lot and
+one task reveals, once for every task and every lot (`fedpact.negotiation.agent`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fedpact.federation import Cost, Federation, Payoff
+from fedpact.federation.ownership import Owners
+from fedpact.negotiation import sum_terms
+from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
+from fedpact.negotiation.consent import is_enough
+from fedpact.programs.social_optimum import social_optimum
+from fedpact.shapley.receiver import receiver_potential, receiver_shares
+from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.utils.errors import NotConverged
+
+MAX_STEPS, MAX_HALVINGS = 500, 60
+STEP_ROUNDING = 1e-15  # of the request: shorter steps are rounding
+MIN_RISE = 1e-4  # of what the slope promises: what a step must bring
+SURE_STEP = 1e-12  # of the objective: a step that promises no more is taken as it is
+
+
+class _Task(NamedTuple):
+    """One row: its weights, its curve and what it is worth."""
+
+    weights: FloatArray
+    payoff: Payoff
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LotAgent:
+    """One member with several lots or tasks, and what only it knows.
+
+    Attributes
+    ----------
+    index, n_agents
+        Its place among all agents, and how many there are.
+    lot_owners, lot_names
+        Of all lots: whose each is, by place, and what it is called.
+    task_names
+        Of its own tasks.
+    weights
+        (own tasks, all lots): how useful every lot is to each of its tasks.
+    payoff, values
+        The curves of its tasks, and what accuracy is worth in each.
+    costs, caps
+        Of its own lots.
+    secret, identity, least_gain
+        As of an `Agent`.
+    """
+
+    name: str
+    index: int
+    n_agents: int
+    lot_owners: Owners
+    lot_names: tuple[str, ...]
+    task_names: tuple[str, ...]
+    weights: FloatArray
+    payoff: Payoff
+    values: FloatArray
+    costs: Cost
+    caps: FloatArray
+    secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    identity: sum_terms.Identity | None = field(default=None, repr=False)
+    least_gain: float | None = 0.0
+
+    @classmethod
+    def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> LotAgent:
+        """The agent of a federation, with its own rows and its own lots' costs and nothing else."""
+        tasks, lots = federation.tasks_of(index), federation.lots_of(index)
+        return cls(
+            name=federation.names[index],
+            index=index,
+            n_agents=federation.n_agents,
+            lot_owners=federation.lot_owners,
+            lot_names=federation.lot_names,
+            task_names=tuple(federation.task_names[task] for task in tasks),
+            weights=federation.dense_weights()[tasks],
+            payoff=federation.payoff.take(tasks),
+            values=federation.values[tasks],
+            costs=federation.costs.take(lots),
+            caps=federation.caps[lots],
+            least_gain=least_gain,
+        )
+
+    @property
+    def own_lots(self) -> Owners:
+        """The places of its lots among all."""
+        return np.flatnonzero(self.lot_owners == self.index)
+
+    @property
+    def own_caps(self) -> FloatArray:
+        """The most it can contribute of each of its lots."""
+        return self.caps
+
+    @cached_property
+    def _tasks(self) -> Sequence[_Task]:
+        return [_Task(row, self.payoff.take([task]), float(self.values[task])) for task, row in enumerate(self.weights)]
+
+    def answer(self, question: Question) -> Answer:
+        """The truthful answer to a question, with the number of the question it answers."""
+        kinds: dict[str, Callable[[Question], Answer]] = {
+            "introduce": self._introduction,
+            "prices": lambda asked: self._about(_profile(asked), shares=False),
+            "shares": lambda asked: self._about(_profile(asked), shares=True),
+            "proximal": self._proximal,
+            "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
+            "accept": lambda asked: {"accepts": self._accepts(_profile(asked), float(asked["payment"]))},
+            "key": lambda _: sum_terms.answer_key(self),
+            "sums": lambda asked: sum_terms.answer_sums(self, asked),
+            "payment": lambda asked: sum_terms.answer_payment(self, asked),
+            "open": lambda asked: sum_terms.answer_open(self, asked),
+        }
+        return {"number": question["number"], **kinds[question["kind"]](question)}
+
+    def shares(self, at: FloatArray) -> FloatArray:
+        """Everybody's Shapley share of its payoff, over all of its tasks."""
+        return np.sum([np.zeros(self.n_agents), *(values for values, _ in self._task_shares(at))], axis=0)
+
+    def potential(self, at: FloatArray) -> float:
+        """Its term of the potential of the Shapley mechanism."""
+        lots = {"lot_owners": self.lot_owners, "n_agents": self.n_agents}
+        return float(sum(receiver_potential(*task, at, **lots) for task in self._tasks))
+
+    @cached_property
+    def _alone(self) -> float:
+        own = self.own_lots
+        if not own.size or not self._tasks:
+            return 0.0
+        everything = Federation(
+            self.weights[:, own],
+            costs=self.costs,
+            caps=self.caps,
+            payoff=self.payoff,
+            values=self.values,
+            names=[self.name],
+            lot_owners=[0] * own.size,
+            task_owners=[0] * len(self._tasks),
+        )
+        return social_optimum(everything).welfare
+
+    def standalone_utility(self) -> float:
+        """The utility of training alone."""
+        return self._alone
+
+    def _introduction(self, question: Question) -> Answer:
+        layout = {"lot_owners": self.lot_owners.tolist(), "lot_names": list(self.lot_names)}
+        said = layout | {"caps": [cap if math.isfinite(cap) else "inf" for cap in self.caps.tolist()]}
+        if question.get("brief") is True:
+            return said
+        bends = -self.values * np.broadcast_to(self.payoff.curvature(np.zeros(len(self._tasks))), self.values.shape)
+        squares = [float((row[row != 0] ** 2).mean()) if row.any() else 0.0 for row in self.weights]
+        uses = [np.flatnonzero(row).tolist() for row in self.weights]
+        return said | {"tasks": uses, "stiffness": float(bends @ np.array(squares))}
+
+    def _about(self, at: FloatArray, *, shares: bool) -> Answer:
+        """Of every task payoff, prices and curvature, and with `shares` how it is shared out; of every lot its cost."""
+        tasks = [price_answer(task.payoff, task.value, task.weights, float(task.weights @ at)) for task in self._tasks]
+        if shares:
+            tasks = [told | more for told, more in zip(tasks, self._shares_of(at, tasks), strict=True)]
+            tasks = [{"outside": True} if "outside" in told else told for told in tasks]
+        own = at[self.own_lots]
+        lots = [cost_answer(self.costs.take([lot]), own[[lot]]) for lot in range(own.size)]
+        return {"tasks": tasks, "lots": lots}
+
+    def _shares_of(self, at: FloatArray, tasks: Sequence[Answer]) -> Iterator[Answer]:
+        """How every task's payoff is shared out; outside where some coalition's data is."""
+        for task, told in zip(self._tasks, tasks, strict=True):
+            brought = sum_by(self.lot_owners, task.weights * at, self.n_agents)
+            lowest = float(np.minimum(brought, 0.0).sum())
+            if "outside" in told or worth_of(task.payoff, task.value, lowest)[0] is None:
+                yield {"outside": True}
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = receiver_shares(*task, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
+            finite = np.isfinite(found.values).all() and np.isfinite(found.slopes).all()
+            yield {"shares": found.values.tolist(), "slopes": found.slopes.tolist()} if finite else {"outside": True}
+
+    def _task_shares(self, at: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        for task in self._tasks:
+            found = receiver_shares(*task, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
+            yield found.values, found.slopes
+
+    def _utility(self, at: FloatArray) -> tuple[float | None, float]:
+        """Payoff, None outside the domain, and cost."""
+        payoffs = [worth_of(task.payoff, task.value, float(task.weights @ at))[0] for task in self._tasks]
+        known = [payoff for payoff in payoffs if payoff is not None]
+        cost = float(self.costs.value(at[self.own_lots]).sum())
+        return (sum(known) if len(known) == len(payoffs) else None), cost
+
+    def _accepts(self, at: FloatArray, payment: float) -> bool:
+        """Whether a deal leaves it what it asks for beyond standing alone."""
+        if self.least_gain is None:
+            return True
+        payoff, cost = self._utility(at)
+        return payoff is not None and is_enough(payoff - cost, cost, payment, self._alone, self.least_gain)
+
+    def _proximal(self, question: Question) -> Answer:
+        """Reveals: the profile it would ask for at the prices named, near the one proposed, and its utility there.
+
+        argmax over x of u(x) - prices x - sum_l rho/2 (x_l - s_l)^2: a concave program in the data of its tasks.
+        """
+        proposed, prices, rho = (
+            np.asarray(question[key], dtype=np.float64) for key in ("contributions", "prices", "rho")
+        )
+        used = (self.weights != 0).any(axis=0)
+        used[self.own_lots] = True
+        used[question["absent"]] = False  # data that cannot be had
+        stiffness = np.array(np.broadcast_to(rho, proposed.shape))
+        pull = stiffness * proposed - prices
+        own = self.own_lots
+        pull[own] -= self.costs.linear
+        stiffness[own] += 2.0 * self.costs.quadratic
+        wanted = np.where(used, pull / stiffness, 0.0)
+        request = self._climb(np.where(used, self.weights, 0.0), wanted, stiffness)
+        payoff, cost = self._utility(proposed)
+        return {"proposal": request.tolist(), "payoff": payoff, "cost": cost}
+
+    def _climb(self, weights: FloatArray, wanted: FloatArray, stiffness: FloatArray) -> FloatArray:
+        """The maximiser of its payoff less sum of stiffness/2 (x - wanted)^2, by Newton's method inside the domain.
+
+        The steps run along the rows of weights, so each solves equations of as many unknowns as there are tasks.
+        """
+        gain = weights / stiffness  # (tasks, lots)
+        coupling = weights @ gain.T
+        slopes = np.zeros(len(self._tasks))  # x = wanted + slopes gain
+        if not math.isfinite(self._objective(wanted, wanted, weights, stiffness)):
+            slopes = -np.linalg.lstsq(coupling, weights @ wanted, rcond=None)[0]  # where it reaches no data at all
+        here = wanted + slopes @ gain
+        value = self._objective(here, wanted, weights, stiffness)
+        for _ in range(MAX_STEPS):
+            data = weights @ here
+            margins = self.values * self.payoff.slope(data)
+            bends = -self.values * self.payoff.curvature(data)
+            wish = np.linalg.solve(np.eye(data.size) + bends[:, None] * coupling, margins - slopes)
+            step = wish @ gain
+            promised = float((margins - slopes) @ (coupling @ wish))
+            if np.abs(step).max() <= STEP_ROUNDING * (np.abs(here).max() + np.abs(wanted).max()):
+                return here
+            share, sure = 1.0, promised <= SURE_STEP * abs(value)
+            for _ in range(MAX_HALVINGS):
+                found = self._objective(here + share * step, wanted, weights, stiffness)
+                if found >= value + MIN_RISE * share * promised or (sure and math.isfinite(found)):
+                    break
+                share *= 0.5
+            else:
+                return here
+            slopes, here, value = slopes + share * wish, here + share * step, found
+            if sure:
+                return here
+        raise NotConverged("the agent does not find what it would ask for at these prices")
+
+    def _objective(self, x: FloatArray, wanted: FloatArray, weights: FloatArray, stiffness: FloatArray) -> float:
+        worth = [
+            worth_of(task.payoff, task.value, float(row @ x))[0] for task, row in zip(self._tasks, weights, strict=True)
+        ]
+        if any(payoff is None for payoff in worth):
+            return -math.inf
+        return float(sum(payoff for payoff in worth if payoff is not None) - 0.5 * stiffness @ (x - wanted) ** 2)
+
+
+AnyAgent = Agent | LotAgent
+
+
+def agents_of(federation: Federation, *, least_gain: float | None = 0.0) -> list[AnyAgent]:
+    """All agents of a federation, each with its own rows only, and what each asks of a deal beyond standing alone."""
+    kind = LotAgent if federation.has_lots else Agent
+    return [kind.of(federation, index, least_gain=least_gain) for index in range(federation.n_agents)]
+
+
+def _profile(question: Question) -> FloatArray:
+    return np.asarray(question["contributions"], dtype=np.float64)

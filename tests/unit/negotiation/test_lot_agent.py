@@ -1,0 +1,141 @@
+"""Members with several lots: what they answer, what of it is refused, and their private files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+from fedpact.negotiation import InProcess, LotAgent, agents_of, coordinate, recompute
+from fedpact.negotiation.processes import load_agent, save_agent
+from fedpact.scenario.examples import example
+from strategies import random_lots
+
+
+@pytest.fixture(scope="module")
+def federation() -> fp.Federation:
+    return example("hospitals-lots").federation
+
+
+class Changed:
+    """An agent whose answers of one kind are changed on the way."""
+
+    def __init__(self, agent: LotAgent, kind: str, change: Any) -> None:
+        self.name, self._agent, self._kind, self._change = agent.name, agent, kind, change
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        said = self._agent.answer(question)
+        return self._change(said) if question["kind"] == self._kind else said
+
+
+def first_task(**changes: Any) -> Any:
+    def change(said: dict[str, Any]) -> dict[str, Any]:
+        return said | {"tasks": [said["tasks"][0] | changes, *said["tasks"][1:]]}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("prices", first_task(payoff=1e6), "its payoff is|its payoff cannot go"),
+        ("prices", lambda said: said | {"tasks": said["tasks"][1:]}, "tasks must have an entry for each of its tasks"),
+        ("prices", lambda said: said | {"lots": [{"cost": -1.0}] * len(said["lots"])}, "cost must lie between"),
+        ("introduce", lambda said: said | {"lot_names": said["lot_names"][::-1]}, "its file is of another federation"),
+        (
+            "introduce",
+            lambda said: {"number": said["number"], "cap": 1.0, "uses": [0]},
+            "its file is of another federation",
+        ),
+        ("introduce", lambda said: said | {"caps": [-1.0] * len(said["caps"])}, "cap must lie between"),
+        ("introduce", lambda said: said | {"tasks": [[99]]}, "tasks must list lots by number"),
+    ],
+)
+def test_what_cannot_be_true_is_refused_by_name(federation: fp.Federation, kind: str, change: Any, reason: str) -> None:
+    agents: list[Any] = agents_of(federation)
+    agents[0] = Changed(agents[0], kind, change)
+    deal = coordinate(InProcess(agents))
+    assert list(deal.excluded) == [federation.names[0]]
+    said = deal.excluded[federation.names[0]]
+    assert any(part in said for part in reason.split("|")), said
+    left = federation.take(range(1, federation.n_agents))
+    np.testing.assert_allclose(
+        deal.payments[1:], fp.ExternalityMechanism().solve(left).payments, atol=1e-6 * deal.provenance.welfare
+    )
+
+
+def test_shares_that_do_not_add_up_are_refused(federation: fp.Federation) -> None:
+    agents: list[Any] = agents_of(federation, least_gain=None)
+    agents[1] = Changed(agents[1], "shares", first_task(shares=[1.0] * 5))
+    deal = coordinate(InProcess(agents), mechanism="shapley")
+    assert "add up to 5" in deal.excluded[federation.names[1]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_it_asks_for_leaves_nothing_to_gain(seed: int) -> None:
+    """At the request, what a sample of any lot is worth to it is the price and the pull towards the proposal."""
+    rng = np.random.default_rng(seed)
+    drawn = random_lots(rng, n_agents=4)
+    agent = LotAgent.of(drawn, 0)
+    at, rho = rng.uniform(0.0, 3.0, drawn.n_lots), 0.3
+    prices = rng.uniform(-0.2, 0.2, drawn.n_lots)
+    asked = {"number": 1, "kind": "proximal", "contributions": at.tolist(), "prices": prices.tolist(), "rho": rho}
+    request = np.array(agent.answer(asked | {"absent": []})["proposal"])
+    slopes = agent.values * agent.payoff.slope(agent.weights @ request)
+    worth = slopes @ agent.weights
+    own = agent.own_lots
+    worth[own] -= agent.costs.linear + 2.0 * agent.costs.quadratic * request[own]
+    used = (agent.weights != 0).any(axis=0)
+    used[own] = True
+    pull = prices + rho * (request - at)
+    np.testing.assert_allclose(pull[used], worth[used], atol=1e-8 * (1.0 + float(np.abs(worth).max())))
+    assert not request[~used].any()
+
+
+def test_alone_it_has_what_standing_alone_is_worth(federation: fp.Federation) -> None:
+    alone = fp.Standalone().solve(federation)
+    found = [agent.standalone_utility() for agent in agents_of(federation)]
+    np.testing.assert_allclose(found, alone.utilities, rtol=1e-9)
+
+
+def test_a_transcript_comes_to_the_same_deal(federation: fp.Federation, tmp_path: Path) -> None:
+    deal = fp.negotiate(federation, transcript=tmp_path / "said.jsonl")
+    assert recompute(tmp_path / "said.jsonl").differences(deal) == []
+    assert fp.load_deal(tmp_path / "said.jsonl").differences(deal) == []
+    assert deal.lot_owners == tuple(federation.names[owner] for owner in federation.lot_owners)
+
+
+def test_private_files_hold_own_rows_and_nothing_else(federation: fp.Federation, tmp_path: Path) -> None:
+    agents = agents_of(federation)
+    for agent in agents:
+        save_agent(agent, tmp_path / f"{agent.index}.json")
+    read = [load_agent(tmp_path / f"{place}.json") for place in range(federation.n_agents)]
+    stated = json.loads((tmp_path / "1.json").read_text(encoding="utf-8"))
+    assert len(stated["tasks"]) == federation.tasks_of(1).size and len(stated["lots"]) == federation.lots_of(1).size
+    one, two = (coordinate(InProcess(table), mechanism="shapley") for table in (agents, read))
+    assert one.differences(two, tol=1e-12) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"tasks": None}, "tasks must be a list of objects"),
+        ({"lots": []}, "lots must describe its"),
+        ({"lot_owners": [9, 0]}, "lot_owners must list a place from 0 to"),
+        ({"lot_names": ["x"]}, "lot_names must name each of the"),
+        ({"index": 7}, "index must be a place"),
+        ({"n_agents": "five"}, "n_agents must be how many"),
+    ],
+)
+def test_a_broken_private_file_names_the_entry(
+    federation: fp.Federation, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    path = tmp_path / "0.json"
+    save_agent(agents_of(federation)[0], path)
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    with pytest.raises(fp.InvalidInput, match=reason):
+        load_agent(path)
