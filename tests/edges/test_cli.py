@@ -356,6 +356,14 @@ def test_new_then_compare(run, tmp_path: Path) -> None:
     assert run("compare", "mine.toml").code == 0
 
 
+def test_a_new_file_with_several_kinds_of_data(run) -> None:
+    assert run("new", "mine.toml", "--lots", "labelled, unlabelled", "--agents", "2").code == 0
+    found = run("solve", "mine.toml", "--json").record
+    assert found["lot_names"] == ["labelled", "unlabelled"] * 2 and len(found["payments"]) == 2
+    refused = run("new", "other.toml", "--lots", "a,b", "--from", "hospitals")
+    assert refused.code == 2 and "leave out --ask and --from" in refused.err
+
+
 def test_new_with_names(run, tmp_path: Path) -> None:
     assert run("new", "mine.toml", "--names", " North, South ,Ostsee-Klinik").code == 0
     names = load_scenario(tmp_path / "mine.toml").federation.names

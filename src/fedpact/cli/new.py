@@ -23,6 +23,13 @@ def new(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.toml"),
     agents: Annotated[int, typer.Option("--agents", "-n", help="How many agents.", min=1, max=1000)] = 3,
     names: Annotated[str | None, typer.Option("--names", help="Their names, with commas between them.")] = None,
+    lots: Annotated[
+        str | None,
+        typer.Option("--lots", help="Several kinds of data per member: their names, with commas between them."),
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", help="Several tests per member: their names, with commas between them.")
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option("--from", help=f"Copy a built-in federation: {', '.join(EXAMPLES)}.", metavar="NAME"),
@@ -41,14 +48,22 @@ def new(
     check_output(path, force=force)
     if ask and source is not None:
         raise InvalidInput("--ask and --from exclude each other: give one of them")
+    if (lots or tasks) and (ask or source is not None):
+        raise InvalidInput("--lots and --tasks are for a new file: leave out --ask and --from")
     if source is not None:
         save_scenario(example(source), path)
     else:
         if path.suffix.lower() != ".toml":
             raise InvalidInput(f"a new scenario is commented TOML, so its name must end in .toml, got {str(path)!r}")
-        chosen = [name.strip() for name in names.split(",")] if names else agents
-        replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen))
+        chosen = _listed(names) if names else agents
+        kinds = {"lots": _listed(lots), "tasks": _listed(tasks)}
+        replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
         print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
     else:
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
+
+
+def _listed(given: str | None) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in given.split(",")] if given else []

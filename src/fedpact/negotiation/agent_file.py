@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Linear, Payoff, Quadratic
+from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
@@ -129,7 +129,7 @@ def _joint_payoff(given: list[Any]) -> Payoff:
         families = ", ".join(dict.fromkeys(curve.family for curve in curves))
         raise InvalidInput(f"payoff.family must be the same for all tasks of a member, got {families}")
     if not curves:
-        return next(iter(FAMILIES.values()))(np.zeros(0))
+        return Log()
     names = curves[0].parameters
     return type(curves[0])(**{name: np.concatenate([np.ravel(c.parameters[name]) for c in curves]) for name in names})
 

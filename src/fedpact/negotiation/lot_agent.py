@@ -132,8 +132,9 @@ class LotAgent:
 
     def potential(self, at: FloatArray) -> float:
         """Its term of the potential of the Shapley mechanism."""
-        lots = {"lot_owners": self.lot_owners, "n_agents": self.n_agents}
-        return float(sum(receiver_potential(*task, at, **lots) for task in self._tasks))
+        owners, count = self.lot_owners, self.n_agents
+        parts = [receiver_potential(*task, at, lot_owners=owners, n_agents=count) for task in self._tasks]
+        return float(sum(parts))
 
     @cached_property
     def _alone(self) -> float:
@@ -236,9 +237,10 @@ class LotAgent:
         """
         gain = weights / stiffness  # (tasks, lots)
         coupling = weights @ gain.T
-        slopes = np.zeros(len(self._tasks))  # x = wanted + slopes gain
+        slopes: FloatArray = np.zeros(len(self._tasks))  # x = wanted + slopes gain
         if not math.isfinite(self._objective(wanted, wanted, weights, stiffness)):
-            slopes = -np.linalg.lstsq(coupling, weights @ wanted, rcond=None)[0]  # where it reaches no data at all
+            none = np.linalg.lstsq(coupling, weights @ wanted, rcond=None)[0]  # where it reaches no data at all
+            slopes = np.asarray(-none, dtype=np.float64)
         here = wanted + slopes @ gain
         value = self._objective(here, wanted, weights, stiffness)
         for _ in range(MAX_STEPS):

@@ -267,13 +267,14 @@ def _fitted_federation(model: ShareModel) -> Federation:
 
     It has no costs of its own. A power law has the slope and curvature of its curve where that was taken.
     """
-    base, curves, owned = model.welfare_model, model.welfare_model.curves, {}
-    if model.has_lots:
-        owned = {"lot_owners": base.lot_members, "task_owners": base.task_members}
+    base, curves = model.welfare_model, model.welfare_model.curves
+    lots, tasks = (base.lot_members, base.task_members) if model.has_lots else (None, None)
     if np.isinf(curves.width).all():
         prices = curves.prices if model.has_lots else _positive_own(curves.prices)
         values = np.exp(curves.decay * curves.offset) / curves.decay
-        return Federation(prices, costs=1.0, payoff=Exponential(curves.decay), values=values, **owned)
+        return Federation(
+            prices, costs=1.0, payoff=Exponential(curves.decay), values=values, lot_owners=lots, task_owners=tasks
+        )
     power = np.clip(np.where(np.isinf(curves.width), np.inf, curves.decay * curves.width - 1.0), MIN_POWER, None)
     power = np.minimum(power, np.maximum(MAX_POWER, 2.0 * curves.decay * curves.offset))
     width = (power + 1.0) / curves.decay
@@ -281,7 +282,7 @@ def _fitted_federation(model: ShareModel) -> Federation:
     values = from_nothing / power * np.exp(-(power + 1.0) * np.log(from_nothing / width))
     scaled = curves.prices / from_nothing[:, None]
     weights = scaled if model.has_lots else _positive_own(scaled)
-    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values, **owned)
+    return Federation(weights, costs=1.0, payoff=PowerLaw(power), values=values, lot_owners=lots, task_owners=tasks)
 
 
 def _positive_own(weights: FloatArray) -> FloatArray:

@@ -62,11 +62,25 @@ class Identity:
 class Speaker(Protocol):
     """An agent as far as sums need it; `weights` are its row, or a row for each of its tasks."""
 
-    name: str
-    index: int
-    weights: FloatArray
-    secret: bytes
-    identity: Identity | None
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def index(self) -> int:
+        """Its place among all agents."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """How useful data is to it."""
+
+    @property
+    def secret(self) -> bytes:
+        """What its masks are made from."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """The key it signs with, if it has one."""
 
     @property
     def own_lots(self) -> Owners:
@@ -121,8 +135,9 @@ def answer_payment(agent: Speaker, question: dict[str, Any]) -> dict[str, Any]:
     """Reveals: its payment, which is part of the deal."""
     contributions, sums = (np.asarray(question[key], dtype=np.float64) for key in ("contributions", "sums"))
     terms = _terms(agent, question | {"points": [question["contributions"]]})
-    parts = {"own": agent.own_lots, "terms": terms, "sums": sums, "contributions": contributions}
-    return {"payment": payment_of(question["about"], agent.index, **parts)}
+    own = agent.own_lots
+    due = payment_of(question["about"], agent.index, own=own, terms=terms, sums=sums, contributions=contributions)
+    return {"payment": due}
 
 
 def payment_of(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 import fedpact
 from fedpact.certificates import Certificate, Claim, Verdict
@@ -292,7 +293,7 @@ def federation(view: View) -> dict[str, Any]:
     return {
         "curve": _curve_text(view.federation),
         "chosen": chosen,
-        "agents": _agent_columns(view, chosen),
+        "tables": _tables(view, chosen),
         "weights": _weights(view, chosen),
         "weights_note": _weights_note(view.federation),
         "numbers": [(view.title_of(outcome), _numbers(view, outcome)) for outcome in view.comparison],
@@ -305,7 +306,8 @@ def _prominent(view: View) -> Selection:
         return view.select(np.zeros(view.federation.n_agents), "the first entries")
     if view.chosen.payments.any():
         return view.select(np.abs(view.chosen.payments), f"the largest payments under {view.title_of(view.chosen)}")
-    return view.select(view.chosen.contributions, f"the largest contributions under {view.title_of(view.chosen)}")
+    given = view.federation.per_agent_from_lots(view.chosen.contributions)
+    return view.select(given, f"the largest contributions under {view.title_of(view.chosen)}")
 
 
 def _curve_text(given: Federation) -> str:
@@ -316,19 +318,42 @@ def _curve_text(given: Federation) -> str:
     return f"{given.payoff.family} curve" + (f" ({', '.join(ranges)})" if ranges else "")
 
 
-def _table(names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The heads and rows of a table with a row per agent."""
-    return ("Member", *columns), list(zip(map(name_tag, names), *columns.values(), strict=True))
+def _table(
+    names: Sequence[str], columns: Mapping[str, Sequence[str]], *, kind: str = "Member"
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The heads and rows of a table with a row per agent, or whatever it is of."""
+    return (kind, *columns), list(zip(map(name_tag, names), *columns.values(), strict=True))
+
+
+def _tables(view: View, chosen: Selection) -> list[tuple[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]]:
+    """What was known of the members; of those with several lots or tasks a table of each."""
+    given = view.federation
+    if not given.has_lots:
+        return [("Members", _agent_columns(view, chosen))]
+    owned = np.asarray(chosen.agents)
+    lots, tasks = (np.flatnonzero(np.isin(owners, owned)) for owners in (given.lot_owners, given.task_owners))
+    of_lots = _cost_columns(view, lots)
+    of_tasks = {"Value": view.unit.given_column(given.values[tasks])}
+    return [
+        ("Lots of data", _table([given.lot_labels[lot] for lot in lots], of_lots, kind="Lot")),
+        ("Tasks", _table([given.task_labels[task] for task in tasks], of_tasks, kind="Task")),
+    ]
 
 
 def _agent_columns(view: View, chosen: Selection) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    given, shown = view.federation, chosen.agents
+    given, shown = view.federation, np.asarray(chosen.agents)
+    columns = _cost_columns(view, shown) | {"Value": view.unit.given_column(given.values[shown])}
+    return _table([view.names[agent] for agent in shown], columns)
+
+
+def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
+    """What data costs, and the most there is of it."""
+    given = view.federation
     columns = {view.unit.of_data("Cost of the first unit"): view.unit.given_column(given.costs.linear[shown])}
     if given.costs.quadratic.any():
         columns["rising per unit by"] = view.unit.given_column(2.0 * given.costs.quadratic[shown])
     columns["Cap"] = [given_text(float(cap)) for cap in given.caps[shown]]
-    columns["Value"] = view.unit.given_column(given.values[shown])
-    return _table([view.names[agent] for agent in shown], columns)
+    return columns
 
 
 def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -336,7 +361,7 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
     shown, unit = slice(0, MAX_LISTED), view.unit
     shares = zip(outcome.reciprocity_ratios[shown], outcome.shapley_values[shown], strict=True)
     columns = {
-        "Contribution": number_texts(outcome.contributions[shown]),
+        "Contribution": number_texts(outcome.federation.per_agent_from_lots(outcome.contributions)[shown]),
         "Payoff": unit.column(outcome.payoffs[shown]),
         "Cost": unit.column(outcome.costs[shown]),
         "Payment": unit.column(outcome.payments[shown], signed=True),
@@ -360,21 +385,22 @@ def _side_payments(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
 
 def _weights(view: View, chosen: Selection) -> dict[str, Any]:
     """The weights among the chosen agents as a coloured table: the row receives, the column gives."""
-    weights = view.federation.take(np.asarray(chosen.agents)).dense_weights()
-    tight = len(chosen.agents) > MAX_ROOMY_COLUMNS
-    names = [view.names[agent] for agent in chosen.agents]
-    shades = MAX_SHADE * np.abs(weights) / np.abs(weights).max()
+    given = view.federation.take(np.asarray(chosen.agents))
+    weights = given.dense_weights()
+    tight = given.n_lots > MAX_ROOMY_COLUMNS
+    own = given.task_owners[:, None] == given.lot_owners
+    shades = MAX_SHADE * np.abs(weights) / (np.abs(weights).max() or 1.0)
     rows = []
     for row, texts in enumerate(_weight_texts(weights, tight=tight)):
         kinds = ["harm" if weight < 0 else "help" for weight in weights[row]]
-        kinds[row] = "own"
-        rows.append((names[row], list(zip(texts, kinds, shades[row], strict=True))))
-    return {"names": names, "rows": rows, "tight": tight}
+        kinds = ["own" if mine else kind for mine, kind in zip(own[row], kinds, strict=True)]
+        rows.append((given.task_labels[row], list(zip(texts, kinds, shades[row], strict=True))))
+    return {"names": given.lot_labels, "rows": rows, "tight": tight}
 
 
 def _weight_texts(weights: FloatArray, *, tight: bool) -> list[list[str]]:
     """Every weight as text; with the same few decimals where there is little room."""
-    decimals = int(np.clip(2 - np.floor(np.log10(np.abs(weights).max())), 0, 6))
+    decimals = int(np.clip(2 - np.floor(np.log10(np.abs(weights).max() or 1.0)), 0, 6))
     form = f".{decimals}f" if tight else ".4g"
     return [["0" if weight == 0 else format(weight, form).replace("-", MINUS) for weight in row] for row in weights]
 
@@ -382,6 +408,13 @@ def _weight_texts(weights: FloatArray, *, tight: bool) -> list[list[str]]:
 def _weights_note(given: Federation) -> str:
     """The range of all weights, those not shown among them."""
     n_agents = given.n_agents
+    if given.has_lots:
+        n_used, n_harmful = int(np.count_nonzero(given.weight_entries)), int((given.weight_entries < 0).sum())
+        return (
+            "The row is a task, which receives; the column is a lot of data, which gives. "
+            f"Of {given.n_tasks * given.n_lots:,} weights {n_used:,} are other than zero, {n_harmful:,} of these "
+            "harmful. Framed: a member’s own lots and tasks."
+        )
     if n_agents == 1:
         return "A single member: only its own data matters."
     n_pairs = n_agents * (n_agents - 1)

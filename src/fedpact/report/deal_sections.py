@@ -53,6 +53,7 @@ UNLIKELY = 0.05
 # The lowest ratio of other equilibria is worth a word if it is lower by this much.
 LOWER_SHARE = 1e-6
 MAX_LEAVERS_NAMED = 3
+STAYS_AT_HOME = 1e-9  # of the largest contribution: of a lot less than this is brought
 
 
 # Contributions
@@ -77,7 +78,7 @@ class ContributionGroup:
 
 
 def contributions(view: View) -> dict[str, Any]:
-    """A group of bars per agent, one bar per mechanism and one for standing alone."""
+    """A group of bars per agent (or lot), one bar per mechanism and one for standing alone."""
     profiles = _profiles(view)
     numbers = np.array([profile.contributions for profile in profiles])
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
@@ -95,7 +96,24 @@ def contributions(view: View) -> dict[str, Any]:
         "groups": groups,
         "chosen": chosen,
         "caps_marked": caps <= line.high,
+        "lots": _which_lots(view),
     }
+
+
+def _which_lots(view: View) -> Markup | None:
+    """Which lots are brought under the recommended deal, and which stay at home; None where everybody has one."""
+    outcome, given = view.chosen, view.federation
+    if not given.has_lots or outcome is None:
+        return None
+    brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
+    whole = brought & (outcome.contributions >= given.caps * (1.0 - BOUND_TOLERANCE))
+    words = (("brought whole", whole), ("brought in part", brought & ~whole), ("at home", ~brought))
+    told = [
+        Markup("{}: {}").format(word, mention_list([view.lots[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]]))
+        for word, there in words
+        if there.any()
+    ]
+    return Markup("Under {}, ").format(view.title_of(outcome)) + Markup("; ").join(told) + "."
 
 
 def _profiles(view: View) -> list[Profile]:
@@ -113,14 +131,17 @@ def _profiles(view: View) -> list[Profile]:
 def _contribution_bars(
     view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
 ) -> ContributionGroup:
-    who, cap = view.names[agent], float(view.federation.caps[agent])
+    who, cap = view.lots[agent], float(view.federation.caps[agent])
     rows = []
     for profile, text in zip(profiles, texts, strict=True):
         given = float(profile.contributions[agent])
         title = f"{who}, {profile.title}: {text}"
         picture = bar(line, given, profile.css, title, mark=cap if cap <= line.high else None)
         at_cap = 0 < cap * (1.0 - BOUND_TOLERANCE) <= given
-        rows.append(BarRow(label=profile.title, picture=picture, number=text, before="all it has " if at_cap else ""))
+        before = ("all of it " if view.federation.has_lots else "all it has ") if at_cap else ""
+        if view.federation.has_lots and given == 0.0:
+            before = "stays at home "
+        rows.append(BarRow(label=profile.title, picture=picture, number=text, before=before))
     note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
     return ContributionGroup(agent=who, rows=rows, note=note)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
 from fedpact.federation.identities import agent_place
-from fedpact.federation.ownership import require_single_lots
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import cents_text, number_text, percent, probability_text, share_text
@@ -21,6 +21,7 @@ from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
+from fedpact.utils.words import join_names
 
 MAX_TRANSFERS_OF_ONE = 12  # of a page
 
@@ -43,7 +44,6 @@ def render_member_page(
     >>> "the page of Ada" in render_member_page(compare(pair, ["externality"]), "Ada")
     True
     """
-    require_single_lots(comparison.federation, "the page of a member")
     view = View.of(comparison, title=scenario_title, money=money, data=unit)
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
@@ -94,23 +94,33 @@ def _lead(view: View, outcome: Outcome, place: int) -> Markup:
     better = f"{unit.text(abs(gain))} {'better' if gain > 0 else 'worse'} off than alone"
     if abs(gain) <= noise:
         better = "as well off as alone"
-    brings = number_text(float(outcome.contributions[place]))
-    brings = f"{brings} {unit.data}" if unit.data else f"{brings} units of data"
+    brings = _brings(outcome, place, unit.data)
     return Markup("{} contributes {} and {}. It is {}.").format(mention(outcome.agents[place]), brings, pays, better)
+
+
+def _brings(outcome: Outcome, place: int, unit: str) -> str:
+    """How much a member contributes, of each of its lots where it has several; what stays at home is left out."""
+    given, own = outcome.federation, outcome.federation.lots_of(place)
+    if not given.has_lots:
+        return f"{number_text(float(outcome.contributions[place]))} {unit or 'units of data'}"
+    brought = [lot for lot in own if outcome.contributions[lot] > 0.0]
+    told = [f"{number_text(float(outcome.contributions[lot]))} of {given.lot_names[lot]}" for lot in brought]
+    return f"{join_names(told)}{f' ({unit})' if unit else ''}" if told else "no data"
 
 
 def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
     """What it is, how much, and what that means."""
     unit, federation = view.unit, outcome.federation
     share, ratio = float(outcome.shapley_values[place]), float(outcome.reciprocity_ratios[place])
-    used = float(outcome.contributions[place])
-    cap = float(federation.caps[place])
     rows = [
         (
-            unit.of_data("Contribution"),
-            number_text(used),
-            f"of at most {number_text(cap)}" if cap < float("inf") else "",
-        ),
+            unit.of_data(f"Contribution, {federation.lot_names[lot]}" if federation.has_lots else "Contribution"),
+            number_text(float(outcome.contributions[lot])),
+            _at_most(outcome, int(lot)),
+        )
+        for lot in federation.lots_of(place)
+    ]
+    rows += [
         ("What the model is worth to it", unit.text(float(outcome.payoffs[place])), ""),
         ("What its data costs it", unit.text(float(outcome.costs[place])), ""),
         ("Payment", unit.text(float(outcome.payments[place]), signed=True), "received (+) or paid (−)"),
@@ -135,6 +145,13 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         )
         rows.append(("It would do better alone", chance, "of the draws of what is not known for sure"))
     return rows
+
+
+def _at_most(outcome: Outcome, lot: int) -> str:
+    """What a contribution is of, and whether the lot stays at home."""
+    cap = float(outcome.federation.caps[lot])
+    home = ["it stays at home"] if outcome.federation.has_lots and outcome.contributions[lot] == 0.0 else []
+    return ", ".join([*([f"of at most {number_text(cap)}"] if np.isfinite(cap) else []), *home])
 
 
 def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[tuple[str, str]]:

@@ -11,7 +11,6 @@ from typing import Any
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
-from fedpact.federation.ownership import require_single_lots
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
@@ -84,7 +83,6 @@ def render_report(
     >>> "Ada &amp; Co" in render_report(compare(alone, [Standalone()]))
     True
     """
-    require_single_lots(comparison.federation, "the report")
     view = View.of(comparison, title=scenario_title, description=description, money=money, data=unit)
     contents = {
         ident: label

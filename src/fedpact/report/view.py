@@ -85,6 +85,11 @@ class View:
         return self.federation.names
 
     @property
+    def lots(self) -> Sequence[str]:
+        """Names that tell all lots apart: the agents' where each has one."""
+        return self.federation.lot_labels
+
+    @property
     def panels(self) -> str:
         """The class of a row of panels: with more room where names are long, or where four make two rows of two."""
         roomy = max(map(len, self.names)) > SHORT_NAME_LENGTH or len(self.deals) == N_SQUARE
@@ -136,12 +141,11 @@ class View:
         return {outcome.mechanism: self._settlement(outcome) for outcome in self.comparison.outcomes}
 
     def select(self, sizes: FloatArray, why: str) -> Selection:
-        """All agents if they are few, otherwise those with the largest `sizes`, largest first."""
-        n_agents = self.federation.n_agents
-        if n_agents <= FEW:
-            return Selection(list(range(n_agents)), 0, why)
+        """All agents (or lots) if they are few, otherwise those with the largest `sizes`, largest first."""
+        if sizes.size <= FEW:
+            return Selection(list(range(sizes.size)), 0, why)
         ranked = np.argsort(-np.nan_to_num(sizes, nan=-np.inf), kind="stable")[:MAX_SHOWN]
-        return Selection(ranked.tolist(), n_agents - len(ranked), why)
+        return Selection(ranked.tolist(), sizes.size - len(ranked), why)
 
     def _settlement(self, outcome: Outcome) -> Settlement | None:
         payments = outcome.payments

@@ -12,16 +12,7 @@ from fedpact.scenario.formatting import matrix_lines, toml_string, toml_value
 from fedpact.scenario.reading import parse_scenario
 from fedpact.utils.errors import InvalidInput
 
-TEMPLATE = """\
-# A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
-# Lines that start with # are comments. Change the numbers, keep the keys.
-
-title = {title}
-description = "What this federation trains, and where the numbers below come from."
-
-# One name per member. Every list below follows this order.
-names = {names}
-
+MEMBERS = """\
 # How useful the members' data is to each other. The row receives, the column gives: the second number of the
 # first row says how useful the second member's data is to the first. 1 means as good as one's own data, 0.5 that
 # two of their samples do as much as one of one's own, 0 useless, below 0 harmful. A member's own weight, on the
@@ -41,19 +32,46 @@ weights = [
 #   task_owners = ["North", "South"]
 #   task_names = ["adults", "children"]
 #   weights = [[1.0, 0.6, 0.5], [0.5, 0.2, 1.0]]
+"""
+LOTS = """\
+# Whose data there is, a column for each of these lots, and what each is called.
+lot_owners = {lot_owners}
+lot_names = {lot_names}
 
+# Whose tests there are, a row for each of these tasks, and what each is called.
+task_owners = {task_owners}
+task_names = {task_names}
+
+# How useful every lot is to every task. The row receives, the column gives: the second number of the first row says how
+# useful the second lot is to the first task. 1 means as good as the data one would measure it against, 0.5 that two
+# samples do as much as one of that, 0 useless, below 0 harmful. A member's own data may be of any use to it.
+weights = [
+{weights}
+]
+"""
+TEMPLATE = """\
+# A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
+# Lines that start with # are comments. Change the numbers, keep the keys.
+
+title = {title}
+description = "What this federation trains, and where the numbers below come from."
+
+# One name per member. Every list below follows this order.
+names = {names}
+
+{ownership}
 # What contributions are counted in.
 unit = {unit}
 
-# What one more unit of data costs its owner: money per record, or per so many, as one text for all members or a list
-# with one per member. Plain numbers, costs = 0.001, are in the units of the payoff, per unit of data. If data gets
+# What one more unit of data costs its owner: money per record, or per so many, as one text for all or a list with one
+# per {giver}. Plain numbers, costs = 0.001, are in the units of the payoff, per unit of data. If data gets
 # dearer the more one gives: costs = {{linear = 0.001, quadratic = 0.00001}}
 costs = {costs}
 
-# The most units of data each member can give: a number, or a list with one per member. inf means no limit.
+# The most units of data that can be given: a number for all, or a list with one per {giver}. inf means no limit.
 caps = {caps}
 
-# What one more point of accuracy is worth to each member: money per point, for all or one per member. As plain numbers,
+# What one more point of accuracy is worth: money per point, for all or one per {receiver}. As plain numbers,
 # values = 1.0, what a payoff of 1 is worth: an accuracy 100 points above that of no data.
 values = {values}
 
@@ -63,7 +81,7 @@ values = {values}
 #   exponential   1 - exp(-rate y)     rate: accuracy that levels off fast, after about 1/rate samples
 #   michaelis     y / (y + half)       half: the samples that bring half of what is possible
 #   log           log(1 + y)           none: every doubling of the data is worth the same
-# A parameter is a number for all members, or a list with one per member.
+# A parameter is a number for all, or a list with one per {receiver}.
 [payoff]
 family = "power-law"
 beta = {beta}
@@ -80,7 +98,11 @@ beta = {beta}
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioAnswers:
-    """What a new scenario says; one entry per member, a row of weights per receiver."""
+    """What a new scenario says; one entry per member, a row of weights per receiver.
+
+    Where every member has lots and tasks of these names, entries of costs and caps are per lot, those of values per
+    task, member by member.
+    """
 
     names: Sequence[str]
     unit: str
@@ -90,15 +112,19 @@ class ScenarioAnswers:
     values: Sequence[str]
     beta: float = 0.3
     title: str = "My federation"
+    lots: Sequence[str] = ()
+    tasks: Sequence[str] = ()
 
 
-def template(names: Sequence[str] | int = 3) -> str:
+def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks: Sequence[str] = ()) -> str:
     """A commented TOML scenario that loads as it is and is meant to be edited.
 
     Parameters
     ----------
     names
         The members' names, or how many members there are.
+    lots, tasks
+        What the lots of data and the tasks are called that every member has several of; one of each if not given.
 
     Examples
     --------
@@ -110,15 +136,21 @@ def template(names: Sequence[str] | int = 3) -> str:
             raise InvalidInput(f"names must be a list of names or a positive number of members, got {names}")
         names = [f"Member {member}" for member in range(1, names + 1)]
     members = name_list("names", names if isinstance(names, str) else list(names))
-    places = range(len(members))
+    kinds, tests = (
+        [""] if not given else name_list(key, list(given)) for key, given in (("lots", lots), ("tasks", tasks))
+    )
+    givers = [(member, kind) for member in range(len(members)) for kind in range(len(kinds))]
+    receivers = [(member, test) for member in range(len(members)) for test in range(len(tests))]
     return scenario_text(
         ScenarioAnswers(
             names=members,
             unit="thousand records",
-            weights=[[_example_weight(receiver, giver) for giver in places] for receiver in places],
-            costs=[f"{EXAMPLE_COSTS[place % 3]} EUR/record" for place in places],
-            caps=[EXAMPLE_CAPS[place % 3] for place in places],
-            values=[f"{EXAMPLE_VALUES[place % 3]} EUR/point" for place in places],
+            weights=[[_example_weight(*receiver, *giver) for giver in givers] for receiver in receivers],
+            costs=[f"{EXAMPLE_COSTS[member % 3]} EUR/record" for member, _ in givers],
+            caps=[EXAMPLE_CAPS[member % 3] for member, _ in givers],
+            values=[f"{EXAMPLE_VALUES[member % 3]} EUR/point" for member, _ in receivers],
+            lots=kinds if lots or tasks else (),
+            tasks=tests if lots or tasks else (),
         )
     )
 
@@ -128,7 +160,9 @@ def scenario_text(answers: ScenarioAnswers) -> str:
     content = TEMPLATE.format(
         title=toml_string(answers.title),
         names=toml_value(list(answers.names)),
-        weights=_weights(answers.names, answers.weights),
+        ownership=_ownership(answers),
+        giver="lot" if answers.lots else "member",
+        receiver="task" if answers.tasks else "member",
         unit=toml_string(answers.unit),
         costs=toml_value(list(answers.costs)),
         caps=toml_value([float(cap) for cap in answers.caps]),
@@ -145,10 +179,30 @@ EXAMPLE_COSTS = ("0.30", "0.40", "0.25")
 EXAMPLE_VALUES = ("2000", "1500", "1000")
 
 
-def _example_weight(receiver: int, giver: int) -> float:
-    if receiver == giver:
-        return 1.0
-    return round((0.4 if giver > receiver else 0.8) / abs(receiver - giver), 2)
+EXAMPLE_QUALITIES = (1.0, 0.4, 0.2)  # of a member's first lot, its second, ...
+OTHER_KIND = 0.3  # what a lot of another kind is worth to a task after the first, against one of its own
+
+
+def _example_weight(receiver: int, test: int, giver: int, kind: int) -> float:
+    """Every further task cares most about one kind of lot."""
+    base = 1.0 if receiver == giver else (0.4 if giver > receiver else 0.8) / abs(receiver - giver)
+    focus = 1.0 if test in (0, kind) else OTHER_KIND
+    return round(base * EXAMPLE_QUALITIES[min(kind, 2)] * focus, 2)
+
+
+def _ownership(answers: ScenarioAnswers) -> str:
+    """The weights, and whose every column and row is where members have several lots or tasks."""
+    if not answers.lots:
+        return MEMBERS.format(weights=_weights(answers.names, answers.weights))
+    lots, tasks = answers.lots, answers.tasks
+    owned = [[(name, thing or name) for name in answers.names for thing in things] for things in (lots, tasks)]
+    keys = {
+        f"{kind}_{part}": toml_value([entry[place] for entry in each])
+        for kind, each in zip(("lot", "task"), owned, strict=True)
+        for place, part in enumerate(("owners", "names"))
+    }
+    rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
+    return LOTS.format(weights=_weights(rows, answers.weights), **keys)
 
 
 def _weights(members: Sequence[str], rows: Sequence[Sequence[float]]) -> str:

@@ -57,8 +57,8 @@ def receiver_shares(
     """
     if lot_owners is not None:
         brought = _brought(weights, contributions, lot_owners, n_agents)
-        found = receiver_shares(np.ones(brought.size), payoff, value, brought)  # of weight one
-        return ReceiverShares(values=found.values, slopes=weights * found.slopes[lot_owners])
+        by_agent = receiver_shares(np.ones(brought.size), payoff, value, brought)  # of weight one
+        return ReceiverShares(values=by_agent.values, slopes=weights * by_agent.slopes[lot_owners])
     senders = np.flatnonzero(weights)
     if senders.size <= MAX_NUMPY_SENDERS:
         nodes = _nodes(weights, payoff, value, contributions, senders)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record
 from fedpact.explorer.draft import draft_of
 from fedpact.negotiation.misreport_study import misreport
-from fedpact.report.page import render_report
 from fedpact.scenario.examples import example
 
 FEDERATION = example("hospitals-lots").federation
@@ -92,12 +90,9 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
 @pytest.mark.parametrize(
     ("refuses", "what"),
     [
-        (partial(fp.negotiate, FEDERATION), "a negotiation"),
         (lambda: draft_of(example("hospitals-lots")), "the explorer"),
         (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
-        (lambda: render_report(fp.compare(FEDERATION, ["standalone"])), "the report"),
         (lambda: fp.Population(FEDERATION, counts=2), "a population"),
-        (FEDERATION.plot, "the picture of a federation"),
     ],
 )
 def test_what_does_not_know_lots_refuses(refuses, what: str) -> None:

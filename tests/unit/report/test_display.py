@@ -18,7 +18,6 @@ from fedpact import (
     Comparison,
     ExternalityMechanism,
     Federation,
-    InvalidInput,
     Log,
     MissingExtra,
     Outcome,
@@ -272,8 +271,6 @@ class TestFrames:
         assert list(frame.index) == list(federation.names) and "contributions" not in frame
         assert len(comparison.to_frame()) == 10
         assert "University" in comparison["externality"]._repr_html_() and "7 × 10" in federation._repr_html_()
-        with pytest.raises(InvalidInput, match="the picture of an outcome knows agents with one lot"):
-            comparison.plot()
 
     def test_frames_are_copies(self, hospital_comparison: Comparison) -> None:
         outcome = hospital_comparison["externality"]

@@ -88,3 +88,18 @@ def test_what_the_template_offers_in_comments_loads_too():
 def test_templates_that_cannot_be(names, message):
     with pytest.raises(InvalidInput, match=re.escape(message)):
         template(names)
+
+
+def test_a_template_with_lots_and_tasks_loads_as_it_is() -> None:
+    text = template(["North", "South"], lots=["labelled", "unlabelled"], tasks=["adults", "children"])
+    federation = parse_scenario(tomllib.loads(text), where="template", folder=Path()).federation
+    assert federation.lot_labels == ("North: labelled", "North: unlabelled", "South: labelled", "South: unlabelled")
+    assert federation.task_labels == ("North: adults", "North: children", "South: adults", "South: children")
+    assert "# lot_owners" not in text and "one per lot" in text and "one per task" in text
+    only_lots = parse_scenario(tomllib.loads(template(2, lots=["a", "b"])), where="template", folder=Path()).federation
+    assert only_lots.n_lots == 4 and only_lots.task_names == only_lots.names
+
+
+def test_lots_of_a_template_have_names_of_their_own() -> None:
+    with pytest.raises(InvalidInput, match="lots"):
+        template(2, lots=["a", "a"])

@@ -7,14 +7,13 @@ returns the figure it drew on, which notebooks show and `figure.savefig` writes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from fedpact.federation.ownership import require_single_lots
 from fedpact.report.charts import CAP_REACH
 from fedpact.report.display import who_would_leave
 from fedpact.report.numbers import number_text, number_texts, without_rounding
@@ -45,26 +44,32 @@ LUMINANCE = np.array([0.299, 0.587, 0.114])
 def plot_federation(federation: Federation, ax: Any = None) -> Any:
     """The weights as a heat map: the row receives, the column gives; blue helps, orange harms.
 
-    Beyond 500 agents every cell is the mean over a block of agents.
+    A row is a task and a column a lot where agents have several. Beyond 500 agents every cell is the mean over a block
+    of agents.
     """
-    require_single_lots(federation, "the picture of a federation")
-    n_agents = federation.n_agents
-    size = min(8.5, 3.4 + 0.32 * n_agents)
-    figure = new_figure(size + 1.0, size) if ax is None else ax.figure
+    n_rows, n_columns = federation.n_tasks, federation.n_lots
+    most = max(n_rows, n_columns)
+    width, height = (min(8.5, 3.4 + 0.32 * count) for count in (n_columns, n_rows))
+    figure = new_figure(width + 1.0, height) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
-    block = -(-n_agents // MAX_CELLS)
+    block = -(-most // MAX_CELLS)
     cells = federation.dense_weights() if block == 1 else _block_means(federation.weights, block)
     largest = float(np.abs(cells).max()) or 1.0
-    edge = cells.shape[0] * block - 0.5
+    bottom, right = (count * block - 0.5 for count in cells.shape)
     image = ax.imshow(
-        cells, cmap=_diverging(), vmin=-largest, vmax=largest, extent=(-0.5, edge, edge, -0.5), interpolation="nearest"
+        cells,
+        cmap=_diverging(),
+        vmin=-largest,
+        vmax=largest,
+        extent=(-0.5, right, bottom, -0.5),
+        interpolation="nearest",
     )
-    ax.set(xlim=(-0.5, n_agents - 0.5), ylim=(n_agents - 0.5, -0.5))
+    ax.set(xlim=(-0.5, n_columns - 0.5), ylim=(n_rows - 0.5, -0.5))
     ax.set_title("How useful the column's data is to the row", loc="left", fontsize=11, color=INK, pad=10)
     ax.set_xlabel("gives", color=FAINT)
     ax.set_ylabel("receives", color=FAINT)
-    _name_cells(ax, federation.names)
-    if n_agents <= MAX_WRITTEN_WEIGHTS:
+    _name_cells(ax, federation.task_labels, federation.lot_labels)
+    if most <= MAX_WRITTEN_WEIGHTS:
         _write_cells(ax, cells, image)
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=30, pad=0.03)
     bar.outline.set_visible(False)
@@ -76,24 +81,24 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
 
 
 def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
-    """Three panels with a bar per agent: contributions, payments, gains over standing alone.
+    """Three panels with a bar per agent: contributions (per lot), payments, gains over standing alone.
 
     The figure's `axes` are the three panels, left to right.
     """
-    require_single_lots(outcome.federation, "the picture of an outcome")
-    n_agents = len(outcome.agents)
+    n_agents, has_lots = len(outcome.agents), outcome.federation.has_lots
+    n_rows = max(n_agents, outcome.contributions.size)
     if figure is None:
-        per_agent = 0.34 if n_agents <= MAX_NUMBERED else 0.17
-        figure = new_figure(10.0, 1.6 + per_agent * n_agents if n_agents <= MAX_NAMED else 7.0)
-    panels = figure.subplots(1, 3, sharey=True)
-    room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED, numbered=n_agents <= MAX_NUMBERED)
+        per_row = 0.34 if n_rows <= MAX_NUMBERED else 0.17
+        figure = new_figure(12.0 if has_lots else 10.0, 1.6 + per_row * n_rows if n_rows <= MAX_NAMED else 7.0)
+    panels = figure.subplots(1, 3, sharey=not has_lots)
+    room = Room(n_agents=n_agents, named=n_rows <= MAX_NAMED, numbered=n_rows <= MAX_NUMBERED)
     payments, gains = without_rounding(outcome, outcome.payments), without_rounding(outcome, outcome.ir_gaps)
     _draw_contributions(panels[0], outcome, _contributions_limit([outcome]), room)
     _draw_signed(panels[1], payments, _signed_limits([payments]), room)
     _draw_signed(panels[2], gains, _signed_limits([gains]), room)
     for panel, head in zip(panels, PANEL_HEADS, strict=False):
         panel.set_title(head, loc="left", fontsize=10, color=INK)
-    _name_rows(panels, outcome.agents, room)
+    _name_panels(panels, outcome, room)
     _caption_caps(panels[0], [outcome])
     figure.suptitle(_headline(outcome), x=0.01, ha="left", fontsize=12, color=INK, parse_math=False)
     return figure
@@ -102,16 +107,19 @@ def plot_outcome(outcome: Outcome, *, figure: Any = None) -> Any:
 def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
     """A row of panels per mechanism: contributions, payments, gains, benefits against Shapley shares; and the welfare.
 
-    Panels in a column share their scale, so that mechanisms can be compared bar by bar.
+    Panels in a column share their scale, so that mechanisms can be compared bar by bar. Contributions have a bar per
+    lot where agents have several.
 
     The figure's `axes` are the panels row by row, then the welfare.
     """
-    require_single_lots(comparison.federation, "the picture of an outcome")
-    outcomes, n_agents = comparison.outcomes, comparison.federation.n_agents
-    room = Room(n_agents=n_agents, named=n_agents <= MAX_NAMED_COMPARED, numbered=False)
+    outcomes, n_agents, n_lots = comparison.outcomes, comparison.federation.n_agents, comparison.federation.n_lots
+    n_rows = max(n_agents, n_lots)
+    room = Room(n_agents=n_agents, named=n_rows <= MAX_NAMED_COMPARED, numbered=False)
     if figure is None:
-        height = max(0.8, 0.175 * n_agents) if room.named else 2.0
-        figure = new_figure(13.0, 1.0 + (height + 0.5) * max(1, len(outcomes)))
+        height = max(0.8, 0.175 * n_rows) if room.named else 2.0
+        figure = new_figure(
+            14.5 if comparison.federation.has_lots else 13.0, 1.0 + (height + 0.5) * max(1, len(outcomes))
+        )
     if not outcomes:
         figure.suptitle("No mechanism has an outcome", color=INK)
         return figure
@@ -121,7 +129,7 @@ def plot_comparison(comparison: Comparison, *, figure: Any = None) -> Any:
     for row, outcome in zip(panels, outcomes, strict=True):
         title = f"{comparison.title(outcome.mechanism)}: {who_would_leave(outcome)}"
         row[0].set_title(title, loc="left", fontsize=10, color=INK, parse_math=False)
-        _name_rows(row, outcome.agents, room)
+        _name_panels(row, outcome, room)
     for panel in (panel for row in panels[:-1] for panel in row):
         panel.tick_params(labelbottom=False)
     for panel, head in zip(panels[0], PANEL_HEADS, strict=True):
@@ -163,6 +171,7 @@ def _draw_columns(panels: Sequence[Sequence[Any]], outcomes: Sequence[Outcome], 
 
 def _draw_contributions(ax: Axes, outcome: Outcome, limit: float, room: Room) -> None:
     """Bars from zero, and a stroke at every cap the axis reaches."""
+    room = replace(room, n_agents=outcome.contributions.size)
     _bars(ax, outcome.contributions, [AMOUNT] * room.n_agents, room)
     caps = outcome.federation.caps
     seen = np.flatnonzero(caps <= limit)
@@ -289,6 +298,15 @@ def _plain_axes(ax: Axes) -> None:
     ax.set_axisbelow(True)
 
 
+def _name_panels(panels: Sequence[Any], outcome: Outcome, room: Room) -> None:
+    """The names beside the first panel; where agents have several lots those of the lots, and of agents the next."""
+    if not outcome.federation.has_lots:
+        _name_rows(panels, outcome.agents, room)
+        return
+    _name_rows(panels[:1], outcome.federation.lot_labels, replace(room, n_agents=outcome.contributions.size))
+    _name_rows(panels[1:], outcome.agents, room)
+
+
 def _name_rows(panels: Sequence[Any], names: Sequence[str], room: Room) -> None:
     """Names, or numbers where there are too many, beside the first of a row of panels."""
     first = panels[0]
@@ -302,19 +320,20 @@ def _name_rows(panels: Sequence[Any], names: Sequence[str], room: Room) -> None:
         panel.tick_params(axis="y", length=0, labelleft=False)
 
 
-def _name_cells(ax: Axes, names: Sequence[str]) -> None:
+def _name_cells(ax: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Names along both sides of the heat map, slanted where they would run into each other."""
-    named = len(names) <= MAX_NAMED_WEIGHTS
+    most = max(len(rows), len(columns))
+    named = most <= MAX_NAMED_WEIGHTS
     ax.tick_params(length=0 if named else 2, labelsize=9, colors=INK)
     if not named:
         ax.locator_params(nbins=6, integer=True)
         return
-    short = [short_name(name) for name in names]
-    flat = len(names) <= MAX_WRITTEN_WEIGHTS and max(map(len, short)) <= 10
+    below, beside = ([short_name(name) for name in names] for names in (columns, rows))
+    flat = most <= MAX_WRITTEN_WEIGHTS and max(map(len, below)) <= 10
     slant: dict[str, Any] = {} if flat else {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
-    size = 9 if len(names) <= MAX_WRITTEN_WEIGHTS else 7
-    ax.set_yticks(np.arange(len(names)), short, fontsize=size, parse_math=False)
-    ax.set_xticks(np.arange(len(names)), short, fontsize=size, parse_math=False, **slant)
+    size = 9 if most <= MAX_WRITTEN_WEIGHTS else 7
+    ax.set_yticks(np.arange(len(beside)), beside, fontsize=size, parse_math=False)
+    ax.set_xticks(np.arange(len(below)), below, fontsize=size, parse_math=False, **slant)
 
 
 def _write_cells(ax: Axes, cells: FloatArray, image: Any) -> None:
@@ -326,13 +345,12 @@ def _write_cells(ax: Axes, cells: FloatArray, image: Any) -> None:
 
 
 def _block_means(weights: Any, block: int) -> FloatArray:
-    """Means over blocks of `block` x `block` agents, the last ones perhaps smaller."""
-    n_agents = weights.shape[0]
-    blocks = np.arange(n_agents) // block
-    gather = sp.csr_array((np.ones(n_agents), (blocks, np.arange(n_agents))))
-    sums = gather @ weights @ gather.T
-    counts = np.bincount(blocks)
-    means: FloatArray = (sums.toarray() if sp.issparse(sums) else sums) / np.outer(counts, counts)
+    """Means over blocks of `block` x `block` entries, the last ones perhaps smaller."""
+    blocks = [np.arange(count) // block for count in weights.shape]
+    rows, columns = (sp.csr_array((np.ones(each.size), (each, np.arange(each.size)))) for each in blocks)
+    sums = rows @ weights @ columns.T
+    counts = np.outer(*(np.bincount(each) for each in blocks))
+    means: FloatArray = (sums.toarray() if sp.issparse(sums) else sums) / counts
     return means
 
 
