@@ -29,7 +29,6 @@ from fedpact.deals.delivered import delivered_contributions
 from fedpact.deals.ledger import SETTLED, TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, settle_shares
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import cents_text, number_texts
@@ -104,7 +103,7 @@ def settle(
     if as_json:
         print_json({"mechanism": agreed.mechanism, "agents": list(agreed.agents)} | settlement.record())
         return
-    _show(settlement)
+    _show(settlement, agreed)
     if path is not None:
         console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
 
@@ -118,8 +117,7 @@ def _money(currency: str | None, per_payoff: float | None) -> Money | None:
 def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArray | None:
     """What was delivered: as the options say, or else the ledger; None where nothing is said."""
     if options:
-        require_single_lots(agreed, "--delivered")
-        given = dict(zip(agreed.agents, agreed.contributions.tolist(), strict=True))
+        given = dict(zip(agreed.lot_labels, agreed.contributions.tolist(), strict=True))
         for text in options:
             name, _, amount = text.rpartition("=")
             try:
@@ -127,7 +125,10 @@ def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArra
             except ValueError:
                 known = False
             if not known:
-                raise InvalidInput(f"--delivered must be NAME=AMOUNT of a member of the deal, got {short_repr(text)}")
+                whose = (
+                    f"a lot of the deal ({', '.join(agreed.lot_labels)})" if agreed.has_lots else "a member of the deal"
+                )
+                raise InvalidInput(f"--delivered must be NAME=AMOUNT of {whose}, got {short_repr(text)}")
         return np.array(list(given.values()))
     if path is None or not is_ledger(path):
         return None
@@ -159,24 +160,27 @@ def _outcome(federation: Federation, agreed: Deal, delivered: FloatArray) -> Dea
     return outcome
 
 
-def _show_delivered(settlement: Settlement) -> None:
+def _show_delivered(settlement: Settlement, deal: Deal) -> None:
     if settlement.agreed is None or settlement.delivered is None or settlement.agreed_cents is None:
         return
-    if len(settlement.agreed) > len(settlement.names):
-        return  # by lots; --json prints them
-    members = settlement.names[: len(settlement.agreed)]
-    columns = [
+    given = [
         ("agreed", number_texts(np.array(settlement.agreed))),
         ("delivered", number_texts(np.array(settlement.delivered))),
+    ]
+    paid = [
         ("agreed pay", [cents_text(settlement, cents) for cents in settlement.agreed_cents]),
         ("is paid", [cents_text(settlement, cents) for cents in settlement.cents]),
     ]
-    title = f"Agreed, delivered, paid ({settlement.currency})"
-    print_agents(title, members, columns, sizes=np.array(settlement.agreed))
+    sizes, title = np.array(settlement.agreed), f"Agreed, delivered, paid ({settlement.currency})"
+    if deal.has_lots:
+        print_agents("Agreed and delivered", deal.lot_labels, given, sizes=sizes, kind="lot")
+        print_agents(f"Paid ({settlement.currency})", deal.agents, paid, sizes=deal.payments)
+    else:
+        print_agents(title, deal.agents, [*given, *paid], sizes=sizes)
 
 
-def _show(settlement: Settlement) -> None:
-    _show_delivered(settlement)
+def _show(settlement: Settlement, deal: Deal) -> None:
+    _show_delivered(settlement, deal)
     if not settlement.transfers:
         console.print("Nobody pays anybody.")
         return

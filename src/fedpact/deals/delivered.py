@@ -61,9 +61,7 @@ def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatA
         return agreed.payments
     if agreed.prices is not None:
         # Between every two: what the receiver does not get it does not pay, so the sum stays what it was.
-        owners = np.arange(len(agreed.agents))
-        if agreed.lot_owners is not None:
-            owners = np.array([agreed.agents.index(owner) for owner in agreed.lot_owners])
+        owners = agreed.lot_places
         short = given - agreed.contributions
         between = agreed.prices * short
         between[owners, np.arange(len(owners))] = 0.0
@@ -99,7 +97,7 @@ def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLik
 
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
     """What was delivered, one number per contribution, none above what was agreed; rounding is taken back."""
-    lots = deal.agents if deal.lot_owners is None else (deal.lot_names or ())
+    lots = deal.lot_labels
     given = checked_numbers("delivered", delivered, non_negative, "at least 0", names=lots)
     given = np.array(np.broadcast_to(given, deal.contributions.shape))
     over = given > deal.contributions * (1.0 + 1e-9)
@@ -107,7 +105,7 @@ def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
         place = int(np.flatnonzero(over)[0])
         raise InvalidInput(
             f"delivered[{place}] must be at most the {deal.contributions[place]:.9g} that was agreed, got "
-            f'{given[place]:.9g} (member "{lots[place]}"): nobody is paid for more'
+            f'{given[place]:.9g} ({"lot" if deal.has_lots else "member"} "{lots[place]}"): nobody is paid for more'
         )
     return np.minimum(given, deal.contributions)
 

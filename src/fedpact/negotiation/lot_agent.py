@@ -128,7 +128,9 @@ class LotAgent:
 
     def shares(self, at: FloatArray) -> FloatArray:
         """Everybody's Shapley share of its payoff, over all of its tasks."""
-        return np.sum([np.zeros(self.n_agents), *(values for values, _ in self._task_shares(at))], axis=0)
+        owners, count = self.lot_owners, self.n_agents
+        parts = [receiver_shares(*task, at, lot_owners=owners, n_agents=count).values for task in self._tasks]
+        return np.sum([np.zeros(count), *parts], axis=0)
 
     def potential(self, at: FloatArray) -> float:
         """Its term of the potential of the Shapley mechanism."""
@@ -189,11 +191,6 @@ class LotAgent:
                 found = receiver_shares(*task, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
             finite = np.isfinite(found.values).all() and np.isfinite(found.slopes).all()
             yield {"shares": found.values.tolist(), "slopes": found.slopes.tolist()} if finite else {"outside": True}
-
-    def _task_shares(self, at: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        for task in self._tasks:
-            found = receiver_shares(*task, at, lot_owners=self.lot_owners, n_agents=self.n_agents)
-            yield found.values, found.slopes
 
     def _utility(self, at: FloatArray) -> tuple[float | None, float]:
         """Payoff, None outside the domain, and cost."""
