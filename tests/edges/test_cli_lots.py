@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import fedpact as fp
+from fedpact.negotiation import LotAgent
+from fedpact.negotiation.processes import load_agent
 
 
 def blobs(seed: int, count: int = 240) -> tuple[np.ndarray, np.ndarray]:
@@ -67,5 +69,20 @@ def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
     assert found["lot_owners"] == ["North", "North", "South"] and np.shape(found["weights"]) == (3, 3)
     refused = run("fit", "runs.csv", "--cost", "0.001", "--cost", "North.scan=1")
     assert refused.code == 2 and 'there is no member "North.scan"' in refused.err
-    refused = run("fit", "runs.csv", "--lots", "--member", "North")
-    assert refused.code == 2 and "one lot and one task only" in refused.err
+
+
+def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None:
+    """From its own accuracies alone: the others' columns may be missing, and are not looked at where they are there."""
+    write_log(tmp_path / "runs.csv", 14)
+    lines = [line.split(",") for line in (tmp_path / "runs.csv").read_text(encoding="utf-8").splitlines()]
+    (tmp_path / "own.csv").write_text("\n".join(",".join(line[:5]) for line in lines) + "\n", encoding="utf-8")
+    wanted = ("--lots", "--member", "North", "--cost", "0.001", "--cap", "North=90", "-o")
+    done = run("fit", "runs.csv", *wanted, "all.json")
+    assert done.code == 0 and "2 lots of data and 2 tasks" in done.out and "Task rare" in done.out
+    assert run("fit", "own.csv", *wanted, "own.json").code == 0
+    one, two = (load_agent(tmp_path / name) for name in ("all.json", "own.json"))
+    assert isinstance(one, LotAgent) and isinstance(two, LotAgent)
+    np.testing.assert_array_equal(one.weights, two.weights)
+    assert one.weights.shape == (2, 3) and one.n_agents == 2 and one.caps.tolist() == [90.0, 90.0]
+    refused = run("fit", "runs.csv", "--lots", "--member", "West", "--cost", "0.001")
+    assert refused.code == 2 and "must be one of the agents of the log, North, South" in refused.err

@@ -16,9 +16,12 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
-from fedpact.fitting.member import agent_record, agent_text, member_agent, member_notes, save_member
+from fedpact.fitting.member import agent_record, agent_text, lot_agent_text, member_agent, member_notes, save_member
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
+from fedpact.negotiation.agent_file import record_of_agent
+from fedpact.negotiation.lot_agent import LotAgent
+from fedpact.negotiation.processes import save_agent
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import save_scenario
@@ -191,14 +194,20 @@ def _shared(text: str) -> tuple[str, ...]:
 def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None, *, as_json: bool) -> None:
     """Show what a member prepares, and write its private file."""
     agent = member_agent(found, member, costs=terms.costs, caps=terms.caps, worth=terms.worth(found))
-    notes = member_notes(found, agent, level=INTERVAL_LEVEL)
-    if output is not None:
-        save_member(agent, notes, output)
     files = [] if output is None else [str(output)]
+    if isinstance(agent, LotAgent):
+        if output is not None:
+            save_agent(agent, output, notes={"agents": list(found.names)})
+        record, text = record_of_agent(agent) | {"standalone": agent.standalone_utility()}, lot_agent_text(agent)
+    else:
+        notes = member_notes(found, agent, level=INTERVAL_LEVEL)
+        if output is not None:
+            save_member(agent, notes, output)
+        record, text = agent_record(agent, notes), agent_text(agent, notes)
     if as_json:
-        print_json(agent_record(agent, notes) | {"files": files})
+        print_json(record | {"files": files})
         return
-    for line in agent_text(agent, notes).splitlines():
+    for line in text.splitlines():
         console.print(escape(line), soft_wrap=True)
     for warning in found.warnings:
         console.print(f"[red]Warning[/red]: {escape(warning)}.", soft_wrap=True)

@@ -55,9 +55,11 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
 
 def _with_lots(files: Sequence[tuple[Path, LogTable]], member: str | None) -> Observations:
     """Logs of members with several lots or tasks; a lot that a log does not know was not brought to its runs."""
-    if member is not None:
-        raise InvalidInput("a member prepares itself from logs in which everybody has one lot and one task only")
     for file, table in files:
+        if member is not None and member not in table.names:
+            raise InvalidInput(
+                f"{file}: member must be one of the agents of the log, {', '.join(table.names)}, got {member!r:.80}"
+            )
         if table.ownership is None:
             others = next(other.name for other, found in files if found.ownership is not None)
             raise InvalidInput(

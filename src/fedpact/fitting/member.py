@@ -20,7 +20,7 @@ from fedpact.federation.validation import Costs
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import Standalone
 from fedpact.negotiation.agent import Agent
-from fedpact.negotiation.lot_agent import LotAgent
+from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.negotiation.processes import save_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -74,10 +74,13 @@ def _interval(key: str, given: Any, shape: tuple[int, ...]) -> FloatArray:
     return found
 
 
-def member_agent(found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> Agent:
+def member_agent(
+    found: Fit, member: str, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0
+) -> AnyAgent:
     """The agent of a member, by a fit to its own accuracies; terms as in `Fit.federation`."""
     federation = found.federation(costs=costs, caps=caps, worth=worth)
-    return Agent.of(federation, list(found.names).index(member))
+    kind = LotAgent if federation.has_lots else Agent
+    return kind.of(federation, list(found.names).index(member))
 
 
 def member_notes(found: Fit, agent: Agent, *, level: float) -> MemberNotes:

@@ -112,7 +112,7 @@ def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None, 
     (head_row, head), rows = found[0], found[1:]
     columns = _distinct_columns(head, head_row, kinds)
     if lots or (lots is None and member is None and _names_lots(columns, kinds)):
-        return _read_lots(rows, columns, head_row)
+        return _read_lots(rows, columns, head_row, member)
     _check_columns(columns, head_row, kinds, member=member)
     names = [column.name for column in columns if column.kind == kinds[0]]
     numbers, places = _numbers(rows, columns, len(head))
@@ -128,11 +128,12 @@ def _names_lots(columns: Sequence[_Column], kinds: Sequence[str]) -> bool:
     return given != measured and any(column.parts[1] for column in columns)
 
 
-def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int) -> LogTable:
-    """A file of members with several lots or tasks."""
-    lots, tasks = ([column for column in columns if column.kind == kind] for kind in KINDS[:2])
+def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int, alone: str | None) -> LogTable:
+    """A file of members with several lots or tasks; of one member's tasks alone if one is named."""
+    used = [each for each in columns if each.kind == KINDS[0] or alone in {None, each.parts[0]}]
+    lots, tasks = ([column for column in used if column.kind == kind] for kind in KINDS[:2])
     givers, receivers = ({column.parts[0] for column in part} for part in (lots, tasks))
-    for column in columns:
+    for column in used:
         member, own = column.parts
         where = f"row {head_row}, column {short_repr(column.label)}"
         if not member or (not own and OWN_NAME.search(column.name + " .")) or column.name.endswith("."):
@@ -144,7 +145,7 @@ def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int) -
         if member not in givers:
             known = _nearest(member, sorted(givers), "members are")
             raise InvalidInput(f"{where}: there is no column {CONTRIBUTIONS}.{member} or one of its lots; {known}")
-        if member not in receivers:
+        if member not in receivers and alone in {None, member}:
             raise InvalidInput(
                 f"{where}: there is no column {ACCURACY}.{member} or one of its tasks, so nothing says what data is "
                 f'worth to "{member}"; test the model of at least one run on its data, or leave the member out'
@@ -156,7 +157,7 @@ def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int) -
     if not places:
         raise InvalidInput("the file has a head but no runs; write one row per run below it")
     given, accuracies, test_sizes = (
-        _part(numbers, columns, kind, [column.name for column in part])
+        _part(numbers, used, kind, [column.name for column in part])
         for kind, part in zip(KINDS, (lots, tasks, tasks), strict=True)
     )
     names = tuple(dict.fromkeys(column.parts[0] for column in lots))
