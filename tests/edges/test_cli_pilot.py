@@ -53,7 +53,7 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
         (["DATA", "--target", "krank", "--cluster", "here"], 'cluster must be "dask://host:port", "ray"'),
         (["DATA", "--target", "krank", "--cluster", "dask://127.0.0.1:1"], "no Dask scheduler answers"),
         (["DATA", "--target", "krank", "--cost", "1", "--cost", "2"], "--cost says two things of everybody"),
-        (["wine", "--lots", "x"], "lots is for tables"),
+        (["wine", "--lots", "x"], "a column of lots is for tables"),
     ],
 )
 def test_mistakes_end_with_a_line_and_exit_code_2(
@@ -67,13 +67,14 @@ def test_mistakes_end_with_a_line_and_exit_code_2(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits", "breast-cancer", "wine", "diabetes"])
 def test_built_in_pilots_end_in_a_deal(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_main(["pilot", name, "-o", str(tmp_path / "out"), "--models", "20"]) == 0
+    assert run_main(["pilot", name, "-o", str(tmp_path / "out"), "--models", "8"]) == 0
     assert "Mislabelled" in capsys.readouterr().out
     assert run_main(["compare", str(tmp_path / "out" / "scenario.toml")]) == 0
 
 
 @pytest.mark.slow
-def test_lots_from_a_column_and_found(folder: Path, tmp_path: Path) -> None:
-    words = ["pilot", str(folder), "--target", "krank", "--models", "16", "-o"]
-    assert run_main([*words, str(tmp_path / "auto"), "--lots", "auto"]) == 0
-    assert "lot_owners" in (tmp_path / "auto" / "scenario.toml").read_text()
+def test_lots_are_found_in_a_built_in_pilot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "auto"
+    assert run_main(["pilot", "breast-cancer", "--models", "8", "--lots", "auto", "-o", str(out)]) == 0
+    assert 'make up its lot "poor"' in " ".join(capsys.readouterr().out.split())
+    assert "lot_owners" in (out / "scenario.toml").read_text()

@@ -24,7 +24,8 @@ MAX_OPEN_LISTED = 4
 PER_MEMBER = "for all, or NAME=...; may be repeated"
 ENDINGS = {
     "settled": "The deal is settled: it is known with 95 % who stays, and every payment to a tenth.",
-    "budget": "All models are trained that may be; --models allows more.",
+    "budget": "All models are trained that may be. --models allows more; where tests are small, larger ones "
+    "(--test-share, or more records) tell more.",
     "no run helps": "No further model would settle much; longer tests would (--test-share, or more records).",
 }
 
@@ -172,7 +173,9 @@ def _show(found: PilotStudy) -> None:
     for mechanism, name, leaves in found.doubts.unsure[:MAX_OPEN_LISTED]:
         console.print(f"  open: whether {escape(name)} would leave under {escape(mechanism)} ({100 * leaves:.0f} %)")
     if found.ended != "settled":
-        console.print(f"  payments are known to {100 * found.doubts.widest_payment:.0f} % of what is paid and gained")
+        known = f"payments are known to {100 * found.doubts.widest_payment:.0f} % of what is paid and gained"
+        fewest = min(len(own) for own in data.test)
+        console.print(f"  {known}; the smallest test has {count_text(fewest, 'record')}, the same for every model")
     for note in (*data.notes, *found.terms.words):
         console.print(f"Note: {escape(note)}.")
     for warning in found.fit.warnings:

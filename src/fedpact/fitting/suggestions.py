@@ -40,6 +40,7 @@ MIN_DEVIATION = 1e-12
 CANDIDATE_LEVELS = (0.1, 0.4, 1.0)  # of what an agent can contribute
 MAX_AGENTS_ALL_COALITIONS = 6
 MAX_CANDIDATE_PAIRS, CANDIDATE_MIXTURES = 60, 60
+MIN_CANDIDATES = 30  # new ones to choose from
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,7 +194,7 @@ def weigh_runs(
         progress("weighing candidates")
     tried = candidate_runs(most, generator, federation.lot_owners)
     if only_new:
-        tried = _new_runs(tried, fit.observations.contributions)
+        tried = _new_runs(tried, most, fit.observations.contributions)
         count = min(count, len(tried))
     if not count:
         return what.told, ()
@@ -203,11 +204,18 @@ def weigh_runs(
     return what.told, tuple(chosen)
 
 
-def _new_runs(tried: FloatArray, made: FloatArray) -> FloatArray:
-    """In whole numbers, without those that were made."""
-    whole = np.unique(np.ceil(tried - 1e-9), axis=0)
-    known = {tuple(run) for run in made.tolist()}
-    return np.array([run for run in whole.tolist() if tuple(run) not in known]).reshape(-1, tried.shape[1])
+def _new_runs(tried: FloatArray, most: FloatArray, made: FloatArray) -> FloatArray:
+    """In whole numbers, without those that were made; once few are left, with other mixtures."""
+    known = {tuple(run) for run in made.tolist()} | {(0.0,) * most.size}
+
+    def new(runs: FloatArray) -> list[list[float]]:
+        return [run for run in np.unique(np.ceil(runs - 1e-9), axis=0).tolist() if tuple(run) not in known]
+
+    found = new(tried)
+    if len(found) < MIN_CANDIDATES:
+        mixed = np.random.default_rng(len(made)).random((CANDIDATE_MIXTURES, most.size)).round(1) * most
+        found = new(np.concatenate([tried, mixed]))
+    return np.array(found).reshape(-1, most.size)
 
 
 def candidate_runs(most: FloatArray, rng: np.random.Generator, lot_owners: Owners | None = None) -> FloatArray:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.fitting.pilots.coalitions import CoalitionRecords
-from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Records
+from fedpact.fitting.pilots.records import CLASSIFICATION, REGRESSION, Records, feature_scales, scale_features
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra, short_repr
 
@@ -176,7 +176,7 @@ class CoalitionModel:
         if self.task == CLASSIFICATION and np.unique(train.targets).size == 1:
             only = float(train.targets[0])
             return lambda features: np.full(len(features), only)
-        middle, scale = _scaling(train.features)
+        middle, scale = feature_scales(train.features)
         model = clone(self.estimator)
 
         def attempt(step: Callable[..., Any], *arrays: Any) -> Any:
@@ -189,8 +189,10 @@ class CoalitionModel:
                     f"members more records"
                 ) from error
 
-        attempt(model.fit, _scaled(train.features, middle, scale), train.targets)
-        return lambda features: np.asarray(attempt(model.predict, _scaled(features, middle, scale)), dtype=np.float64)
+        attempt(model.fit, scale_features(train.features, middle, scale), train.targets)
+        return lambda features: np.asarray(
+            attempt(model.predict, scale_features(features, middle, scale)), dtype=np.float64
+        )
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
@@ -205,20 +207,6 @@ def _source(function: Any) -> str:
         return inspect.getsource(function if inspect.isroutine(function) else type(function))
     except (OSError, TypeError):
         return uuid.uuid4().hex
-
-
-def _scaling(features: FloatArray) -> tuple[FloatArray, FloatArray]:
-    known = ~np.isnan(features)
-    middle = np.array(
-        [np.median(column[some]) if some.any() else 0.0 for column, some in zip(features.T, known.T, strict=True)]
-    )
-    filled = np.where(known, features, middle)
-    scale = filled.std(axis=0)
-    return middle, np.where(scale > 0, scale, 1.0)
-
-
-def _scaled(features: FloatArray, middle: FloatArray, scale: FloatArray) -> FloatArray:
-    return np.asarray((np.where(np.isnan(features), middle, features) - middle) / scale)
 
 
 def _test_score(task: str, tested: Records, predicted: FloatArray, guess: float) -> float:

@@ -120,6 +120,21 @@ class PilotData:
         return digest.hexdigest()[:32]
 
 
+def feature_scales(features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The middle and the spread of each column; 0 and 1 where nothing is known or nothing differs."""
+    known = ~np.isnan(features)
+    middle = np.array(
+        [np.median(column[some]) if some.any() else 0.0 for column, some in zip(features.T, known.T, strict=True)]
+    )
+    spread = np.where(known, features, middle).std(axis=0)
+    return middle, np.where(spread > 0, spread, 1.0)
+
+
+def scale_features(features: FloatArray, middle: FloatArray, spread: FloatArray) -> FloatArray:
+    """Features on one scale, missing ones in the middle."""
+    return np.asarray((np.where(np.isnan(features), middle, features) - middle) / spread)
+
+
 def split_records(
     own: Records, *, task: str, test_share: float, rng: np.random.Generator, name: str
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -21,6 +21,7 @@ from fedpact.fitting import Fit, Observations, Suggestion, fit
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.coalitions import first_runs
 from fedpact.fitting.pilots.estimators import CoalitionModel
+from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
 from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
@@ -32,7 +33,7 @@ from fedpact.utils.files import claim_output
 from fedpact.utils.store import Store
 
 MAX_MODELS = 30
-BATCH = 4  # models between two fits
+BATCH, BATCH_SHARE = 4, 0.1  # models between two fits; of many, this part of what is trained already
 MIN_SETTLES = 0.005  # share of what is open that the best run must settle to be worth training
 MODELS_FILE = "models.jsonl"
 SHARED_PARTS = ("beta",)
@@ -169,7 +170,7 @@ def pilot(
     ignore
         Columns to leave out.
     lots
-        A column that says of which kind a record is, or "auto".
+        A column that says of which kind a record is, or "auto" for records that help and records that mislead.
     cost, value
         What a record costs and what accuracy is worth, for all or by member: money such as "0.02 EUR/record" and
         "20 EUR/point" or "2 EUR/correct", or plain numbers per record and per accuracy of 1.
@@ -243,7 +244,7 @@ class _Search:
             self._say(len(runs), "weighing what is open", doubts)
             doubts, wanted = weigh_runs(
                 found,
-                max(1, min(BATCH, self.budget - len(runs))),
+                max(1, min(max(BATCH, round(BATCH_SHARE * len(runs))), self.budget - len(runs))),
                 costs=terms.costs,  # type: ignore[arg-type]
                 caps=caps,
                 worth=terms.worth,
@@ -307,12 +308,14 @@ def _records(data: Any, target: str | None, **options: Any) -> PilotData:
     member = options.pop("member")
     task, ignore, lots = (options[key] for key in ("task", "ignore", "lots"))
     if isinstance(data, PilotData) or (isinstance(data, str) and data in BUILT_IN_PILOTS):
-        for label, given in {"target": target, "member": member, "task": task, "ignore": ignore, "lots": lots}.items():
+        for label, given in {"target": target, "member": member, "task": task, "ignore": ignore}.items():
             if given:
                 raise InvalidInput(f"{label} is for tables; this data is split into members already")
-        if isinstance(data, PilotData):
-            return data
-        return built_in_pilot(data, test_share=options["test_share"], seed=options["seed"])
+        if lots not in (None, AUTO_LOTS):
+            raise InvalidInput(f'lots of this data can be found ("{AUTO_LOTS}"); a column of lots is for tables')
+        if not isinstance(data, PilotData):
+            data = built_in_pilot(data, test_share=options["test_share"], seed=options["seed"])
+        return data if lots is None else with_found_lots(data, seed=options["seed"])
     if isinstance(data, Mapping):
         tables, named = tables_of(data, target)
         return pilot_data(tables, named, **options)

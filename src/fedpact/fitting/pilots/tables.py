@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import (
     CLASSIFICATION,
     MAX_LOTS,
@@ -22,7 +23,6 @@ from fedpact.fitting.pilots.records import (
     Records,
     split_records,
 )
-from fedpact.fitting.sample_values import knn_shapley
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.data_table import TABLE_FORMATS, Column, DataTable, plain_column, read_data_table
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -30,8 +30,6 @@ from fedpact.utils.words import count_text
 
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
-AUTO_LOTS = "auto"
-AUTO_LOT_NAMES = ("good", "poor")  # records whose votes help, and those whose votes mislead more often than not
 MAX_NAMED = 5
 PAIRED_TARGET = "target"
 Tables = Mapping[str, DataTable]
@@ -113,11 +111,9 @@ def pilot_data(
     _note_unseen(tuple(tables), classes, train, test, notes)
     owned: tuple[NDArray[np.intp], ...] | None = None
     lot_names: tuple[tuple[str, ...], ...] = ()
-    if lots == AUTO_LOTS:
-        owned, lot_names = _auto_lots(train, test, task)
-    elif lots is not None:
-        owned, lot_names = _named_lots(tables, lots, kept)
-    return PilotData(
+    if lots not in (None, AUTO_LOTS):
+        owned, lot_names = _named_lots(tables, str(lots), kept)
+    found = PilotData(
         names=tuple(tables),
         train=tuple(train),
         test=tuple(test),
@@ -128,6 +124,7 @@ def pilot_data(
         lot_names=lot_names,
         notes=tuple(notes),
     )
+    return with_found_lots(found, seed=seed) if lots == AUTO_LOTS else found
 
 
 def _named(table: DataTable) -> str:
@@ -266,6 +263,10 @@ def _note_unseen(
         if unseen := sorted(set(tested.targets.tolist()) - seen):
             listed = ", ".join(classes[int(place)] for place in unseen)
             notes.append(f"{name} is tested on {listed}, which nobody's training records hold: always wrong")
+        others = {target for other in train if other is not own for target in other.targets.tolist()}
+        if alone := sorted(set(own.targets.tolist()) - others):
+            listed = ", ".join(classes[int(place)] for place in alone[:MAX_NAMED])
+            notes.append(f"{name} alone trains on {listed}: models without its records never answer that")
         if len(set(own.targets.tolist())) == 1:
             notes.append(f"{name}: all training records are of one class, {classes[int(own.targets[0])]}")
 
@@ -284,31 +285,6 @@ def _named_lots(
             )
         owned.append(np.array([own.index(label) for label in labels], dtype=np.intp))
         names.append(tuple(own))
-    return tuple(owned), tuple(names)
-
-
-def _auto_lots(
-    train: Sequence[Records], test: Sequence[Records], task: str
-) -> tuple[tuple[NDArray[np.intp], ...], tuple[tuple[str, ...], ...]]:
-    """Tiers of each member's records by how their votes as neighbours serve everybody's tests."""
-    if task != CLASSIFICATION:
-        raise InvalidInput("lots are found by votes on classes; of a regression name a column of lots")
-    rows = np.vstack([own.features for own in train])
-    middle = np.nan_to_num(np.nanmedian(rows, axis=0))
-    spread = np.nanstd(rows, axis=0)
-    spread[~(spread > 0)] = 1.0
-
-    def plain(features: FloatArray) -> FloatArray:
-        return np.asarray((np.where(np.isnan(features), middle, features) - middle) / spread)
-
-    tests = plain(np.vstack([own.features for own in test]))
-    wanted = np.concatenate([own.targets for own in test])
-    owned, names = [], []
-    for own in train:
-        poor = knn_shapley(plain(own.features), own.targets, tests, wanted) <= 0.0
-        present = np.unique(poor)
-        owned.append(np.asarray(np.searchsorted(present, poor), dtype=np.intp))
-        names.append(tuple(AUTO_LOT_NAMES[int(tier)] for tier in present))
     return tuple(owned), tuple(names)
 
 

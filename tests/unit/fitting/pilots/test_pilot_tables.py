@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedpact as fp
+from fedpact.fitting.pilots import Records
+from fedpact.fitting.pilots.found_lots import with_found_lots
 from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
 
 ROWS = [(k, "AB"[k % 2], "north" if k % 3 else "south", k % 2) for k in range(40)]
@@ -63,21 +66,55 @@ def test_lots_by_a_column(folder: Path) -> None:
     assert (len(train), owners.tolist()) == (3, [0, 0, 0])
 
 
-def test_wrong_labels_are_the_poor_lot() -> None:
+def members_with_wrong_labels() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Two members; of the second, the first 60 of 200 labels are wrong."""
     rng = np.random.default_rng(0)
     members = {}
     for name in ("right", "wrong"):
         features = rng.normal(size=(200, 2))
         targets = (features[:, 0] > 0).astype(float)
         members[name] = (features, np.where((np.arange(200) < 60) & (name == "wrong"), 1 - targets, targets))
-    tables, target = tables_of(members, None)
+    return members
+
+
+def test_wrong_labels_are_the_poor_lot_and_tests_are_not_looked_at() -> None:
+    tables, target = tables_of(members_with_wrong_labels(), None)
     data = pilot_data(tables, target, lots="auto")
     assert data.lots is not None
-    sizes = [
-        dict(zip(own, np.bincount(lots), strict=True)) for own, lots in zip(data.lot_names, data.lots, strict=True)
-    ]
-    shares = [own.get("poor", 0) / sum(own.values()) for own in sizes]
-    assert shares[0] < 0.05 and shares[1] > 0.15  # tests of the wrong are wrong as often
+    assert data.lot_names == (("good",), ("good", "poor"))
+    train = data.train[1]
+    wrong = train.targets != (train.features[:, 0] > 0)
+    assert np.mean(data.lots[1] == wrong) > 0.9
+    assert "mislead and make up its lot" in data.notes[-1]
+    plain = pilot_data(tables, target)
+    spoiled = replace(plain, test=tuple(Records(own.features, 1 - own.targets) for own in plain.test))
+    for one, other in zip(with_found_lots(spoiled).lots or (), data.lots, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_where_no_records_mislead_there_are_no_lots() -> None:
+    tables, target = tables_of({name: members_with_wrong_labels()["right"] for name in "ab"}, None)
+    data = pilot_data(tables, target, lots="auto")
+    assert data.lots is None and "no lots found" in data.notes[-1]
+
+
+def test_targets_far_off_are_the_poor_lot_of_a_regression() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(400, 1))
+    targets = features[:, 0].copy()
+    targets[200:260] *= -1
+    tables, target = tables_of({"a": (features[:200], targets[:200]), "b": (features[200:], targets[200:])}, None)
+    data = pilot_data(tables, target, lots="auto")
+    assert data.lots is not None and data.lot_names == (("good",), ("good", "poor"))
+    train = data.train[1]
+    assert np.mean(data.lots[1] == (train.targets != train.features[:, 0])) > 0.9
+
+
+def test_a_class_that_one_member_alone_has_is_said(tmp_path: Path) -> None:
+    write(tmp_path / "d", "City.csv", [(*row[:3], "c" if row[0] % 4 == 0 else "a") for row in ROWS])
+    write(tmp_path / "d", "North.csv", [(*row[:3], "a" if row[3] else "b") for row in ROWS])
+    notes = " | ".join(pilot_data(read_members(tmp_path / "d"), "ill").notes)
+    assert "City alone trains on c: models without its records never answer that" in notes
 
 
 @pytest.mark.parametrize(
