@@ -63,9 +63,11 @@ SEED ?= 1
 test-extremes: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m extremes --cases $(CASES) --seed $(SEED) --results $(OUT)/extremes.jsonl $(if $(ONLY),--only $(ONLY))
 
-# Playwright is large, and brings no browser: Chromium is the system's.
+# Playwright is large, and brings no browser: Chromium is the system's. axe-core looks for what shuts people out.
+AXE ?= 4.11.0
 $(VENV)/.browser: $(VENV)/.dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	@npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@$(AXE)
 	@touch $@
 
 test-browser: $(VENV)/.browser

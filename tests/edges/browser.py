@@ -35,6 +35,16 @@ def _found() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+def axe_source() -> str:
+    """The checker of accessibility, which `make test-browser` installs beside Python."""
+    file = Path(sys.prefix) / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+    if not file.exists():
+        pytest.fail(
+            f"{file} is not there: make test-browser installs it, or npm install --prefix {sys.prefix}/axe axe-core"
+        )
+    return file.read_text(encoding="utf-8")
+
+
 @contextmanager
 def explorer(
     folder: Path, *arguments: str, python: str | Path = sys.executable, environment: Mapping[str, str] = os.environ

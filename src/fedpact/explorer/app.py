@@ -59,6 +59,7 @@ def make_app(scenario: Scenario, *, source: str, questions: Questions | None = N
         "upload",
         "check",
         "form",
+        "paste",
         "deal",
         "mechanisms",
         "range",

@@ -84,7 +84,7 @@ def page_view(draft: Draft, *, token: str, notes: Sequence[str], source: str) ->
             form=form_view(draft),
             tabs=TABS,
             examples={"": "Start from…"} | EXAMPLE_TITLES,
-            rules={key: MECHANISMS[key].title for key in FOLLOWED},
+            rules={key: MECHANISMS[key].full_title for key in FOLLOWED},
             metrics={key: label for key, (label, _) in MAPPED.items()},
             downloads=DOWNLOADS,
             max_step=MAX_STEP,

@@ -6,7 +6,7 @@ refused with `Unfinished`; only `deal` tells what the errors are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedpact.comparison import Sweep
 from fedpact.comparison.axes import check_axes
 from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
 from fedpact.explorer.files import (
+    BYTE_ORDER_MARK,
     DOWNLOADS,
     Content,
     check_deal_file,
@@ -26,6 +27,7 @@ from fedpact.explorer.files import (
 )
 from fedpact.explorer.form import error_entries, form_view
 from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
+from fedpact.explorer.pasting import open_table, paste_cells
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP, Service
 from fedpact.explorer.validation import read_draft
 from fedpact.explorer.views import (
@@ -55,6 +57,7 @@ DOUBTS_LEFT_OUT = (
     "that out; `fedpact compare` takes it into account."
 )
 
+TABLE_SUFFIXES = (".csv", ".tsv")
 Question = Mapping[str, Any]
 Answer = dict[str, Any]
 
@@ -82,8 +85,11 @@ class Questions:
         return _start_answer(example(str(question.get("name"))))
 
     def upload(self, question: Question) -> Answer:
-        """A scenario to edit, or the word that the file holds a deal, which is for `check`."""
+        """A scenario or a table to edit, or the word that the file holds a deal, which is for `check`."""
         name, text = _opened_file(question)
+        if name.lower().endswith(TABLE_SUFFIXES):
+            found, notes = open_table(Draft.of_record(question.get("draft")), name, text.removeprefix(BYTE_ORDER_MARK))
+            return _form_answer(found, notes)
         return {"is_deal": True} if is_deal_file(name, text) else _start_answer(read_upload(name, text))
 
     def check(self, question: Question) -> Answer:
@@ -101,8 +107,14 @@ class Questions:
             draft = with_agent(draft)
         elif question.get("do") == "remove":
             draft = without_agent(draft, _whole("agent", question.get("agent")))
-        draft = with_own_curves(draft)
-        return {"draft": draft.record(), "form": form_view(draft)}
+        return _form_answer(draft)
+
+    def paste(self, question: Question) -> Answer:
+        """The form with cells of a spreadsheet put into it, from a field on."""
+        draft, text = Draft.of_record(question.get("draft")), question.get("text")
+        if not isinstance(text, str):
+            raise InvalidInput(f"text must be the cells that were pasted, got {short_repr(text)}")
+        return _form_answer(*paste_cells(draft, str(question.get("field")), text))
 
     def deal(self, question: Question) -> Answer:
         """The deal of a draft, or its errors; what the solvers refuse is a problem of no field."""
@@ -244,8 +256,12 @@ class Questions:
 
 
 def _start_answer(scenario: Scenario) -> Answer:
-    draft, notes = initial_draft(scenario)
-    return {"draft": draft.record(), "form": form_view(draft), "notes": notes}
+    return _form_answer(*initial_draft(scenario))
+
+
+def _form_answer(draft: Draft, notes: Sequence[str] = ()) -> Answer:
+    draft = with_own_curves(draft)
+    return {"draft": draft.record(), "form": form_view(draft), "notes": list(notes)}
 
 
 def _opened_file(question: Question) -> tuple[str, str]:

@@ -228,11 +228,10 @@ def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) ->
     ((mechanism, metrics),) = found.metrics.items()
     (metric,) = metrics
     label, of_member = MAPPED[metric]
-    amounts = unit_of(metric) == "payoff"
-    values = map_values(found, agent) * (unit.per_payoff if amounts else 1.0)
+    measure, scale = unit.of_measure(unit_of(metric))
+    values = map_values(found, agent) * scale
     if of_member:
         label = f"{label} ({found.agents[agent]})"
-    measure = unit.label if amounts else unit_of(metric)
     up, right = (axis.points for axis in found.axes)
     y_ticks, x_ticks = (tick_marks(float(side.min()), float(side.max()), cells=side.size) for side in (up, right))
     picture = render(

@@ -75,7 +75,7 @@ class _Renderer(RendererHTML):
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         label = "Table; scrolls sideways if narrow"
-        return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>\n'
+        return f'<div class="scroll" tabindex="0" role="group" aria-label="{label}"><table>\n'
 
     def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "</table></div>\n"

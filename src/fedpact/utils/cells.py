@@ -41,8 +41,12 @@ def read_cells(path: Path) -> list[Row]:
     All rows have the same columns, unless the file gives some of them more or fewer cells.
     """
     kind = choose_format(path, CELL_FORMATS)
-    rows = _parquet_rows(path) if kind == "parquet" else _csv_rows(read_text(path))
-    return _without_empty_end(rows)
+    return _without_empty_end(_parquet_rows(path)) if kind == "parquet" else text_cells(read_text(path))
+
+
+def text_cells(content: str) -> list[Row]:
+    """The rows of CSV text, as `read_cells` gives those of a file."""
+    return _without_empty_end(_csv_rows(content))
 
 
 def _csv_rows(content: str) -> list[Row]:

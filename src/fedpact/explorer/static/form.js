@@ -89,27 +89,25 @@ function moved(event) {
   }
 }
 
-function pasted(event, changed) {
+// Several cells are for the server: they may name their columns, and make new members.
+function pasted(event, paste) {
   const start = event.target;
   if (!start.matches(".typed input")) return;
   const text = event.clipboardData.getData("text");
   if (!/[\t\n]/.test(text.trim())) return;
   event.preventDefault();
-  const rows = text.replace(/\r/g, "").replace(/\n$/, "").split("\n");
-  rows.forEach((row, down) => {
-    row.split("\t").forEach((part, right) => {
-      const cell = neighbour(start, down, right);
-      if (cell) cell.value = part.trim();
-    });
-  });
-  changed();
+  paste(start.dataset.field, text);
 }
 
-export function watchForm(changed) {
+export function focusField(field) {
+  input(field)?.focus();
+}
+
+export function watchForm(changed, paste) {
   const place = byId("x-form-place");
   place.addEventListener("keydown", moved);
   place.addEventListener("submit", (event) => event.preventDefault());
-  place.addEventListener("paste", (event) => pasted(event, changed));
+  place.addEventListener("paste", (event) => pasted(event, paste));
   place.addEventListener("input", (event) => {
     if (event.target.matches("[data-field]:not(select)")) changed();
   });

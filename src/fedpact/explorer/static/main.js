@@ -2,7 +2,7 @@
 
 import { Refused, ask, byId, render, save, setNote } from "./ask.js";
 import { dealNow, dealSoon, onDeal } from "./deal.js";
-import { setDraft, typed, watchForm } from "./form.js";
+import { focusField, setDraft, typed, watchForm } from "./form.js";
 import { checkOpened, openDeal, startOpened } from "./opened.js";
 import { showMap, startMap } from "./map.js";
 import { showMechanisms } from "./mechanisms.js";
@@ -12,7 +12,7 @@ import { showWhatIf, startWhatIf } from "./whatif.js";
 const MOST_UNDONE = 50;
 const start = JSON.parse(byId("x-start").textContent);
 const kept = `fedpact-${start.token}`;
-const past = [];
+const past = keptBefore(`${kept}-past`) || [];
 let dealt = null;
 
 // What a tab shows is worked out when it is looked at, and again when the deal has changed.
@@ -25,14 +25,36 @@ async function refresh(tab) {
   await shows[tab](dealt);
 }
 
+function keptBefore(key) {
+  try {
+    return JSON.parse(sessionStorage.getItem(key));
+  } catch {
+    return null; // nothing usable was kept
+  }
+}
+
 function keep() {
   sessionStorage.setItem(kept, JSON.stringify(typed()));
+}
+
+// What can be undone is kept with what is typed; where there is little room, the oldest go.
+function keepPast() {
+  byId("x-undo").disabled = !past.length;
+  for (;;) {
+    try {
+      sessionStorage.setItem(`${kept}-past`, JSON.stringify(past));
+      return;
+    } catch {
+      if (!past.length) return;
+      past.splice(0, Math.ceil(past.length / 2));
+    }
+  }
 }
 
 function remember() {
   past.push(JSON.parse(JSON.stringify(typed())));
   if (past.length > MOST_UNDONE) past.shift();
-  byId("x-undo").disabled = false;
+  keepPast();
 }
 
 function loaded(answer) {
@@ -58,7 +80,7 @@ const load = (name, question) =>
     const answer = await ask(name, question);
     if (answer.is_deal) {
       choose("deal");
-      await openDeal(question);
+      await openDeal({ name: question.name, text: question.text }); // held against what is typed then
       return;
     }
     remember();
@@ -70,6 +92,16 @@ const reform = (question) =>
   tried(async () => {
     const answer = await ask("form", { ...question, draft: question.draft || typed() });
     await loaded(answer);
+  });
+
+const paste = (field, text) =>
+  tried(async () => {
+    const answer = await ask("paste", { draft: typed(), field, text });
+    remember();
+    const dealing = loaded(answer);
+    focusField(field);
+    if (answer.notes.length) setNote(answer.notes.join(" "));
+    await dealing;
   });
 
 function choose(tab, { focus = false } = {}) {
@@ -112,12 +144,12 @@ function startLoading() {
   });
   byId("x-file").addEventListener("change", async (event) => {
     const [file] = event.target.files;
-    if (file) await load("upload", { name: file.name, text: await file.text() });
+    if (file) await load("upload", { name: file.name, text: await file.text(), draft: typed() });
     event.target.value = "";
   });
   byId("x-undo").addEventListener("click", () => {
     const draft = past.pop();
-    byId("x-undo").disabled = !past.length;
+    keepPast();
     if (draft) reform({ draft });
   });
 }
@@ -139,8 +171,7 @@ function startEditing() {
       remember();
     }
   });
-  watchForm(changed);
-  place.addEventListener("paste", remember, { capture: true });
+  watchForm(changed, paste);
   place.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
@@ -173,12 +204,8 @@ function startFiles() {
 
 function startDraft() {
   setDraft(start.draft);
-  let before = null;
-  try {
-    before = JSON.parse(sessionStorage.getItem(kept));
-  } catch {
-    // Nothing usable was kept.
-  }
+  byId("x-undo").disabled = !past.length;
+  const before = keptBefore(kept);
   if (before) return reform({ do: "show", draft: before });
   return dealNow();
 }

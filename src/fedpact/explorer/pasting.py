@@ -1,0 +1,263 @@
+"""Cells of a spreadsheet put into the form, pasted or from a CSV file.
+
+The first row may name the columns ("name", "cost", "cap", "value", ...) or, of weights, the members; else cells go
+where they are pasted. Rows beyond the last member make new members. Whatever is not taken is said: nothing is dropped
+in silence. Numbers may be written with decimal commas or percent signs; what is no number stays as it was typed, and
+the form marks it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from fedpact.explorer.draft import COLUMNS, MAX_MEMBERS, Draft, typed_text, with_agent, without_agent
+from fedpact.utils.cells import NumberFormat, is_missing, is_number, text_cells
+from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.words import count_text
+
+FIELD = re.compile(
+    r"(?P<label>names|costs|quadratic|caps|values|weights|payoff\.\w+)\[(?P<row>\d+)(?:,(?P<column>\d+))?\]"
+)
+HEADS: Mapping[str, frozenset[str]] = {
+    "names": frozenset({"name", "names", "member", "members", "agent", "agents", "who"}),
+    "costs": frozenset({"cost", "costs", "cost per unit", "cost per unit of data", "unit cost", "price"}),
+    "quadratic": frozenset({"rising cost", "rising costs", "quadratic", "quadratic cost"}),
+    "caps": frozenset({"cap", "caps", "limit", "most", "data", "records", "the most it can give"}),
+    "values": frozenset({"value", "values", "worth"}),
+}
+MAX_NAMED = 5
+LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
+Cells = list[list[str]]
+
+
+@dataclass
+class _Sheet:
+    """A draft being filled in, and what was done and not done."""
+
+    draft: Draft
+    texts: dict[str, str] = field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    too_many: int = 0
+    outside: int = 0
+    taken: int = 0
+
+    def grow(self, count: int) -> None:
+        """Members up to `count`, or to as many as the page takes."""
+        while self.draft.n_agents < min(count, MAX_MEMBERS):
+            self.draft = with_agent(self.draft)
+            self.added.append(f"names[{self.draft.n_agents - 1}]")
+
+    def put(self, name: str, cell: str, written: NumberFormat) -> None:
+        """A cell into a field; empty ones leave it as it is."""
+        if not cell.strip():
+            return
+        self.texts[name] = cell.strip() if name.startswith("names") else _typed(cell, written)
+        self.taken += 1
+
+    def done(self) -> tuple[Draft, list[str]]:
+        """The draft, and what is to be said."""
+        draft = replace(self.draft, texts={**self.draft.texts, **self.texts})
+        notes = []
+        if self.added:
+            notes.append(
+                f"Added {count_text(len(self.added), 'member')}: {_listed(draft[name] for name in self.added)}."
+            )
+        if self.too_many:
+            rows = count_text(self.too_many, "row")
+            notes.append(f"Not taken: {rows} at the end, since the explorer takes up to {MAX_MEMBERS} members.")
+        if self.unknown:
+            known = ", ".join(chain.from_iterable(sorted(names)[:1] for names in HEADS.values()))
+            notes.append(f"Not taken: {_listed(self.unknown)}; columns that are known are {known}.")
+        if self.outside:
+            notes.append(f"Not taken: {count_text(self.outside, 'cell')} beyond the last column.")
+        return draft, notes
+
+
+def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
+    """Cells pasted into a field of a table; the draft with them, and what was added or not taken."""
+    at = FIELD.fullmatch(start)
+    if at is None:
+        raise InvalidInput(f"cells are pasted into a table's field, got {short_repr(start)}")
+    cells = _cells(text)
+    if not cells:
+        raise InvalidInput("there is nothing in the cells that were pasted")
+    row = int(at["row"])
+    heads = _head_columns(cells[0], draft)
+    if heads:
+        return _put_members(draft, cells[1:], heads, cells[0], [row + place for place in range(len(cells) - 1)])
+    names = _matrix_names(cells)
+    if names:
+        return _put_named_weights(draft, cells, names)
+    if at["label"] == "weights":
+        return _put_weights(draft, cells, row, int(at["column"] or 0))
+    shown = _shown_columns(draft)
+    columns = shown[shown.index(at["label"]) :] if at["label"] in shown else []
+    return _put_members(draft, cells, columns, [], [row + place for place in range(len(cells))])
+
+
+def open_table(draft: Draft, name: str, text: str) -> tuple[Draft, list[str]]:
+    """The members or the weights of a CSV file in a draft; members it has already are known by their names."""
+    cells = _cells(text)
+    if not cells:
+        raise InvalidInput(f"{name}: the file has no rows")
+    heads = _head_columns(cells[0], draft)
+    if heads:
+        if "names" not in heads:
+            return _put_members(draft, cells[1:], heads, cells[0], list(range(len(cells) - 1)))
+        column = heads.index("names")
+        named = [row[column].strip() if column < len(row) else "" for row in cells[1:]]
+        if len(set(named)) < len(named):
+            raise InvalidInput(f"{name}: two rows are called {short_repr(_twice(named))}; give each member one row")
+        draft, places = _places(draft, named)
+        found, notes = _put_members(draft, cells[1:], heads, cells[0], places)
+        return found, [*notes, *_left_alone(found, named)]
+    names = _matrix_names(cells)
+    if names:
+        return _put_named_weights(draft, cells, names)
+    written = NumberFormat.of(chain.from_iterable(cells))
+    if all(len(row) == len(cells) for row in cells) and all(is_number(cell, written) for row in cells for cell in row):
+        return _put_weights(draft, cells, 0, 0)
+    if any(cell.startswith("contributions.") for cell in cells[0]):
+        raise InvalidInput(f"{name} is a log of runs: fedpact fit {name} makes a scenario of it, which can be opened")
+    raise InvalidInput(
+        f"{name}: row 1 must name columns such as name, cost, cap and value, or the members along a table of weights, "
+        f"got {_listed(cells[0])}"
+    )
+
+
+def _cells(text: str) -> Cells:
+    """Rows of cells; a single column of numbers may have decimal commas."""
+    if LONE_NUMBERS.fullmatch(text):
+        return [[line.strip()] for line in text.split("\n") if line.strip()]
+    return [row for _, row in text_cells(text)]
+
+
+def _typed(cell: str, written: NumberFormat) -> str:
+    """A cell as it would be typed; what is no number, or may be two, as it is."""
+    plain = cell.strip().replace("−", "-")
+    try:
+        return cell.strip() if is_missing(plain) else typed_text(written.number(plain))
+    except (ValueError, InvalidInput):
+        return cell.strip()
+
+
+def _shown_columns(draft: Draft) -> list[str]:
+    own = [f"payoff.{label}" for label in draft.parameters] if draft.own_curves else []
+    return [*COLUMNS, *own]
+
+
+def _head_columns(head: Sequence[str], draft: Draft) -> list[str | None]:
+    """The column of the form that each cell of a head names, None where it names none; empty if it is no head."""
+    written = NumberFormat.of(head)
+    if any(is_number(cell, written) for cell in head):
+        return []
+    known = {each: label for label, names in HEADS.items() for each in names}
+    known |= {label: f"payoff.{label}" for label in draft.parameters if draft.own_curves}
+    found = [known.get(_plain_head(cell)) for cell in head]
+    named = [label for label in found if label is not None]
+    enough = len(named) >= 2 or (len(named) == 1 and len([cell for cell in head if cell.strip()]) == 1)
+    return found if enough and len(set(named)) == len(named) else []
+
+
+def _plain_head(cell: str) -> str:
+    """Without the unit: "Cost (EUR per record)", "Cost, EUR", "Cost [EUR]"."""
+    return re.split(r"[(\[,:/]", cell, maxsplit=1)[0].strip().lower().replace("_", " ")
+
+
+def _matrix_names(cells: Cells) -> list[str]:
+    """The members that stand along the top and down the side of a table of weights; none if it is no such table."""
+    if len(cells) < 2 or len(cells[0]) < 2:
+        return []
+    top = [cell.strip() for cell in cells[0][1:]]
+    written = NumberFormat.of(chain.from_iterable(row[1:] for row in cells[1:]))
+    side = [row[0].strip() for row in cells[1:]]
+    is_named = all(top) and len(set(top)) == len(top) and sorted(side) == sorted(top)
+    return top if is_named and not any(is_number(name, written) for name in top) else []
+
+
+def _put_members(
+    draft: Draft, rows: Cells, columns: Sequence[str | None], head: Sequence[str], places: Sequence[int]
+) -> tuple[Draft, list[str]]:
+    sheet = _Sheet(draft)
+    sheet.unknown = [cell.strip() for cell, label in zip(head, columns, strict=False) if label is None and cell.strip()]
+    sheet.grow(max(places, default=-1) + 1)
+    written = NumberFormat.of(chain.from_iterable(rows))
+    for place, row in zip(places, rows, strict=True):
+        if place >= MAX_MEMBERS:
+            sheet.too_many += 1
+            continue
+        for label, cell in zip(columns, row, strict=False):
+            if label is not None:
+                sheet.put(f"{label}[{place}]", cell, written)
+        sheet.outside += sum(bool(cell.strip()) for cell in row[len(columns) :])
+    return sheet.done()
+
+
+def _put_weights(draft: Draft, rows: Cells, first_row: int, first_column: int) -> tuple[Draft, list[str]]:
+    sheet = _Sheet(draft)
+    sheet.grow(max(first_row + len(rows), first_column + max(map(len, rows))))
+    written = NumberFormat.of(chain.from_iterable(rows))
+    for row, cells in enumerate(rows, start=first_row):
+        if row >= MAX_MEMBERS:
+            sheet.too_many += 1
+            continue
+        for column, cell in enumerate(cells, start=first_column):
+            if column < MAX_MEMBERS:
+                sheet.put(f"weights[{row},{column}]", cell, written)
+            else:
+                sheet.outside += bool(cell.strip())
+    return sheet.done()
+
+
+def _put_named_weights(draft: Draft, cells: Cells, names: Sequence[str]) -> tuple[Draft, list[str]]:
+    draft, places = _places(draft, names)
+    sheet = _Sheet(draft)
+    sheet.grow(max(places) + 1)
+    where = dict(zip(names, places, strict=True))
+    written = NumberFormat.of(chain.from_iterable(row[1:] for row in cells[1:]))
+    for name, place in where.items():
+        if place < MAX_MEMBERS:
+            sheet.texts[f"names[{place}]"] = name
+    for row in cells[1:]:
+        receiver = where[row[0].strip()]
+        if receiver >= MAX_MEMBERS:
+            sheet.too_many += 1
+            continue
+        for giver, cell in zip(places, row[1:], strict=False):
+            if giver < MAX_MEMBERS:
+                sheet.put(f"weights[{receiver},{giver}]", cell, written)
+        sheet.outside += sum(bool(cell.strip()) for cell in row[len(names) + 1 :])
+    found, notes = sheet.done()
+    return found, [*notes, *_left_alone(found, names)]
+
+
+def _places(draft: Draft, names: Sequence[str]) -> tuple[Draft, list[int]]:
+    """Where members stand by their names, new ones behind the others; if nobody is known, all are new."""
+    here = {draft[f"names[{agent}]"].strip(): agent for agent in range(draft.n_agents)}
+    if not any(name in here for name in names):
+        while draft.n_agents > max(len(names), 1):
+            draft = without_agent(draft, draft.n_agents - 1)
+        return draft, list(range(len(names)))
+    places, new = [], draft.n_agents
+    for name in names:
+        places.append(here.get(name, new))
+        new += name not in here
+    return draft, places
+
+
+def _left_alone(draft: Draft, names: Sequence[str]) -> list[str]:
+    others = [own for agent in range(draft.n_agents) if (own := draft[f"names[{agent}]"].strip()) not in names]
+    return [f"Not in the table, and as before: {_listed(others)}."] if others else []
+
+
+def _twice(names: Sequence[str]) -> str:
+    return next(name for place, name in enumerate(names) if name in names[:place])
+
+
+def _listed(names: Iterable[str]) -> str:
+    texts = [f"“{name}”" for name in names]
+    return ", ".join(texts[:MAX_NAMED]) + (f" and {len(texts) - MAX_NAMED} more" if len(texts) > MAX_NAMED else "")
