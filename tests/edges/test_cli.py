@@ -46,7 +46,7 @@ def test_compare_without_arguments_shows_the_built_in_example(run) -> None:
     assert result.err == ""
     for word in ("Five hospitals", "University", "Externality", "Shapley", "Fair", "Voluntary", "Standalone", "EUR"):
         assert word in result.out
-    assert "Recommendation: Externality." in result.words
+    assert "Recommendation: Externality (pay for what you use)." in result.words
     assert "Who would leave, or gain by posing as two; gains in EUR" in result.words
     assert "Voluntary nobody all but Clinic +71,705 City +1,212" in result.words
     assert "gets back 66 % of its fair (Shapley) share" in result.words

@@ -118,9 +118,9 @@ def test_a_member_joins_and_another_leaves(run, runs: Path, tmp_path: Path) -> N
     )
     fp.save_scenario(fp.Scenario(federation=old), tmp_path / "old.toml")
     terms = ["--like", "old.toml", "-o", "new.toml", "--without", "North"]
-    assert 'error: --cost must say a number for agent "East" too' in run("fit", runs, *terms).err
+    assert 'error: --cost must say a number for member "East" too' in run("fit", runs, *terms).err
     terms += ["--cost", "East=0.3", "--cap", "East=9"]
-    assert 'error: --value must say a number for agent "East" too' in run("fit", runs, *terms).err
+    assert 'error: --value must say a number for member "East" too' in run("fit", runs, *terms).err
     assert run("fit", runs, *terms, "--value", "East=6").code == 0
     made = fp.load_scenario(tmp_path / "new.toml")
     assert made.federation.names == ("South", "East")
@@ -241,7 +241,7 @@ def test_compare_shows_how_sure_the_deal_is(run, few: Path, tmp_path: Path) -> N
         (["--cost", "0"], "--cost must be positive, got '0'"),
         (["--cost", "nan"], "--cost must be positive, got 'nan'"),
         (["--cost", "West=1"], '--cost: there is no member "West"; members are North, South, East'),
-        (["--cost", "North=1"], '--cost must say a number for agent "South" too, or one for all'),
+        (["--cost", "North=1"], '--cost must say a number for member "South" too, or one for all'),
         (["--cap", "-1"], "--cap must be at least zero, got '-1'"),
     ],
 )

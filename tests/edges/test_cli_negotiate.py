@@ -61,7 +61,7 @@ def test_negotiate_shows_rounds_and_deal(run) -> None:
     assert result.code == 0
     assert result.err == ""
     assert "Five hospitals, negotiated by price-discovery" in result.words
-    assert "round residual welfare prices per sample (EUR) 1 " in result.words
+    assert "round residual welfare (EUR) prices per sample (EUR) 1 " in result.words
     assert "University 59.20 3238 +171,625" in result.words
     assert "settled by the message game, payments add up to zero." in result.words
 

@@ -42,7 +42,12 @@ def test_numbers_and_picture_under_their_default_names(run, tmp_path: Path) -> N
     assert [row["mechanism"] for row in found] == ["externality"] * 2 + ["shapley"] * 2
     alone = fp.ShapleyMechanism().solve(example("paper-w3").federation)
     np.testing.assert_allclose(float(found[2]["ir_gaps[agent 1]"]), alone.ir_gaps[1], rtol=1e-6)
-    for words in ("2 values of costs", "ir_gaps (payoff) over all points", "Externality", "Written: sweep.csv, sweep"):
+    for words in (
+        "2 values of costs",
+        "gain against standing alone (units of payoff)",
+        "Externality",
+        "Written: sweep.csv, sweep",
+    ):
         assert words in result.words
     assert max(map(len, result.out.splitlines())) <= 80
 
@@ -95,8 +100,10 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     assert "worth" not in result.words, "samples are no money"
     assert max(map(len, result.out.splitlines())) <= 80
     paid = run("sweep", "crowd.toml", "--vary", "costs=0.05,0.06", "-m", "standalone", "--metric", "welfare")
-    assert "welfare (payoff) over all points" in paid.words
-    assert "One unit of payoff is worth 1,234.5 EUR." in paid.words
+    assert "welfare (EUR) over all points" in paid.words
+    assert "The file counts in units of payoff, each worth 1,234.5 EUR." in paid.words
+    total = float(rows(tmp_path / "sweep.csv")[0]["welfare"])
+    assert f"{1234.5 * total:.4g}" in paid.words
 
 
 def test_points_without_an_outcome_are_counted(run, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from edges.command_line import run_main
+from fedpact.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -151,3 +152,10 @@ def test_commands_that_need_nodes_or_stay_open_have_the_options_shown(tmp_path):
         if option not in told[" ".join(program)]
     ]
     assert missing == []
+
+
+def test_the_glossary_calls_mechanisms_by_their_plain_names():
+    table = (DOCS / "glossary.md").read_text(encoding="utf-8").partition("by their plain names")[2]
+    stated = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$", table.partition("\n## ")[0], flags=re.MULTILINE))
+    stated.pop("name")
+    assert stated == {each.title: each.plain_title for each in MECHANISMS.values()}

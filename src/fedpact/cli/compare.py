@@ -177,7 +177,8 @@ def _show(scenario: Scenario, compared: Comparison, *, in_brief: bool = False) -
     for name, reason in compared.unsolved.items():
         console.print(f"{compared.title(name)}: no outcome: {escape(reason)}")
     if compared.recommendation is not None:
-        console.print(f"[bold]Recommendation:[/bold] {compared.title(compared.recommendation.mechanism)}.")
+        chosen = compared.mechanism(compared.recommendation.mechanism)
+        console.print(f"[bold]Recommendation:[/bold] {escape(chosen.full_title)}.")
         for sentence in compared.recommendation.sentences:
             console.print(f"- {escape(sentence)}")
     else:

@@ -61,7 +61,7 @@ def fit(
     shared: Annotated[
         str,
         typer.Option(
-            "--shared", help="What all agents' curves have in common, with commas: beta,floor,ceiling; or none."
+            "--shared", help="What all members' curves have in common, with commas: beta,floor,ceiling; or none."
         ),
     ] = ",".join(CURVE_PARTS),
     floor: Annotated[
@@ -85,7 +85,7 @@ def fit(
     ] = None,
     cap: Annotated[
         list[str] | None,
-        typer.Option("--cap", help="The most an agent can contribute, like --cost; its largest so far if not given."),
+        typer.Option("--cap", help="The most a member can contribute, like --cost; its largest so far if not given."),
     ] = None,
     like: Annotated[
         str | None,
@@ -99,7 +99,7 @@ def fit(
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option("--without", help="Leave this agent out of the scenario; may be repeated.", metavar="NAME"),
+        typer.Option("--without", help="Leave this member out of the scenario; may be repeated.", metavar="NAME"),
     ] = None,
     member: Annotated[
         str | None,
@@ -136,7 +136,7 @@ def fit(
     staying = staying_members(observations.names, without or [])
     if member is not None:
         if without:
-            raise InvalidInput("--without leaves agents out of a scenario; with --member there is none")
+            raise InvalidInput("--without leaves members out of a scenario; with --member there is none")
         staying = np.array([name == member for name in observations.names])
     terms = fit_terms(observations, StatedTerms(costs=cost or [], caps=cap or [], values=value or []), like, staying)
     with progress(PROGRESS_STEPS) as begin:
@@ -255,7 +255,7 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
             made.add_row(escape(name), *(f"{weight:.3g}\n{low:.2g} to {high:.2g}" for weight, (low, high) in cells))
         console.print(made)
     else:
-        console.print(f"Weights between {seen.n_agents} agents: --json or -o prints all.")
+        console.print(f"Weights between {seen.n_agents} members: --json or -o prints all.")
     console.print()
     quality = found.quality
     console.print(
@@ -299,7 +299,7 @@ def _show_curves(found: Fit) -> None:
     curves = [("beta", np.atleast_1d(found.beta), np.atleast_2d(intervals["beta"]))] if found.beta is not None else []
     curves += [("floor", found.floors, intervals["floors"]), ("ceiling", found.ceilings, intervals["ceilings"])]
     alike = all(len(set(numbers.tolist())) == 1 for _, numbers, _ in curves)
-    made = table("Accuracy = floor + (ceiling - floor) g(weighted data)", "agent", *(label for label, _, _ in curves))
+    made = table("Accuracy = floor + (ceiling - floor) g(weighted data)", "member", *(label for label, _, _ in curves))
     for agent, name in list(enumerate(["all"] if alike else found.observations.task_labels))[: 2 * MAX_AGENTS_SHOWN]:
         cells = []
         for _, numbers, ends in curves:

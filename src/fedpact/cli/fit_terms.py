@@ -93,7 +93,7 @@ def _copy_terms(
 ) -> None:
     """Fill in what a scenario says of the lots and tasks of the log."""
     if not set(known.names) & set(observations.names):
-        raise InvalidInput(f"--like {like}: its agents are {', '.join(known.names)}; none of them is in the log")
+        raise InvalidInput(f"--like {like}: its members are {', '.join(known.names)}; none of them is in the log")
     if known.has_lots != observations.has_lots:
         which = "the scenario" if known.has_lots else "the log"
         raise InvalidInput(
@@ -132,7 +132,7 @@ def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[Fl
 
 def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
     for agent in np.flatnonzero(np.isnan(numbers))[:1]:
-        raise InvalidInput(f'{option} must say a number for agent "{names[agent]}" too, or one for all')
+        raise InvalidInput(f'{option} must say a number for member "{names[agent]}" too, or one for all')
 
 
 def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:

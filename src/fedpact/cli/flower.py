@@ -27,7 +27,7 @@ def new(
     ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Write a ready Flower app for a scenario, and a private file for each of its agents."""
+    """Write a ready Flower app for a scenario, and a private file for each of its members."""
     from fedpact.flower.new_app import write_app  # noqa: PLC0415 - optional dependency
 
     if not 0.0 < samples_per_unit < float("inf"):

@@ -84,7 +84,7 @@ def negotiate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the agents negotiate a deal; each says only what it is asked about itself.
+    """Let the members negotiate a deal; each says only what it is asked about itself.
 
     Interrupted and started again with the same transcript, a negotiation goes on where it was.
     """

@@ -21,7 +21,7 @@ __all__ = ["new"]
 
 def new(
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("scenario.toml"),
-    agents: Annotated[int, typer.Option("--agents", "-n", help="How many agents.", min=1, max=1000)] = 3,
+    agents: Annotated[int, typer.Option("--agents", "-n", help="How many members.", min=1, max=1000)] = 3,
     names: Annotated[str | None, typer.Option("--names", help="Their names, with commas between them.")] = None,
     lots: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from fedpact.cli.common import Terminal, console, escape, terminal_text
 from fedpact.deals.deal import Event
 from fedpact.report.numbers import Unit, number_text
 
+WELFARE_WIDTH = 16  # characters
 ALL_UP_TO = 10  # rounds: from there on every tenth, after 100 every hundredth
 
 
@@ -67,7 +68,8 @@ class Rounds:
 
     def _print(self, event: Event) -> None:
         if not self._begun:
-            head = f"{'round':>5}  {'residual':>9}  {'welfare':>12}"
+            worth = f"welfare ({self._unit.label if self._unit.is_money else 'payoff'})"
+            head = f"{'round':>5}  {'residual':>9}  {worth:>{WELFARE_WIDTH}}"
             if event["prices"] is not None or event["residual"] is None:
                 head += f"  prices per sample ({self._unit.label})"
             console.print(f"\n[bold]{escape(head)}[/bold]")
@@ -76,9 +78,13 @@ class Rounds:
 
     def _line(self, event: Event) -> str:
         residual = "step back" if event["residual"] is None else f"{event['residual']:.1e}"
-        welfare = "undefined" if event["welfare"] is None else f"{event['welfare']:.8g}"
+        welfare = "undefined" if event["welfare"] is None else self._amount(event["welfare"])
         prices = "" if event["prices"] is None else f"  {self._range(event['prices'])}"
-        return f"{event['round']:>5}  {residual:>9}  {welfare:>12}{prices}"
+        return f"{event['round']:>5}  {residual:>9}  {welfare:>{WELFARE_WIDTH}}{prices}"
+
+    def _amount(self, welfare: float) -> str:
+        """Money as everywhere; payoffs with the digits in which rounds differ."""
+        return terminal_text(self._unit.column([welfare])[0]) if self._unit.is_money else f"{welfare:.8g}"
 
     def _range(self, prices: Sequence[float]) -> str:
         return " to ".join(price_text(price, self._unit) for price in (min(prices), max(prices)))

@@ -78,7 +78,7 @@ def settle(
     unchecked: Unchecked = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn the payments of a deal into transfers of money between the agents.
+    """Turn the payments of a deal into transfers of money between the members.
 
     What was delivered is paid for, at the prices agreed: a member that delivers less is paid less, and the others pay
     less. A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
@@ -103,7 +103,7 @@ def settle(
     if as_json:
         print_json({"mechanism": agreed.mechanism, "agents": list(agreed.agents)} | settlement.record())
         return
-    _show(settlement, agreed)
+    _show(settlement, agreed, chosen.unit)
     if path is not None:
         console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
 
@@ -160,12 +160,13 @@ def _outcome(federation: Federation, agreed: Deal, delivered: FloatArray) -> Dea
     return outcome
 
 
-def _show_delivered(settlement: Settlement, deal: Deal) -> None:
+def _show_delivered(settlement: Settlement, deal: Deal, data: str) -> None:
     if settlement.agreed is None or settlement.delivered is None or settlement.agreed_cents is None:
         return
+    counted = f" ({data})" if data else ""
     given = [
-        ("agreed", number_texts(np.array(settlement.agreed))),
-        ("delivered", number_texts(np.array(settlement.delivered))),
+        (escape(f"agreed{counted}"), number_texts(np.array(settlement.agreed))),
+        (escape(f"delivered{counted}"), number_texts(np.array(settlement.delivered))),
     ]
     paid = [
         ("agreed pay", [cents_text(settlement, cents) for cents in settlement.agreed_cents]),
@@ -179,8 +180,8 @@ def _show_delivered(settlement: Settlement, deal: Deal) -> None:
         print_agents(title, deal.agents, [*given, *paid], sizes=sizes)
 
 
-def _show(settlement: Settlement, deal: Deal) -> None:
-    _show_delivered(settlement, deal)
+def _show(settlement: Settlement, deal: Deal, data: str) -> None:
+    _show_delivered(settlement, deal, data)
     if not settlement.transfers:
         console.print("Nobody pays anybody.")
         return

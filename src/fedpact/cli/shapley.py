@@ -44,7 +44,7 @@ def shapley(
     seed: Annotated[int | None, typer.Option("--seed", help="For sampling.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Shapley values: each agent's fair share of what the federation's data is worth."""
+    """Shapley values: each member's fair share of what the federation's data is worth."""
     chosen = read_scenario(scenario)
     federation = chosen.federation
     profile = (

@@ -45,7 +45,9 @@ def solve(
     leave: Annotated[
         str | None,
         typer.Option(
-            "--leave", help="Let agents leave who would: 'all' at once, 'worst' first, or in 'groups'.", metavar="ORDER"
+            "--leave",
+            help="Let members leave who would: 'all' at once, 'worst' first, or in 'groups'.",
+            metavar="ORDER",
         ),
     ] = None,
     group: Annotated[
@@ -77,7 +79,7 @@ def solve(
         record |= {"departures": departures_record(settled)} if settled else {}
         print_json(record | ({"group": blocking_group_record(together)} if together else {}))
         return
-    console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {rules.title}\n")
+    console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {escape(rules.full_title)}\n")
     if settled:
         _show_departures(settled, Unit.of(chosen.money, [settled.welfare]), by_groups=leave == "groups")
     if outcome:
@@ -127,7 +129,7 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
 
 def show_certificates(outcome: Outcome) -> None:
     """Every claim with its verdict, margin and what was searched."""
-    made = table("Certificates", "claim", "verdict", "margin", "scope")
+    made = table("Certificates (margins in units of payoff)", "claim", "verdict", "margin", "scope")
     made.columns[3].justify = "left"
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value

@@ -31,8 +31,9 @@ from fedpact.comparison import sweep as run_sweep
 from fedpact.comparison.sweep_result import MARGINS, METRICS, unit_of
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism
+from fedpact.report.numbers import Unit
 from fedpact.report.records import sweep_record
-from fedpact.scenario import Money
+from fedpact.report.words import metric_name
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.files import claim_output
@@ -81,13 +82,13 @@ def sweep(
         found = _run(read.federation, vary, metrics or ["ir_gaps"], rules, partial)
         write_table(output, found.columns())
         if draws:
-            write_picture(found.plot(), picture)
+            write_picture(found.plot(money=read.money, data=read.unit), picture)
         remove_pieces(partial)
     files = [str(output), *([str(picture)] if draws else [])]
     if as_json:
         print_json(sweep_record(found) | {"files": files})
         return
-    _show(found, read.money)
+    _show(found, Unit.of(read.money, data=read.unit))
     console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
@@ -113,24 +114,28 @@ def _run(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _show(found: Sweep, money: Money | None) -> None:
+def _show(found: Sweep, unit: Unit) -> None:
     grid = " x ".join(f"{axis.points.size} values of {axis.label}" for axis in found.axes)
     console.print(f"[bold]Sweep[/bold]: {escape(grid)}\n")
     for metric in next(iter(found.metrics.values())):
-        _show_metric(found, metric)
-    if money and any(unit_of(metric) == "payoff" for metric in next(iter(found.metrics.values()))):
-        console.print(f"One unit of payoff is worth {money.per_payoff:,.10g} {escape(money.currency)}.")
+        _show_metric(found, metric, unit)
+    if unit.is_money and any(unit_of(metric) == "payoff" for metric in next(iter(found.metrics.values()))):
+        worth = f"{unit.per_payoff:,.10g} {escape(unit.label)}"
+        console.print(f"The file counts in units of payoff, each worth {worth}.")
     _show_flags(found)
 
 
-def _show_metric(found: Sweep, metric: str) -> None:
+def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
     """A table over all points; a column for points without a number only where there are some."""
     claim = MARGINS.get(metric)
-    numbers = {mechanism: _known_numbers(metrics[metric], claim) for mechanism, metrics in found.metrics.items()}
+    measure, scale = unit.of_measure(unit_of(metric))
+    numbers = {
+        mechanism: scale * _known_numbers(metrics[metric], claim) for mechanism, metrics in found.metrics.items()
+    }
     lacks = any(np.isnan(each).any() for each in numbers.values())
     last, lacking = ("below zero", "undefined") if claim is None else ("holds", "not known")
     columns = ["mechanism", "member", "lowest", "mean", "highest", last, *([lacking] if lacks else [])]
-    made = table(f"{metric} ({unit_of(metric)}) over all points", *columns)
+    made = table(escape(f"{metric_name(metric)} ({measure}) over all points"), *columns)
     agents = list(found.labels(metric)) if found.is_per_agent(metric) else ["all"]
     for mechanism, known in numbers.items():
         flat = known.reshape(-1, len(agents))

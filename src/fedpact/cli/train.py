@@ -63,10 +63,10 @@ def train(
     rounds: Annotated[int, typer.Option("--rounds", help="How often models are averaged.", min=1)] = ROUNDS,
     samples: Annotated[
         list[str] | None,
-        typer.Option("--samples", help=f"Images each agent holds, tests included; 400 if not given. {EACH}"),
+        typer.Option("--samples", help=f"Images each member holds, tests included; 400 if not given. {EACH}"),
     ] = None,
     test_share: Annotated[
-        float, typer.Option("--test-share", help="The part of its images an agent is tested on.")
+        float, typer.Option("--test-share", help="The part of its images a member is tested on.")
     ] = TEST_SHARE,
     partition: Annotated[
         str, typer.Option("--partition", help="Everybody's mix of classes: even, or drawn (dirichlet).")
@@ -89,7 +89,7 @@ def train(
     ] = None,
     clip: Annotated[float, typer.Option("--clip", help="Longest update of those with --private.")] = CLIP,
     local_epochs: Annotated[
-        int, typer.Option("--local-epochs", help="How often an agent goes through its samples in a round.", min=1)
+        int, typer.Option("--local-epochs", help="How often a member goes through its samples in a round.", min=1)
     ] = 1,
     learning_rate: Annotated[float, typer.Option("--learning-rate", help="Step of gradient descent.")] = 0.05,
     floor: Annotated[
@@ -97,7 +97,7 @@ def train(
     ] = None,
     ceiling: Annotated[
         list[str] | None,
-        typer.Option("--ceiling", help=f"Accuracy that is worth an agent's value, 1 if not given. {EACH}"),
+        typer.Option("--ceiling", help=f"Accuracy that is worth a member's value, 1 if not given. {EACH}"),
     ] = None,
     data: Annotated[
         str, typer.Option("--data", help=f"MNIST: {', '.join(SOURCES)}; embedded needs no connection.")

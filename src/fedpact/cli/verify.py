@@ -141,7 +141,7 @@ def _show(found: Delivery, scenario: Scenario) -> None:
         f"accuracies; intervals hold 95 %\n"
     )
     lower, upper = found.intervals()
-    made = table("Share of the agreed contribution", "agent", "agreed", "delivered", "interval", "")
+    made = table("Share of the agreed contribution", "member", "agreed", "delivered", "interval", "")
     for agent, name in enumerate(found.names):
         known = np.isfinite(found.shares[agent])
         end = f"{100 * upper[agent]:.0f} %" if np.isfinite(upper[agent]) else "more"

@@ -51,6 +51,7 @@ class AccuracyShaping(Mechanism):
 
     name = "accuracy-shaping"
     title = "Accuracy shaping"
+    plain_title = "who gives less gets a weaker model"
     description = "Nobody pays. Everybody gets a model as good as its contribution has earned, and not a better one."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)

@@ -74,6 +74,8 @@ class Mechanism(ABC):
         The name used on the command line and in files; it tells mechanisms apart.
     title
         The name people read.
+    plain_title
+        A second name in plain words; none if empty.
     description
         What it does, in a sentence for people who know nothing of mechanisms.
     claims
@@ -93,6 +95,7 @@ class Mechanism(ABC):
 
     name: str
     title: str
+    plain_title: str = ""
     description: str = ""
     claims: Sequence[Claim] = ()
     claims_without_harm: Sequence[Claim] = ()
@@ -100,6 +103,11 @@ class Mechanism(ABC):
     is_baseline: bool = False
     knows_lots: bool = False
     has_side_payments: bool = False
+
+    @property
+    def full_title(self) -> str:
+        """The title, and what it means in plain words."""
+        return f"{self.title} ({self.plain_title})" if self.plain_title else self.title
 
     @abstractmethod
     def solve(self, federation: Federation) -> Outcome:

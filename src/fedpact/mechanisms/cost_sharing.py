@@ -44,6 +44,7 @@ class CostSharing(Voluntary):
 
     name = "cost-sharing"
     title = "Cost sharing"
+    plain_title = "costs are shared"
     description = (
         "Members pay a part of each other's costs; each contributes what suits itself at the costs left to it."
     )

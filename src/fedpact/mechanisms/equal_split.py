@@ -36,6 +36,7 @@ class EqualSplit(OptimumMechanism):
 
     name = "equal-split"
     title = "Equal split"
+    plain_title = "share the sum equally"
     description = "All payoffs are put together and everybody gets the same part, whatever it contributed."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True

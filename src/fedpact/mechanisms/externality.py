@@ -84,6 +84,7 @@ class ExternalityMechanism(OptimumMechanism):
 
     name = "externality"
     title = "Externality"
+    plain_title = "pay for what you use"
     description = (
         "Members contribute what is best for all of them together. Each pays for the data it uses and is paid for the "
         "data it gives."

@@ -55,6 +55,7 @@ from fedpact.utils.words import MAX_NAMES, join_names
 KEEP = ("groups", "members")
 NAMES = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
+PLAIN_TITLES = {"groups": "pay for what you use, evened out", "members": "evened out, keeping single members only"}
 MAX_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 DEFAULT_TIME_LIMIT = 120.0  # seconds
@@ -103,7 +104,7 @@ class FairMechanism(SidePaymentMechanism):
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
         check_search_limits(time_limit, max_relaxations)
         self.keep, self.max_relaxations, self.time_limit = keep, max_relaxations, time_limit
-        self.name, self.title = NAMES[keep], TITLES[keep]
+        self.name, self.title, self.plain_title = NAMES[keep], TITLES[keep], PLAIN_TITLES[keep]
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
         self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)
 

@@ -36,6 +36,7 @@ class LeaveOneOut(OptimumMechanism):
 
     name = "leave-one-out"
     title = "Leave one out"
+    plain_title = "paid for what would be lost without you"
     description = "Everybody has what all payoffs together would lose without its data, which is less than there is."
     claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
     is_baseline = True

@@ -38,6 +38,7 @@ class NashBargaining(SidePaymentMechanism):
 
     name = "nash-bargaining"
     title = "Nash bargaining"
+    plain_title = "split the surplus evenly"
     description = (
         "Contributions and prices as under Externality, and fixed sums between members after which everybody gains the "
         "same on what it has alone."

@@ -53,6 +53,7 @@ class Nucleolus(SidePaymentMechanism):
 
     name = "nucleolus"
     title = "Nucleolus"
+    plain_title = "make the unhappiest group happiest"
     description = (
         "Contributions and prices as under Externality, and fixed sums between members after which the group with the "
         "least reason to stay has as much reason as can be."

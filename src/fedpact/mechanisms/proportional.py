@@ -42,6 +42,7 @@ class ProportionalSharing(Mechanism):
 
     name = "proportional"
     title = "Proportional"
+    plain_title = "paid by the amount of data"
     description = "All payoffs are put together and shared out by the amount of data each member contributed."
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True

@@ -59,6 +59,7 @@ class SemivalueMechanism(Mechanism):
 
     name = "banzhaf"
     title = "Banzhaf"
+    plain_title = "paid for what you add to a random group"
     description = (
         "Everybody has what it adds, on average, to a group in which each of the others sits with even chances. It is "
         "more or less than there is to share out."

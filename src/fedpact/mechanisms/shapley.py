@@ -66,6 +66,7 @@ class ShapleyMechanism(Mechanism):
 
     name = "shapley"
     title = "Shapley"
+    plain_title = "everybody gets its fair share"
     description = (
         "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
         "A member that poses as several gains by it."

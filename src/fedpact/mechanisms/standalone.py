@@ -18,6 +18,7 @@ class Standalone(Mechanism):
 
     name = "standalone"
     title = "Standalone"
+    plain_title = "everybody alone"
     description = "Nobody federates: each member trains alone on its own data."
     knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)

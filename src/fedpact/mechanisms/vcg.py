@@ -41,6 +41,7 @@ class VCGMechanism(OptimumMechanism):
 
     name = "vcg"
     title = "VCG"
+    plain_title = "paid for what others gain by you"
     description = (
         "Everybody has exactly what it adds to the welfare of all, so that nobody gains by misstating its numbers. "
         "Somebody outside has to pay the difference."

@@ -42,6 +42,7 @@ class Voluntary(Mechanism):
 
     name = "voluntary"
     title = "Voluntary"
+    plain_title = "share freely, no payments"
     description = "The model is shared freely and nobody pays; each member contributes only what suits itself."
     knows_lots = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)

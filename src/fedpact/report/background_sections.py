@@ -73,6 +73,7 @@ def summary(view: View) -> dict[str, Any]:
         cards += [_welfare_card(view, chosen), _money_card(view, chosen), _fairness_card(chosen)]
     return {
         "recommendation": recommendation,
+        "plain_title": recommendation and comparison.mechanism(recommendation.mechanism).plain_title,
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
         "max_reason_length": MAX_REASON_LENGTH,
         "cards": cards,

@@ -68,6 +68,15 @@ class Unit:
         """A head of contributions, with what they are counted in."""
         return f"{head} ({self.data})" if self.data else head
 
+    def of_measure(self, measure: str) -> tuple[str, float]:
+        """What a metric of a sweep is shown in, and how many of it are one of its `measure`, as `unit_of` has it."""
+        data = self.data or "samples"
+        if measure == "payoff":
+            return self.label, self.per_payoff
+        if measure == "payoff per sample":
+            return f"{self.label} per one of the {data}", self.per_payoff
+        return (data if measure == "samples" else measure), 1.0
+
     def column(self, payoffs: ArrayLike, *, signed: bool = False) -> list[str]:
         """Amounts with the same decimals, without the unit."""
         given = np.atleast_1d(np.asarray(payoffs, dtype=np.float64))

@@ -64,6 +64,12 @@ METRIC_NAMES: Mapping[str, str] = {
     **{claim.value: f"margin of {head!r}" for claim, head in PROPERTY_HEADS.items() if claim is not Claim.RECIPROCITY},
 }
 
+
+def metric_name(metric: str) -> str:
+    """What people call a metric of a sweep."""
+    return METRIC_NAMES.get(metric, metric.replace("_", " "))
+
+
 NOT_CERTIFIED = (
     "Not certified: that members deliver the data they agreed to, and that they told the truth about their costs and "
     "about what the model is worth to them. Pay for data that was delivered: with its payment safe, a member may do "

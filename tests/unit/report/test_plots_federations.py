@@ -188,7 +188,7 @@ class TestOutcome:
         texts_apart(
             figure, [label for label in contributions.get_yticklabels() if 0 <= label.get_position()[1] < n_agents]
         )
-        assert contributions.get_ylabel() == "agent, by number"
+        assert contributions.get_ylabel() == "member, by number"
         steps = [child for child in payments.get_children() if isinstance(child, matplotlib.patches.StepPatch)]
         drawn = np.sum([step.get_data().values for step in steps], axis=0)
         np.testing.assert_allclose(drawn, outcome.payments)

@@ -132,8 +132,15 @@ class TestCurves:
         assert list(drawn) == ["a", "b"]
         np.testing.assert_array_equal(drawn["b"].get_ydata(), sweep.metrics["shapley"]["ir_gaps"][:, 1])
         assert ax.get_xlabel() == "costs[0]"
-        assert ax.get_ylabel() == "gain against standing alone\n(payoff)"
+        assert ax.get_ylabel() == "gain against standing alone\n(units of payoff)"
         assert ax.get_title(loc="left") == "Shapley"
+
+    def test_amounts_are_in_money_where_there_is_money(self) -> None:
+        sweep = made([0.0, 1.0, 2.0])
+        (ax,) = plot_sweep(sweep, money=fp.Money("EUR", 1000.0)).axes
+        drawn = {line.get_label(): line for line in ax.lines}
+        np.testing.assert_array_equal(drawn["b"].get_ydata(), 1000.0 * sweep.metrics["shapley"]["ir_gaps"][:, 1])
+        assert ax.get_ylabel() == "gain against standing alone\n(EUR)"
 
     def test_values_out_of_order_make_no_zigzag(self) -> None:
         (ax,) = plot_sweep(made([2.0, 0.0, 1.0])).axes
@@ -160,7 +167,7 @@ class TestCurves:
     def test_many_agents_become_their_range(self) -> None:
         sweep = made([0.0, 1.0], names=tuple(f"agent {n}" for n in range(9)))
         figure = plot_sweep(sweep)
-        assert legend_texts(figure) == ["lowest of all agents", "mean of all agents", "highest of all agents"]
+        assert legend_texts(figure) == ["lowest of all members", "mean of all members", "highest of all members"]
         highest = next(line for line in figure.axes[0].lines if line.get_label().startswith("highest"))
         np.testing.assert_array_equal(highest.get_ydata(), sweep.metrics["shapley"]["ir_gaps"].max(axis=1))
 
@@ -271,7 +278,7 @@ class TestMaps:
         figure = plot_sweep(sweep)
         left, right, bar = figure.axes
         assert (left.get_title(loc="left"), right.get_title(loc="left")) == ("Externality", "Shapley")
-        assert bar.get_ylabel() == "welfare\n(payoff)"
+        assert bar.get_ylabel() == "welfare\n(units of payoff)"
         figure.draw_without_rendering()
         assert left.get_position().y0 == pytest.approx(right.get_position().y0)
 

@@ -436,7 +436,7 @@ def test_pictures_of_one_round_of_odd_names_and_of_many(run: Run) -> None:
     crowd = fp.Federation(np.eye(9), costs=0.01, payoff=fp.PowerLaw(0.3))
     wide = replace(run.together, accuracies=np.tile(run.together.accuracies, (1, 3)))
     figure = replace(run, federation=crowd, together=wide, alone=wide).plot()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mean of 9 agents, which are grey"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mean of 9 members, which are grey"]
     assert len({line.get_color() for line in figure.axes[0].get_lines()}) == 2
     figure.draw_without_rendering()
 

@@ -314,7 +314,7 @@ def _name_rows(panels: Sequence[Any], names: Sequence[str], room: Room) -> None:
         first.set_yticks(np.arange(len(names)), [short_name(name) for name in names], parse_math=False)
         first.tick_params(axis="y", labelsize=9 if len(names) <= MAX_NUMBERED else 7, colors=INK, length=0)
     else:
-        first.set_ylabel("agent, by number", fontsize=8, color=FAINT)
+        first.set_ylabel("member, by number", fontsize=8, color=FAINT)
         first.tick_params(axis="y", labelsize=8, colors=INK, length=3)
     for panel in panels[1:]:
         panel.tick_params(axis="y", length=0, labelleft=False)

@@ -178,7 +178,7 @@ def _mark_gone(ax: Axes, course: _Course, *, named: bool) -> None:
 def _headline(deal: Deal) -> str:
     rounds = count_text(deal.rounds, "round")
     protocol = deal.provenance.protocol or ""
-    return f"Negotiation by {PROTOCOLS.get(protocol, protocol)}: {len(deal.members)} agents, {rounds}"
+    return f"Negotiation by {PROTOCOLS.get(protocol, protocol)}: {len(deal.members)} members, {rounds}"
 
 
 def plot_misreports(study: MisreportStudy, *, figure: Any = None) -> Any:

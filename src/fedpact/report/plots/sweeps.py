@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedpact.comparison.sweep_result import unit_of
-from fedpact.report.numbers import MINUS
+from fedpact.report.numbers import MINUS, Unit
 from fedpact.report.plots.style import (
     FAINT,
     INK,
@@ -26,13 +26,14 @@ from fedpact.report.plots.style import (
     line_style,
     new_figure,
 )
-from fedpact.report.words import METRIC_NAMES
+from fedpact.report.words import metric_name
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fedpact.comparison import Sweep
+    from fedpact.scenario import Money
 
 BELOW_TO_ABOVE = ("#a50f15", "#de2d26", "#fc9272", "#f7f7f7", "#9ecae1", "#4292c6", "#08519c")
 GREY = "#d9d9d9"
@@ -61,9 +62,10 @@ class _Map:
     values: FloatArray
 
 
-def plot_sweep(sweep: Sweep, *, figure: Any = None) -> Any:
-    """Every metric of a sweep under every mechanism, as far as a picture holds them."""
-    return _curves(sweep, figure) if len(sweep.shape) == 1 else _maps(sweep, figure)
+def plot_sweep(sweep: Sweep, *, money: Money | None = None, data: str = "", figure: Any = None) -> Any:
+    """Every metric of a sweep under every mechanism, as far as a picture holds them; in money if it is given."""
+    unit = Unit.of(money, data=data)
+    return _curves(sweep, unit, figure) if len(sweep.shape) == 1 else _maps(sweep, unit, figure)
 
 
 def _metrics(sweep: Sweep) -> list[str]:
@@ -73,7 +75,7 @@ def _metrics(sweep: Sweep) -> list[str]:
 # Curves
 
 
-def _curves(sweep: Sweep, figure: Any) -> Any:
+def _curves(sweep: Sweep, unit: Unit, figure: Any) -> Any:
     metrics, mechanisms = _metrics(sweep)[:MAX_PANEL_ROWS], list(sweep.metrics)
     figure = figure or new_figure(1.2 + CURVE[0] * len(mechanisms), 0.6 + CURVE[1] * len(metrics))
     panels = figure.subplots(len(metrics), len(mechanisms), squeeze=False, sharex=True, sharey="row")
@@ -81,13 +83,13 @@ def _curves(sweep: Sweep, figure: Any) -> Any:
     for row, metric in enumerate(metrics):
         for column, mechanism in enumerate(mechanisms):
             panel = panels[row, column]
-            _draw_curves(panel, scale, _series(sweep, mechanism, metric))
+            _draw_curves(panel, scale, _series(sweep, unit, mechanism, metric))
             _shade_unsolved(panel, scale, sweep.solved[mechanism])
             dress_axes(panel, tick_size=None)
             if row == 0:
                 panel.set_title(sweep.title(mechanism), loc="left")
             if column == 0:
-                panel.set_ylabel(_with_unit(metric))
+                panel.set_ylabel(_with_unit(metric, unit))
             if row == len(metrics) - 1:
                 panel.set_xlabel(legend_name(sweep.axes[0].label, MAX_LABEL_LENGTH))
     scale.dress(panels[0, 0].xaxis)
@@ -144,8 +146,8 @@ def _name_curves(figure: Any, panels: np.ndarray) -> None:
 # Maps
 
 
-def _maps(sweep: Sweep, figure: Any) -> Any:
-    rows = [row for metric in _metrics(sweep) for row in _rows(sweep, metric)]
+def _maps(sweep: Sweep, unit: Unit, figure: Any) -> Any:
+    rows = [row for metric in _metrics(sweep) for row in _rows(sweep, unit, metric)]
     shown = rows[:MAX_PANEL_ROWS]
     width = max(len(row) for row in shown)
     figure = figure or new_figure(1.5 + PANEL * width, 0.7 + (PANEL + 0.15) * len(shown))
@@ -161,18 +163,18 @@ def _maps(sweep: Sweep, figure: Any) -> Any:
             _name_axes(panel, sweep, left=column == 0, below=line == len(shown) - 1 or column >= len(shown[line + 1]))
         for panel in panels[line, len(row) :]:
             panel.set_axis_off()
-        figure.colorbar(drawn, ax=list(panels[line]), label=_with_unit(metric), shrink=0.9, pad=0.02)
+        figure.colorbar(drawn, ax=list(panels[line]), label=_with_unit(metric, unit), shrink=0.9, pad=0.02)
     region_legend(figure, sweep)
     _tell_left_out(figure, len(rows), "rows of maps")
     return figure
 
 
-def _rows(sweep: Sweep, metric: str) -> list[list[_Map]]:
+def _rows(sweep: Sweep, unit: Unit, metric: str) -> list[list[_Map]]:
     """The panels of a metric: the mechanisms side by side, or below each other if there are agents side by side."""
     found = [
         [
             _Map(mechanism=name, metric=metric, head="\n".join(filter(None, [sweep.title(name), label])), values=v)
-            for label, v in _series(sweep, name, metric)
+            for label, v in _series(sweep, unit, name, metric)
         ]
         for name in sweep.metrics
     ]
@@ -275,9 +277,9 @@ def _has_undefined(sweep: Sweep) -> bool:
 # Both
 
 
-def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
+def _series(sweep: Sweep, unit: Unit, mechanism: str, metric: str) -> list[tuple[str, FloatArray]]:
     """The curves or maps of one metric: one per agent while they can be told apart, else the range over agents."""
-    values = sweep.metrics[mechanism][metric]
+    values = sweep.metrics[mechanism][metric] * unit.of_measure(unit_of(metric))[1]
     if not sweep.is_per_agent(metric):
         return [("", values)]
     names = sweep.labels(metric)
@@ -286,7 +288,7 @@ def _series(sweep: Sweep, mechanism: str, metric: str) -> list[tuple[str, FloatA
     with np.errstate(invalid="ignore"):
         mean = values.mean(axis=-1)
     low, high = values.min(axis=-1), values.max(axis=-1)
-    return [("lowest of all agents", low), ("mean of all agents", mean), ("highest of all agents", high)]
+    return [("lowest of all members", low), ("mean of all members", mean), ("highest of all members", high)]
 
 
 def _tell_left_out(figure: Any, count: int, what: str) -> None:
@@ -294,8 +296,8 @@ def _tell_left_out(figure: Any, count: int, what: str) -> None:
         figure.suptitle(f"The first {MAX_PANEL_ROWS} of {count} {what}; the table holds all", fontsize=9, color=FAINT)
 
 
-def _with_unit(metric: str) -> str:
-    return f"{METRIC_NAMES.get(metric, metric.replace('_', ' '))}\n({unit_of(metric)})"
+def _with_unit(metric: str, unit: Unit) -> str:
+    return f"{metric_name(metric)}\n({unit.of_measure(unit_of(metric))[0]})"
 
 
 # Axes

@@ -161,7 +161,7 @@ def plot_run(run: Run, *, figure: Any = None) -> Any:
     figure.suptitle(_run_headline(run), x=0.01, ha="left", fontsize=11, color=INK, parse_math=False)
     handles, labels = panels[0].get_legend_handles_labels()
     if len(run.agents) > MAX_NAMED_LINES:
-        labels = [f"mean of {len(run.agents)} agents, which are grey"]
+        labels = [f"mean of {len(run.agents)} members, which are grey"]
     legend_below(figure, handles, labels)
     return figure
 
@@ -188,5 +188,5 @@ def _draw_accuracies(panel: Axes, run: Run, accuracies: FloatArray) -> None:
 def _run_headline(run: Run) -> str:
     name = run.deal.mechanism
     title = MECHANISMS[name].title if name in MECHANISMS else legend_name(name)
-    agents, rounds = count_text(len(run.agents), "agent"), count_text(run.rounds, "round")
+    agents, rounds = count_text(len(run.agents), "member"), count_text(run.rounds, "round")
     return f"Training under {title}: {agents}, {rounds}"
