@@ -61,7 +61,7 @@ test-slow: $(VENV)/.dev
 CASES ?= 100000
 SEED ?= 1
 test-extremes: $(VENV)/.dev
-	PYTHONPATH=tests $(BIN)/python -m extremes --cases $(CASES) --seed $(SEED) --results $(OUT)/extremes.jsonl $(if $(ONLY),--only $(ONLY))
+	PYTHONPATH=tests $(BIN)/python -m extremes --cases $(CASES) --seed $(SEED) --results $(OUT)/extremes.jsonl $(if $(ONLY),--only $(ONLY)) $(if $(MECHANISM),--mechanism $(MECHANISM)) $(if $(UNJUDGED),--unjudged)
 
 # Playwright is large, and brings no browser: Chromium is the system's. axe-core looks for what shuts people out.
 AXE ?= 4.11.0

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import fedpact
 from extremes.evaluator import Evaluator
 from extremes.federations import GROUP
-from extremes.trials import BAD, CRASHED, FLAGGED, NONE, REFUSED, RIGHT, ROWS, VERDICTS, Trial
+from extremes.trials import BAD, CRASHED, FLAGGED, MECHANISMS, NONE, REFUSED, RIGHT, ROWS, VERDICTS, Trial
 from fedpact.utils.threads import thread_count
 
 NOTES = """none: there is no equilibrium, which a proof shows
@@ -62,15 +62,12 @@ class Tally:
         headings = (*VERDICTS, "confirmed", f"> {SLOW:g} s", "slowest")
         lines = [" " * 19 + "".join(f"{heading:>10}" for heading in headings) + "  federation"]
         for row in ROWS:
-            seconds, number = self.slowest.get(row, (0.0, 0))
+            if row not in self.slowest:
+                continue
+            seconds, number = self.slowest[row]
             counts = [*(self.counts[row, verdict] for verdict in VERDICTS), self.checked[row], self.slow[row]]
             lines.append(f"{row:<19}" + "".join(f"{count:10,d}" for count in counts) + f"{seconds:8.1f} s{number:12d}")
-        return "\n".join(
-            [
-                *lines,
-                NOTES,
-            ]
-        )
+        return "\n".join([*lines, NOTES])
 
 
 def _kind(reason: str) -> str:
@@ -116,6 +113,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=int, help="the number of one federation: run it alone")
     parser.add_argument("--results", type=Path, default=Path("out/extremes.jsonl"), help="where they are kept")
     parser.add_argument("--workers", type=int, default=thread_count(), help="processes at work")
+    parser.add_argument("--mechanism", choices=tuple(MECHANISMS), help="this one only")
+    parser.add_argument(
+        "--unjudged", action="store_true", help="count refusals, each alone: certificates, but no sixty digits"
+    )
     return parser.parse_args(arguments)
 
 
@@ -130,12 +131,13 @@ def _trials(
     waiting = [group for group in groups if group not in known]
     evaluators: list[Evaluator] = []
     own = threading.local()
+    mechanisms = [options.mechanism] if options.mechanism else list(MECHANISMS)
 
     def work(group: int) -> tuple[int, list[Trial]]:
         if not hasattr(own, "evaluator"):
             own.evaluator = Evaluator()
             evaluators.append(own.evaluator)
-        return group, own.evaluator.evaluate(options.seed, group)
+        return group, own.evaluator.evaluate(options.seed, group, mechanisms, judged=not options.unjudged)
 
     jobs = min(options.workers, len(waiting)) or 1
     parallel = joblib.Parallel(
@@ -164,7 +166,12 @@ def _code() -> str:
 
 def _known(options: argparse.Namespace) -> dict[int, list[Trial]]:
     """What an earlier run of the same code and seed left."""
-    head = {"code": _code(), "seed": options.seed}
+    head = {
+        "code": _code(),
+        "seed": options.seed,
+        "mechanism": options.mechanism,
+        "judged": not options.unjudged,
+    }
     path: Path = options.results
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     if not lines or lines[0] != json.dumps(head) + "\n":

@@ -1,7 +1,7 @@
 """The process that works on groups of federations: it may crash or hang, and is then replaced.
 
-It reads one JSON object per line, {"seed", "group", "skip"}, and writes one per line: a step that begins
-({"begins": ...}), a trial ({"trial": ...}), and {"done": true}. A step that takes more processor time than the limit
+It reads one JSON object per line, {"seed", "group", "skip", "mechanisms", "judged"}, and writes one per line: a step
+that begins ({"begins": ...}), a trial ({"trial": ...}), and {"done": true}. A step that takes more processor time than the limit
 ends the process by a signal, which no compiled loop can ignore; the last step that began is then the one that hung.
 """
 
@@ -18,7 +18,18 @@ from typing import Any
 import fedpact as fp
 from extremes.exact import ExactFederation
 from extremes.federations import draw_group
-from extremes.trials import CRASHED, HUNG, RIGHT, Trial, check, compare_batch, mechanisms_for, try_alone, try_batch
+from extremes.trials import (
+    CRASHED,
+    HUNG,
+    MECHANISMS,
+    RIGHT,
+    Trial,
+    check,
+    compare_batch,
+    mechanisms_for,
+    try_alone,
+    try_batch,
+)
 
 LIMIT = 60.0  # seconds of processor time for one federation under one mechanism
 PATIENCE = 20.0  # times that of the clock, on a busy machine
@@ -31,13 +42,16 @@ class Evaluator:
         self._command = list(command)
         self._process: subprocess.Popen[str] | None = None
 
-    def evaluate(self, seed: int, group: int) -> list[Trial]:
-        """All trials of a group."""
+    def evaluate(
+        self, seed: int, group: int, mechanisms: Sequence[str] = tuple(MECHANISMS), *, judged: bool = True
+    ) -> list[Trial]:
+        """All trials of a group under these mechanisms; unjudged, each alone and without the sixty digits."""
         trials: list[Trial] = []
         skip: list[list[Any]] = []
         while True:
             begun: dict[str, Any] = {}
-            for told in self._ask({"seed": seed, "group": group, "skip": skip}):
+            request = {"seed": seed, "group": group, "mechanisms": list(mechanisms), "judged": judged}
+            for told in self._ask(request | {"skip": skip}):
                 if "done" in told:
                     return trials
                 if "begins" in told:
@@ -81,10 +95,18 @@ class Evaluator:
         return ended.returncode
 
 
-def evaluate(group: list[fp.Federation], skip: Collection[tuple[str, int]] = ()) -> Iterator[dict[str, Any]]:
+def evaluate(
+    group: list[fp.Federation],
+    skip: Collection[tuple[str, int]] = (),
+    mechanisms: Collection[str] = tuple(MECHANISMS),
+    *,
+    judged: bool = True,
+) -> Iterator[dict[str, Any]]:
     """The steps and trials of a group, as they come."""
     exact = [ExactFederation(federation) for federation in group]
     for name in mechanisms_for(group[0]):
+        if name not in mechanisms:
+            continue
         alone: dict[int, fp.Outcome | None] = {}
         for place, federation in enumerate(group):
             if (name, place) in skip:
@@ -93,12 +115,12 @@ def evaluate(group: list[fp.Federation], skip: Collection[tuple[str, int]] = ())
             with _time_limit():
                 trial, outcome = try_alone(federation, place, name, exact[place])
             alone[place] = outcome
-            if trial.verdict == RIGHT and outcome is not None:
+            if judged and trial.verdict == RIGHT and outcome is not None:
                 trial = check(trial, outcome, exact[place])
             yield {"trial": trial.as_record()}
         row = f"{name}, batch"
         places = [place for place in range(len(group)) if (row, place) not in skip]
-        if not places:
+        if not places or not judged:
             continue
         yield {"begins": {"row": row, "places": places}}
         with _time_limit(len(group)):
@@ -132,7 +154,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         group = draw_group(request["seed"], request["group"])
-        for told in evaluate(group, {(row, place) for row, place in request["skip"]}):
+        skip = {(row, place) for row, place in request["skip"]}
+        for told in evaluate(group, skip, request["mechanisms"], judged=request["judged"]):
             print(json.dumps(told), flush=True)
         print(json.dumps({"done": True}), flush=True)
 

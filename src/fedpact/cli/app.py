@@ -11,7 +11,6 @@ import select
 import signal
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
@@ -62,8 +61,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
-    if not os.environ.get(TRACEBACK):  # what NumPy notes on the way is no news: results carry their certificates
-        warnings.filterwarnings("ignore", category=RuntimeWarning)
     if sys.stderr.isatty():
         tell_of_compiling(_say_that_it_compiles)
     with _ending_quietly_with_the_reader():
