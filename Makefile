@@ -19,7 +19,7 @@ help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too, and all the random cases of the others"
-	@echo "make test-extremes  100,000 random federations over twelve orders of magnitude: hours; CASES=2000, SEED=7, ONLY=123"
+	@echo "make test-extremes  100,000 random federations over twelve orders of magnitude: hours; CASES=2000, SEED=7, ONLY=123, MECHANISM=voluntary, UNJUDGED=1"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"

@@ -1,8 +1,9 @@
 """The process that works on groups of federations: it may crash or hang, and is then replaced.
 
 It reads one JSON object per line, {"seed", "group", "skip", "mechanisms", "judged"}, and writes one per line: a step
-that begins ({"begins": ...}), a trial ({"trial": ...}), and {"done": true}. A step that takes more processor time than the limit
-ends the process by a signal, which no compiled loop can ignore; the last step that began is then the one that hung.
+that begins ({"begins": ...}), a trial ({"trial": ...}), and {"done": true}. A step that takes more processor time than
+the limit ends the process by a signal, which no compiled loop can ignore; the last step that began is then the one that
+hung.
 """
 
 from __future__ import annotations

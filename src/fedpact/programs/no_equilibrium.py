@@ -33,7 +33,8 @@ from fedpact.utils.arrays import FloatArray, like_sized
 Proof = dict[str, Any]
 Row = list[Any]
 
-MAX_CASES = 150  # linear programs
+MAX_CASES, MAX_BENT_CASES = 400, 150  # linear programs; the second where costs bend, which takes tangents and answers
+MAX_BENT_AGENTS = 20  # from which on that counts
 MAX_CUTS = 6  # rounds of tangents in one case
 MAX_REPAIRS = 30
 LEEWAY = 1e-9  # of every number in an inequality: multiples that contradict it with this to spare do so exactly
@@ -79,6 +80,39 @@ class Case:
         )
 
 
+@dataclass(frozen=True)
+class Leaf:
+    """A contradiction: the inequalities with their multipliers, and what their sum says in its case.
+
+    `gains` is what each agent's contribution adds to the sum, `spare` how far the largest sum that contributions of the
+    case reach stays below what is asked for, `size` that of the numbers in it.
+    """
+
+    case: Case
+    rows: list[Row]
+    gains: FloatArray
+    spare: float
+    size: float
+
+    def without(self, agent: int, parent: Case) -> Leaf | None:
+        """The same where of this agent no more is assumed than in the parent's case; None if it is no contradiction."""
+        for name, owner, *_ in self.rows:
+            if owner != agent or name == "floor":
+                continue
+            known = parent.below_cap if name == "wants" else parent.positive
+            same = self.case.low[agent] == parent.low[agent] and self.case.high[agent] == parent.high[agent]
+            if agent not in known or (name != "wants" and not same):
+                return None
+        gain = float(self.gains[agent])
+        here, there = (case.high[agent] if gain > 0 else case.low[agent] for case in (self.case, parent))
+        spare = self.spare if gain == 0 or here == there else self.spare - gain * float(there - here)
+        if not spare > LEEWAY * (self.size + (abs(gain * float(there)) if gain else 0.0)):
+            return None
+        low, high = self.case.low.copy(), self.case.high.copy()
+        low[agent], high[agent] = parent.low[agent], parent.high[agent]
+        return replace(self, case=replace(self.case, low=low, high=high), spare=spare)
+
+
 class Refuter:
     """Looks for an equilibrium, or for the proof that there is none.
 
@@ -93,7 +127,8 @@ class Refuter:
         self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
         self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
         self.found: FloatArray | None = None
-        self.cases = 0
+        dear = bool(self.quadratic.any()) and federation.n_agents > MAX_BENT_AGENTS
+        self.left = MAX_BENT_CASES if dear else MAX_CASES
 
     def decide(self) -> FloatArray | Proof | None:
         """An equilibrium, a proof that there is none, or None where neither was found."""
@@ -106,8 +141,10 @@ class Refuter:
             below_cap=frozenset(np.flatnonzero(np.isinf(self.caps)).tolist()),
             tangents=tuple((agent, at) for agent, at in tangents if at > self.floor[agent]),
         )
-        proof = self._refute(case)
-        return self.found if self.found is not None else proof
+        refuted = self._refute(case)
+        if self.found is not None:
+            return self.found
+        return None if refuted is None else refuted[0]
 
     def wanted(self, contributions: FloatArray) -> FloatArray:
         """t_i(s_i), the reach at which nobody wants to change its own contribution."""
@@ -115,17 +152,18 @@ class Refuter:
             marginal = self.linear + 2.0 * self.quadratic * contributions
             return np.asarray(self.federation.payoff.inverse_slope(marginal / self.worth))
 
-    def _refute(self, case: Case) -> Proof | None:
+    def _refute(self, case: Case) -> tuple[Proof, list[Leaf]] | None:
+        """The proof that no equilibrium is in a case, with its contradictions; None without one, or one is found."""
         agent: int | None = None
         bound: str | float | None = None
         for _ in range(MAX_CUTS):
-            self.cases += 1
-            if self.cases > MAX_CASES:
+            self.left -= 1
+            if self.left < 0:
                 return None
-            rows, s, agent = self._solve(case)
+            leaf, s, agent = self._solve(case)
             if s is None:
-                if agent is None:
-                    return {"rows": rows}
+                if leaf is not None:
+                    return {"rows": leaf.rows}, [leaf]
                 bound = "zero"  # of who contributes without end, which the linear program overlooked
                 break
             agent, bound = self._most_violated(case, s)
@@ -137,12 +175,17 @@ class Refuter:
             self.found = self.polish(s)
         if agent is None or bound is None or self.found is not None:
             return None
-        at, away = case.with_bound(agent, bound, self.caps)
-        first = self._refute(at)
-        second = self._refute(away) if first is not None else None
-        if first is None or second is None:
-            return None
-        return {"agent": int(agent), "bound": bound, "at": first, "away": second}
+        refuted = []
+        for branch in case.with_bound(agent, bound, self.caps):
+            part = self._refute(branch)
+            if part is None:
+                return None
+            freed = [leaf.without(agent, case) for leaf in part[1]]
+            if all(leaf is not None for leaf in freed):  # it did not take the bound: what is proved holds in both
+                return part[0], [leaf for leaf in freed if leaf is not None]
+            refuted.append(part)
+        (at, first), (away, second) = refuted
+        return {"agent": int(agent), "bound": bound, "at": at, "away": away}, first + second
 
     def _rows(self, case: Case) -> tuple[list[Row], FloatArray, FloatArray]:
         """The inequalities of a case, matrix @ s >= bounds."""
@@ -182,8 +225,8 @@ class Refuter:
             add(["floor", agent, None], 1.0, 0.0, float(self.floor[agent]))
         return names, np.array(matrix).reshape(len(names), self.caps.size), np.array(bounds)
 
-    def _solve(self, case: Case) -> tuple[list[Row], FloatArray | None, int | None]:
-        """Inequalities that contradict each other with their multipliers, or contributions that satisfy all.
+    def _solve(self, case: Case) -> tuple[Leaf | None, FloatArray | None, int | None]:
+        """Inequalities that contradict each other, or contributions that satisfy all.
 
         With no contributions and an agent: that agent's contribution would have to be told apart first.
         """
@@ -191,7 +234,7 @@ class Refuter:
 
         names, matrix, bounds = self._rows(case)
         if not names:
-            return [], case.low, None
+            return None, case.low, None
         loose = np.hstack([matrix + LEEWAY * np.abs(matrix), (bounds - LEEWAY * np.abs(bounds))[:, None]])
         rows, columns = like_sized(loose)
         level, unit = rows[:, None] * loose * columns, columns[:-1] / columns[-1]
@@ -207,12 +250,27 @@ class Refuter:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if answer.x is None:  # rounding is too much for it
-            self.cases = MAX_CASES
-            return [], case.low, None
+            self.left = 0
+            return None, case.low, None
         if answer.fun <= FEASIBLE:
-            return [], np.clip(answer.x[:-1] * unit, case.low, case.high), None
+            return None, np.clip(answer.x[:-1] * unit, case.low, case.high), None
         multipliers, agent = self._repair(case, names, matrix, np.maximum(-answer.ineqlin.marginals, 0.0) * rows)
-        return [[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0], None, agent
+        if agent is not None:
+            return None, None, agent
+        gains, asked = multipliers @ matrix, multipliers * bounds
+        most = np.where(gains > 0, case.high, case.low)
+        reached = np.where(gains != 0, gains * np.where(gains != 0, most, 0.0), 0.0)
+        return (
+            Leaf(
+                case=case,
+                rows=[[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0],
+                gains=gains,
+                spare=float(asked.sum() - reached.sum()),
+                size=float(np.abs(asked).sum() + np.abs(reached).sum()),
+            ),
+            None,
+            None,
+        )
 
     def _repair(
         self, case: Case, names: list[Row], matrix: FloatArray, multipliers: FloatArray

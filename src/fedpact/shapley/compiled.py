@@ -16,7 +16,7 @@ import numpy as np
 from fedpact.shapley.quadrature import gauss_legendre
 from fedpact.shapley.receiver_rows import ReceiverRows, row_sums
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.threads import run_in_threads
+from fedpact.utils.threads import run_in_threads, thread_count
 
 # Rows with up to twice as many entries are integrated exactly in q.
 MAX_EXACT_Q_NODES = 12
@@ -24,9 +24,9 @@ MAX_EXACT_Q_NODES_HARMED = 32
 WINDOW_Q_NODES = 48
 MIN_ENTRIES_PER_THREAD = 500  # with their nodes more work than handing them over
 MIN_FACTORS_NEAR_ZERO = 100  # from here on the nodes near t = 0 are worth a kernel of their own
-MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once
+MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once, if it is not more than
+MAX_CURVATURE_NUMBERS = 2_000_000  # which memory that is used again holds: fresh pages take longer than the sums
 EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
-CLOSE_TO_THE_EDGE = 0.01  # of the way from no data to the edge: Newton directions here take exact curvatures
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,9 +51,9 @@ class Precision:
 
     @classmethod
     def for_curvature(cls, *, harmed: bool) -> Precision:
-        """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them."""
+        """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them in q."""
         if harmed:
-            return cls(per_octave=2, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
+            return cls(per_octave=1, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
         return cls(per_octave=1, q_nodes=6, living=10.0, series=1e-3, tail=1e-3)
 
     @classmethod
@@ -161,31 +161,27 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     hessian = np.zeros((rows.n_lots, rows.n_lots))
-    precision = _curvature_precision(rows, contributions)
+    precision = Precision.for_curvature(harmed=bool((rows.pulls(contributions) < 0).any()))
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
         slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
-        roots = np.zeros((times.size * slots, rows.n_agents))
-        arguments = (
-            block.starts, block.agents, x, block.weights, block.counts, factors, times, log_masses,
-            _exact_rules(MAX_EXACT_Q_NODES), gauss_legendre(precision.q_nodes), precision.living, roots,
-        )  # fmt: skip
-        helped, harmed = _split_by_harm(block, x)
-        _run_rows(kernels.curvature_helped, helped, *arguments)
-        _run_rows(kernels.curvature_harmed, harmed, *arguments)
-        if block.lots is not None:
-            weights = np.repeat(block.lots.dense(block), times.shape[1] * slots, axis=0)
-            roots = roots[:, block.lots.owners] * weights
-        hessian -= roots.T @ roots
+        at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
+        for own, part in block.blocks(at_once):
+            entries = slice(block.starts[own.start], block.starts[own.stop])
+            roots = np.zeros((times[own].size * slots, rows.n_agents))
+            arguments = (
+                part.starts, part.agents, x[entries], part.weights, part.counts, factors[own], times[own],
+                log_masses[own], _exact_rules(MAX_EXACT_Q_NODES), gauss_legendre(precision.q_nodes), precision.living,
+                roots,
+            )  # fmt: skip
+            helped, harmed = _split_by_harm(part, x[entries])
+            _run_rows(kernels.curvature_helped, helped, *arguments)
+            _run_rows(kernels.curvature_harmed, harmed, *arguments)
+            if part.lots is not None:
+                weights = np.repeat(part.lots.dense(part), times.shape[1] * slots, axis=0)
+                roots = roots[:, part.lots.owners] * weights
+            hessian -= roots.T @ roots
     return hessian
-
-
-def _curvature_precision(rows: ReceiverRows, contributions: FloatArray) -> Precision:
-    """As good as the gradient close to the edge of the domain, whose steepness drowns every other direction."""
-    depth = row_sums(np.minimum(rows.counts * rows.pulls(contributions), 0.0), rows.starts)
-    if (depth <= (1.0 - CLOSE_TO_THE_EDGE) * rows.payoff.floor).any():
-        return Precision.reaching(0.0)
-    return Precision.for_curvature(harmed=bool((depth < 0).any()))
 
 
 def own_coefficients(

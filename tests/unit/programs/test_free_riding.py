@@ -13,6 +13,7 @@ from cases import CASES, answers
 from fedpact.certificates.no_equilibrium import refutes
 from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
+from fedpact.programs.no_equilibrium import leaves
 from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import NoEquilibrium, NotConverged
 from random_cases import cases
@@ -177,6 +178,17 @@ def test_who_is_harmed_beyond_the_domain_is_named():
         NoEquilibrium, match=r'in 2 cases: what "Bob" would contribute .* harms "Ada" beyond the domain'
     ):
         fp.Voluntary().solve(fed)
+
+
+def test_a_proof_has_no_cases_of_those_who_have_no_part_in_it() -> None:
+    """Ada and Bob again, with six members to whom they are nothing: two cases, not 2 x 2^6."""
+    weights = np.eye(8)
+    weights[6, 7] = -30.0
+    fed = fp.Federation(weights, costs=0.1, caps=[9.0] * 6 + [1.0, 9.0], payoff=fp.Log())
+    with pytest.raises(NoEquilibrium) as raised:
+        fp.Voluntary().solve(fed)
+    assert refutes(fed, raised.value.proof)
+    assert sum(1 for _ in leaves(raised.value.proof)) == 2
 
 
 def test_a_spoiled_proof_proves_nothing() -> None:
