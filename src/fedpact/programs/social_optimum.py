@@ -19,12 +19,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.parts import maximise_by_parts
 from fedpact.programs.small_stakes import settle_small_stakes
 from fedpact.programs.solver import Solution, conclude, edge_rows, interior_point, maximise, room
 from fedpact.utils.arrays import FloatArray
@@ -36,7 +38,13 @@ FREE_TOLERANCE = 1e-10
 RANK_TOLERANCE = 1e-11
 MAX_STEPS_PER_AGENT = 20
 MULTIPLIER_TOLERANCE = 1e-12
+# More coordinates are not released one after the other, but the right ones guessed first.
+MAX_RELEASED_ONE_BY_ONE = 50
+MAX_DUAL_STEPS, MIN_DUAL_STEP, DUAL_RIDGE = 60, 1e-6, 1e-12
 FACE_TOLERANCE = 1e-6  # of the largest contribution
+# Of the largest contribution: where an agent counts as at its bound; how far one is taken from there, and how far shows
+# that it can go (a linear program is solved to 1e-7).
+ON_BOUND, A_LITTLE, MOVES_AWAY = 1e-9, 1e-2, 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,11 +78,8 @@ class OptimalFace:
         """The dimension of the set of optima."""
         if self.is_point:
             return 0
-        moves = np.array([self._range_of(place) > 1e-9 * self._size for place in range(self.free.size)])
-        if not moves.any():
-            return 0
-        still = np.linalg.matrix_rank(self.normals[moves], tol=1e-9)
-        return int(moves.sum() - still)
+        inside = self._inside()
+        return int(inside.sum() - np.linalg.matrix_rank(self.normals[inside], tol=1e-9)) if inside.any() else 0
 
     def least_norm(self) -> FloatArray:
         """The optimum of smallest Euclidean norm."""
@@ -105,15 +110,39 @@ class OptimalFace:
         fixed = np.delete(moved, self.free)
         return bool((np.abs(fixed) <= size).all() and (np.abs(self.normals.T @ moved[self.free]) <= size).all())
 
-    @property
-    def _size(self) -> float:
-        return float(np.abs(self.point[self.free]).max())
+    def _inside(self) -> NDArray[np.bool_]:
+        """Which of the free agents are away from their bounds in the middle of the face.
 
-    def _range_of(self, place: int) -> float:
-        agent = self.free[place]
-        direction = np.zeros(self.point.size)
-        direction[agent] = 1.0
-        return float(self.vertex(direction)[agent] - self.vertex(-direction)[agent])
+        A linear program takes as many as it can a little away from the bound where they stand; in the mean of all that
+        are found so, everybody is away who can be.
+        """
+        from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed off the unique case
+
+        here = self.point[self.free]
+        size = float(here.max())
+        if size <= ON_BOUND:  # nothing, but for rounding
+            return np.zeros(here.size, dtype=np.bool_)
+        here, caps = here / size, self.caps[self.free] / size
+        inside = (here > ON_BOUND) & (here < caps - ON_BOUND)
+        while not inside.all():
+            held = np.flatnonzero(~inside)
+            sign = np.where(here[held] > ON_BOUND, 1.0, -1.0)  # at the cap, or at zero
+            picked = sp.csr_array((sign, (np.arange(held.size), held)), shape=(held.size, here.size))
+            limits = np.where(sign > 0, caps[held], 0.0)
+            bounds = [(0.0, None if np.isinf(cap) else cap) for cap in caps]
+            answer = linprog(
+                np.concatenate([np.zeros(here.size), -np.ones(held.size)]),
+                A_ub=sp.hstack([picked, sp.eye_array(held.size)], format="csr"),
+                b_ub=limits,
+                A_eq=sp.hstack([sp.csr_array(self.normals.T), sp.csr_array((self.normals.shape[1], held.size))]),
+                b_eq=self.normals.T @ here,
+                bounds=bounds + [(0.0, A_LITTLE)] * held.size,
+                method="highs",
+            )
+            if answer.x is None or not (away := answer.x[here.size :] > MOVES_AWAY).any():
+                break
+            inside[held[away]] = True
+        return inside
 
 
 def optimal_face(federation: Federation, contributions: FloatArray) -> OptimalFace:
@@ -175,6 +204,8 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
     point = np.clip(point, 0.0, caps)
     target = normals.T @ point
     size = max(float(point.max()), np.finfo(float).tiny)
+    if point.size > MAX_RELEASED_ONE_BY_ONE:
+        point = _nearly_nearest_to_zero(normals, point, caps)
     low, high = point <= 0.0, point >= caps
     for _ in range(MAX_STEPS_PER_AGENT * point.size):
         free = ~(low | high)
@@ -197,6 +228,31 @@ def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -
         if wrong[worst] <= MULTIPLIER_TOLERANCE * size:
             break
         low[worst] = high[worst] = False
+    return point
+
+
+def _nearly_nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -> FloatArray:
+    """The same by Newton's method on the multipliers, which guesses all the held coordinates at once; or `point`.
+
+    The minimiser is clip(normals @ m, 0, caps) with the m at which it meets the equalities; these are the slope of a
+    convex function of m that is made of quadratic pieces.
+    """
+    target = normals.T @ point
+    tolerance = MULTIPLIER_TOLERANCE * max(float(point.max()), np.finfo(float).tiny)
+    pull = normals @ target
+    for _ in range(MAX_DUAL_STEPS):
+        nearest = np.clip(pull, 0.0, caps)
+        missed = target - normals.T @ nearest
+        if np.abs(missed).max() <= tolerance:
+            return nearest
+        loose = normals[(pull > 0.0) & (pull < caps)]
+        system = loose.T @ loose
+        system.flat[:: system.shape[0] + 1] += DUAL_RIDGE
+        step = np.linalg.solve(system, missed)
+        change, length = normals @ step, 1.0
+        while (target - normals.T @ np.clip(pull + length * change, 0.0, caps)) @ step < 0 and length > MIN_DUAL_STEP:
+            length *= 0.5  # past the minimum along the step
+        pull = pull + length * change
     return point
 
 
@@ -224,44 +280,79 @@ def faces_possible(
 MAX_FACE_AGENTS = 2000  # the face takes a singular value decomposition
 # Up to here a sparse federation is solved with dense matrices.
 MAX_DENSE_AGENTS = 500
+# From here on a few lots are decided on at a time.
+MIN_PARTED_LOTS = 100
 
 
 class WelfareProgram:
-    """Maximise the welfare of one federation; sparse weights stay sparse where that pays."""
+    """Maximise the welfare of one federation; sparse weights stay sparse where that pays.
 
-    def __init__(self, federation: Federation) -> None:
+    With `lots` only these are decided on, and `data` is what everybody has without them.
+    """
+
+    def __init__(
+        self, federation: Federation, lots: NDArray[np.intp] | None = None, data: FloatArray | float = 0.0
+    ) -> None:
         self.federation = federation
         self.upper, self.scale = contribution_bounds(federation)
         self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS
         self._weights = federation.weights if self._sparse else federation.dense_weights()
+        self._costs, self._data, self._is_part = federation.costs, data, lots is not None
+        if lots is not None:
+            self.upper, self._weights = self.upper[lots], self._weights[:, lots]
+            self._costs = federation.costs.take(lots)
+
+    @property
+    def can_be_parted(self) -> bool:
+        """Whether maximising over a few lots at a time is known to pay: many lots, dense, nobody harmed."""
+        return not (self._sparse or self.federation.has_harm) and self.upper.size >= MIN_PARTED_LOTS
+
+    def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
+        """The program over some of the lots, the others held where they are."""
+        held = contributions.copy()
+        held[lots] = 0.0
+        return WelfareProgram(self.federation, lots, np.asarray(self._weights @ held))
+
+    def average_prices(self) -> FloatArray:
+        """What a unit of each lot costs, on average over all that may be contributed."""
+        return np.divide(self._costs.value(self.upper), self.upper, out=np.ones_like(self.upper), where=self.upper > 0)
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
-        slopes = self.federation.values * self.federation.payoff.slope(self._weights @ contributions)
-        return self._weights.T @ slopes - self.federation.costs.slope(contributions)
+        slopes = self.federation.values * self.federation.payoff.slope(self._reach(contributions))
+        return self._weights.T @ slopes - self._costs.slope(contributions)
 
     def hessian(self, contributions: FloatArray) -> FloatArray:
         """The dense matrix of second derivatives."""
-        curvature = self._weights.T @ (self._bends(contributions)[:, None] * self._weights)
-        return -curvature - np.diag(self.federation.costs.curvature(contributions))
+        bent = np.sqrt(self._bends(contributions))[:, None] * self._weights
+        hessian = -(bent.T @ bent)  # symmetric by its form, which halves the work
+        hessian.flat[:: self.upper.size + 1] -= self._costs.curvature(contributions)
+        return hessian
 
     def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
         if not self._sparse:
             return DenseCurvature.scaled(self.hessian(contributions), left, right)
-        plain = left * right * self.federation.costs.curvature(contributions)
+        plain = left * right * self._costs.curvature(contributions)
         return SparseCurvature(self._weights, self._bends(contributions), plain, left, right)
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
+        if self._is_part:  # nobody is harmed
+            return np.asarray(np.inf)
         return room(self._weights, self.federation.payoff.floor, contributions, direction)
 
     def edges(self) -> FloatArray | None:
-        return None if self._sparse else edge_rows(self._weights, self.federation.payoff.floor)
+        return None if self._sparse or self._is_part else edge_rows(self._weights, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
+        if self._is_part:
+            return self.upper / (1.0 + self.upper.size)
         return interior_point(self.federation, self.upper)
+
+    def _reach(self, contributions: FloatArray) -> FloatArray:
+        return np.asarray(self._data + self._weights @ contributions)
 
     def _bends(self, contributions: FloatArray) -> FloatArray:
         """-values g'' at the reach of a profile."""
-        return -self.federation.values * self.federation.payoff.curvature(self._weights @ contributions)
+        return -self.federation.values * self.federation.payoff.curvature(self._reach(contributions))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -297,7 +388,7 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 def maximise_welfare(federation: Federation) -> Solution:
     """Some welfare optimum, with those who have little at stake settled as well where nobody is harmed."""
     program = WelfareProgram(federation)
-    found = maximise(program)
+    found = (maximise_by_parts(program) if program.can_be_parted else None) or maximise(program)
     if federation.has_harm or federation.n_lots > MAX_DENSE_AGENTS:
         return found
     settled = settle_small_stakes(federation, found.contributions, program.upper)

@@ -105,7 +105,7 @@ EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
-ROUGH_BARRIER = 1e-9
+ROUGH_BARRIER = 1e-5
 BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
 SETTLED_GAIN = 1e-3  # of mu: a step that promises no more gets nowhere
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x

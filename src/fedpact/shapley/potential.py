@@ -24,6 +24,8 @@ from fedpact.shapley.routes import Route, choose_route
 from fedpact.utils.arrays import FloatArray
 
 EXACT_TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-4  # of the compiled integrals
+SAMPLED_RECEIVERS = 64
+CLOSE_BY = 0.02
 
 
 class Potential(Protocol):
@@ -103,13 +105,22 @@ class IntegratedPotential:
 
 
 class CompiledPotential:
-    """The potential by compiled quadrature, for many agents; the Hessian is approximate off its diagonal."""
+    """The potential by compiled quadrature, for many agents; the Hessian is approximate off its diagonal.
+
+    Off its diagonal a Hessian costs more than the slopes, and a Newton step needs it to a few per cent only. So where
+    slopes are rough, a few receivers stand for all of them; and what was found at a point serves close to it as well.
+    """
 
     def __init__(self, federation: Federation, *, tolerance: float = EXACT_TOLERANCE) -> None:
         self._rows = receiver_rows(federation)
         self._precision = Precision.reaching(tolerance)
         self._at: FloatArray | None = None
         self._integrals: Integrals | None = None
+        enough = self._rows.n_receivers >= 2 * SAMPLED_RECEIVERS
+        self._can_save = enough and self._rows.can_be_sampled
+        self._sample = self._rows.sample(SAMPLED_RECEIVERS) if self._can_save and tolerance >= ROUGH_TOLERANCE else None
+        self._pairs_at: FloatArray | None = None
+        self._pairs: FloatArray | None = None
 
     def gradient(self, contributions: FloatArray) -> FloatArray:
         """d P / d s_j."""
@@ -117,12 +128,24 @@ class CompiledPotential:
 
     def hessian(self, contributions: FloatArray) -> FloatArray:
         """The matrix of second derivatives."""
-        hessian = potential_curvature(self._rows, contributions)
         integrals = self._integrate(contributions)
+        hessian = self._curvature_of_pairs(contributions)
         if self._rows.lots is not None:
             hessian[self._rows.lots.pairs] = integrals.own_bends
-        np.fill_diagonal(hessian, integrals.bends)
+        # A sample may err upwards; with no less on the diagonal than it has itself, the matrix stays definite.
+        diagonal = integrals.bends if self._sample is None else np.minimum(integrals.bends, hessian.diagonal())
+        np.fill_diagonal(hessian, diagonal)
         return hessian
+
+    def _curvature_of_pairs(self, contributions: FloatArray) -> FloatArray:
+        """Off the diagonal: from a sample of receivers, or where it was worked out last, or here."""
+        if self._sample is not None:
+            return potential_curvature(self._sample, contributions)
+        if not self._can_save:
+            return potential_curvature(self._rows, contributions)
+        if self._pairs is None or self._pairs_at is None or not _is_close(contributions, self._pairs_at):
+            self._pairs, self._pairs_at = potential_curvature(self._rows, contributions), contributions.copy()
+        return self._pairs.copy()
 
     def _integrate(self, contributions: FloatArray) -> Integrals:
         """The integrals at a point; a Hessian is asked for where the gradient was."""
@@ -130,6 +153,11 @@ class CompiledPotential:
             self._integrals = integrate(self._rows, contributions, self._precision, curved=True)
             self._at = contributions.copy()
         return self._integrals
+
+
+def _is_close(contributions: FloatArray, other: FloatArray) -> bool:
+    """Whether nobody moved by more than a small share of what it, or everybody on average, contributes."""
+    return bool((np.abs(contributions - other) <= CLOSE_BY * np.maximum(other, other.mean())).all())
 
 
 def potential_of(federation: Federation) -> Potential:

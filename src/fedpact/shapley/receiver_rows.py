@@ -178,6 +178,33 @@ class ReceiverRows:
             )
             first = last
 
+    def sample(self, count: int) -> ReceiverRows:
+        """About `count` receivers that stand for all of them: each for its neighbours in the order of their values."""
+        step = self.n_receivers // count
+        order = np.argsort(self.values, kind="stable")
+        totals = np.add.reduceat(self.values[order], np.arange(0, order.size, step))
+        chosen = order[np.minimum(np.arange(step // 2, step * totals.size, step), order.size - 1)]
+        places = np.argsort(chosen)
+        chosen, totals = chosen[places], totals[places]
+        taken = np.zeros(self.n_receivers, dtype=np.bool_)
+        taken[chosen] = True
+        own = taken[self.receivers]
+        return replace(
+            self,
+            starts=np.concatenate([[0], np.cumsum(np.diff(self.starts)[chosen])]),
+            agents=self.agents[own],
+            weights=self.weights[own],
+            counts=self.counts[own],
+            payoff=self.payoff.take(chosen),
+            values=totals,
+        )
+
+    @property
+    def can_be_sampled(self) -> bool:
+        """Whether a few receivers tell what all do: everybody is reached by nearly everybody, and nobody harmed."""
+        dense = self.agents.size >= DENSE_SHARE * self.n_receivers * self.n_agents
+        return dense and self.lots is None and self.credits is None and bool((self.weights >= 0).all())
+
     def pulls(self, contributions: FloatArray) -> FloatArray:
         """w_ij s_j per entry, or its sum over the agent's lots."""
         if self.lots is not None:

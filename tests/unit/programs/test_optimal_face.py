@@ -9,7 +9,7 @@ import pytest
 
 import fedpact as fp
 from cases import W1, W2, answers, table_1, welfare_total
-from fedpact.programs.social_optimum import _row_space, social_optimum
+from fedpact.programs.social_optimum import _nearest_to_zero, _row_space, social_optimum
 from strategies import random_federations
 
 # Equal welfare at two optima: rounding of the payoffs.
@@ -95,3 +95,16 @@ def test_rows_of_any_size_span_the_same_space(size):
     columns = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
     basis = _row_space(columns, np.full(3, size))
     np.testing.assert_allclose(np.abs(basis[:, 0]), np.array([1.0, 2.0, 3.0]) / np.sqrt(14.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "rank"), [(60, 5), (90, 30)])
+def test_least_norm_of_many_is_the_same_guessed_or_released_one_by_one(size, rank, monkeypatch):
+    rng = np.random.default_rng(size)
+    normals, _ = np.linalg.qr(rng.normal(size=(size, rank)) + 1.0)
+    caps = rng.uniform(0.5, 2.0, size)
+    point = np.clip(rng.uniform(-1.0, 2.0, size), 0.0, caps)
+    guessed = _nearest_to_zero(normals, point, caps)
+    monkeypatch.setattr("fedpact.programs.social_optimum.MAX_RELEASED_ONE_BY_ONE", size)
+    np.testing.assert_allclose(guessed, _nearest_to_zero(normals, point, caps), atol=1e-11)
+    np.testing.assert_allclose(normals.T @ guessed, normals.T @ point, atol=1e-12)
+    assert np.linalg.norm(guessed) < np.linalg.norm(point)

@@ -1,0 +1,66 @@
+"""A concave program over very many coordinates, a few of them at a time.
+
+At an optimum of a thousand members most stand at a bound: they contribute nothing, or all they have. So only some are
+decided on, the others wait at a bound, and those that wait take part once their slope says that they should move: first
+the ones whose data are worth most for what they cost. Every round maximises over twice as many newcomers as the one
+before, and whoever has come to rest at a bound waits there again. Each round gains, so no set of them comes back.
+
+Stopping inequality: nobody who waits could gain more than `WAITING_GAIN` of the scale by a move through its whole
+range, in a straight line, and then that of `fedpact.programs.solver.conclude` over all coordinates. Cost per round: two
+products with the weights, and an interior point over the few.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.programs.solver import Program, Solution, conclude, linearised_gains, maximise_batch
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
+
+WAITING_GAIN = 1e-14
+FIRST_NEWCOMERS = 32
+MAX_ROUNDS = 30
+MAX_SHARE = 0.5  # of all coordinates: with more of them undecided, all at once are no dearer
+
+
+class PartedProgram(Program, Protocol):
+    """A program that can be restricted to some of its coordinates."""
+
+    def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> Program:
+        """The program over some coordinates, the others held where they are."""
+
+    def average_prices(self) -> FloatArray:
+        """What a unit of each coordinate costs."""
+
+
+def maximise_by_parts(program: PartedProgram) -> Solution | None:
+    """The maximiser; None where most coordinates are undecided, or rounding is in the way."""
+    upper, prices, scale = program.upper, program.average_prices(), float(np.max(program.scale))
+    profile, working = np.zeros_like(upper), np.zeros(upper.shape, dtype=np.bool_)
+    newcomers, steps = FIRST_NEWCOMERS, 0
+    for _ in range(MAX_ROUNDS):
+        gradient = program.gradient(profile)
+        could_gain = linearised_gains(profile, gradient, upper) > WAITING_GAIN * scale
+        waiting = np.flatnonzero(could_gain & ~working)
+        if not waiting.size:
+            return _concluded(program, profile, steps)
+        working &= (profile > 0.0) & (profile < upper)
+        urgency = np.abs(gradient[waiting]) / prices[waiting]
+        working[waiting[np.argsort(-urgency, kind="stable")[:newcomers]]] = True
+        lots, newcomers = np.flatnonzero(working), 2 * newcomers
+        if lots.size > MAX_SHARE * upper.size:
+            break
+        profile[lots], taken = maximise_batch(program.part(lots, profile))
+        steps += taken
+    return None
+
+
+def _concluded(program: Program, profile: FloatArray, steps: int) -> Solution | None:
+    try:
+        return conclude(program, profile, steps)
+    except NotConverged:
+        return None
