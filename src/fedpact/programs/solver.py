@@ -105,7 +105,7 @@ EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
-ROUGH_BARRIER = 1e-5
+ROUGH_BARRIERS = (1e-5, 1e-9)  # where the finish takes over: first early, and if that fails later
 BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
 SETTLED_GAIN = 1e-3  # of mu: a step that promises no more gets nowhere
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
@@ -190,13 +190,13 @@ def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | 
     only the finish uses `program` itself, if that is enough.
     """
     before = 0
-    if rough is not None:
-        near, followed = maximise_batch(rough, last_barrier=ROUGH_BARRIER)
+    for last_barrier in ROUGH_BARRIERS if rough is not None else ():
+        near, followed = maximise_batch(rough, last_barrier=last_barrier)
         points, finishing = finish_batch(program, near)
-        before = followed + finishing
+        before += followed + finishing
         try:
             return conclude(program, points, before, tol=tol)
-        except NotConverged:  # rough integrals led too far away
+        except NotConverged:  # the barrier was left too early, or rough integrals led too far away
             pass
     points, iterations = maximise_batch(program)
     return conclude(program, points, before + iterations, tol=tol)
