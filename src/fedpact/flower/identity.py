@@ -63,6 +63,11 @@ def own_agent(context: Context) -> AnyAgent:
     return load_agent(private_file(context))
 
 
+def refuse_lots() -> dict[str, Any]:
+    """What a node with several lots of data answers when it is asked to sign."""
+    return {"signed": False, "reason": "a node signs deals between members with one lot of data each"}
+
+
 def own_key(context: Context) -> SigningKey:
     """The key a node signs with, made when it is first needed where none is named."""
     named = context.node_config.get("key")

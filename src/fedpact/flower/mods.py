@@ -23,7 +23,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricR
 
 from fedpact.flower.countersigning import Seat, check_document
 from fedpact.flower.delivery_check import pilot_of_node
-from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, samples_per_unit
+from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.messages import (
     ACTION,
     JSON_TEXT,
@@ -47,6 +47,7 @@ from fedpact.flower.node_signing import (
     state_key,
 )
 from fedpact.flower.statement import check_statement, check_terms
+from fedpact.negotiation.lot_agent import LotAgent
 from fedpact.utils.errors import InvalidInput, short_repr
 
 REFUSED = 6  # Flower's code for a mod that refuses
@@ -135,6 +136,8 @@ def _sign(asked: dict[str, Any], context: Context) -> dict[str, Any]:
     if not isinstance(document, dict) or not isinstance(document.get("agents"), list):
         raise InvalidInput("there is no deal to sign in what was asked")
     seat, agent = _seat(document["agents"], context), own_agent(context) if "agent" in context.node_config else None
+    if isinstance(agent, LotAgent):
+        return refuse_lots()
 
     def own_part(statement: Mapping[str, Any]) -> list[str]:
         if agent is None:

@@ -22,7 +22,7 @@ from flwr.clientapp import ClientApp
 
 from fedpact.flower.countersigning import Seat, check_document
 from fedpact.flower.delivery_check import pilot_of_node
-from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, samples_per_unit
+from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.learner import Learner, LearnerFactory
 from fedpact.flower.messages import RECORD, model_records, read_message, reply_with
 from fedpact.flower.node_signing import (
@@ -110,7 +110,7 @@ def _sign(asked: dict[str, Any], context: Context, learner: LearnerFactory) -> d
     """Sign the deal and its own part of it if they hold for its numbers and its data."""
     unit, own = samples_per_unit(context), own_agent(context)
     if isinstance(own, LotAgent):
-        return {"signed": False, "reason": "a node signs deals between members with one lot of data each"}
+        return refuse_lots()
     agent = _within_its_data(own, learner(context), unit)
 
     def check() -> list[str]:

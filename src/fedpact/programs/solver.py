@@ -190,7 +190,9 @@ def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | 
     only the finish uses `program` itself, if that is enough.
     """
     before = 0
-    for last_barrier in ROUGH_BARRIERS if rough is not None else ():
+    for last_barrier in ROUGH_BARRIERS:
+        if rough is None:
+            break
         near, followed = maximise_batch(rough, last_barrier=last_barrier)
         points, finishing = finish_batch(program, near)
         before += followed + finishing
