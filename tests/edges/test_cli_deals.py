@@ -359,3 +359,28 @@ def test_a_fair_deal_is_solved_checked_and_settled_from_its_file(run: Any, tmp_p
     record["payments"][1] -= MOVED
     path.write_text(json.dumps(record), encoding="utf-8")
     assert run("check", "hospitals", path).code == 1
+
+
+def test_what_fails_is_summed_up_in_one_line(run: Any, tmp_path: Path) -> None:
+    solved(run, tmp_path / "deal.json")
+    spoil(tmp_path / "deal.json")
+    checked = run("check", "hospitals", str(tmp_path / "deal.json"))
+    assert checked.code == 1 and "This deal does not hold: " in checked.out.splitlines()[-1]
+    assert checked.out.count("certificates.") == 0
+    settled = run("settle", "hospitals", str(tmp_path / "deal.json"), "--unchecked")
+    assert settled.code == 0 and "Not checked: " in settled.err
+
+
+def test_a_negotiation_goes_on_whatever_its_title(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "talks.jsonl"
+    fp.negotiate(example("hospitals").federation, transcript=path)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]), encoding="utf-8")
+    assert run("negotiate", "hospitals", "--transcript", str(path)).code == 0
+    assert run("settle", "hospitals", str(path)).code == 0
+
+
+def test_side_payments_are_said_when_money_moves(run: Any) -> None:
+    settled = run("settle", "hospitals", "-m", "fair")
+    assert "fixed whatever anybody contributes: University +64,987" in " ".join(settled.out.split())
+    assert len(run("settle", "hospitals", "-m", "fair", "--json").record["side_payments"]) == 5

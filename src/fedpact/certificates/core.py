@@ -18,7 +18,7 @@ much as a product with the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,13 +167,12 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     bounds = member_bounds(federation, outcome.utilities, best)
     if (bounds <= tols).all():
         return _core_by_prices(outcome, bounds, tols)
+    most = largest_gain_bound(federation, outcome.utilities, best)
     if federation.n_agents > MAX_AGENTS_ALWAYS_LISTED:
-        for groups in _likely_groups(federation, outcome.utilities, best, bounds):
-            found = _core_by_groups(outcome, groups, tols, np.inf)
-            if found.verdict is Verdict.VIOLATED:
-                return found
-    listed = _listed_groups(outcome, best, bounds)
-    return _core_by_groups(outcome, listed, tols, largest_gain_bound(federation, outcome.utilities, best))
+        found = _core_by_groups(outcome, _likely_groups(federation, outcome.utilities, best, bounds), tols, most)
+        if found.verdict is Verdict.VIOLATED:
+            return found
+    return _core_by_groups(outcome, _listed_groups(outcome, best, bounds), tols, most)
 
 
 def _listed_groups(outcome: CertifiedOutcome, best: FloatArray, bounds: FloatArray) -> GroupProfiles:
@@ -181,11 +180,7 @@ def _listed_groups(outcome: CertifiedOutcome, best: FloatArray, bounds: FloatArr
     try:
         return outcome.group_profiles
     except NotConverged:
-        likely = list(_likely_groups(outcome.federation, outcome.utilities, best, bounds))
-        return GroupProfiles(
-            members=np.concatenate([groups.members for groups in likely]),
-            contributions=np.concatenate([groups.contributions for groups in likely]),
-        )
+        return _likely_groups(outcome.federation, outcome.utilities, best, bounds)
 
 
 def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray, tols: FloatArray) -> Certificate:
@@ -202,20 +197,19 @@ def _core_by_prices(outcome: CertifiedOutcome, bounds: FloatArray, tols: FloatAr
 
 def _likely_groups(
     federation: Federation, utilities: FloatArray, best: FloatArray, bounds: FloatArray
-) -> Iterator[GroupProfiles]:
-    """Groups that may well gain, one after the other: everybody, one member alone, those with positive bounds."""
-    everybody = np.ones(federation.n_agents, dtype=bool)
-    yield GroupProfiles(members=everybody[None, :], contributions=best[None, :])
-    alone = isolation(federation, best)
+) -> GroupProfiles:
+    """Groups that may well gain: everybody, the member that gains most alone, those with positive bounds."""
+    everybody, alone = np.ones(federation.n_agents, dtype=bool), isolation(federation, best)
     one = np.arange(federation.n_agents) == np.argmax(alone.utilities - utilities)
-    yield GroupProfiles(members=one[None, :], contributions=alone.actions[None, :])
+    groups, profiles = [everybody, one], [best, alone.actions]
     some = bounds > 0
     lots, tasks = some[federation.lot_owners], some[federation.task_owners]
     if not some.all() and lots.any() and tasks.any():
         profile = np.zeros(federation.n_lots)
         taken = np.flatnonzero(lots)[np.argsort(federation.lot_owners[lots], kind="stable")]
         profile[taken] = better_profile(federation.take(some), best[taken])
-        yield GroupProfiles(members=some[None, :], contributions=profile[None, :])
+        groups, profiles = [*groups, some], [*profiles, profile]
+    return GroupProfiles(members=np.array(groups), contributions=np.array(profiles))
 
 
 def _core_by_groups(

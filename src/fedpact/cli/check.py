@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +38,7 @@ from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 
+CERTIFICATES = "certificates."  # what stands in a file under certificates, not among the numbers of the deal
 VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
@@ -141,12 +142,24 @@ def _check_deal(
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
     console.print(escape(found.payment_text), style="red" if wrong else None)
-    for text in found.contradictions:
-        console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
+    _show_contradictions(found.contradictions)
     for claim, reason in broken.items():
         console.print(f"[red]{escape(claim)} is violated[/red]: {escape(reason)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
+    if failed:
+        console.print(f"[red]This deal does not hold[/red]: {escape(', '.join(failed))}.", soft_wrap=True)
     return failed
+
+
+def _show_contradictions(texts: Sequence[str]) -> None:
+    """What the file states and does not follow: numbers of the deal, then how many in its certificates."""
+    within = [text for text in texts if text.startswith(CERTIFICATES)]
+    for text in texts:
+        if text not in within:
+            console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)
+    if within:
+        numbers = "1 entry" if len(within) == 1 else f"{len(within)} entries"
+        console.print(f"[red]Stated wrongly[/red]: {numbers} of its certificates; --json lists them.")
 
 
 def _check_record(found: CheckedDeal) -> dict[str, Any]:

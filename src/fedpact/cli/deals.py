@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli.common import MECHANISM_NAMES, choose_mechanism
+from fedpact.cli.common import MECHANISM_NAMES, Terminal, choose_mechanism, escape
 from fedpact.deals import Deal, load_deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
@@ -37,7 +37,10 @@ DealMechanism = Annotated[
     ),
 ]
 Unchecked = Annotated[
-    bool, typer.Option("--unchecked", help="Take the deal as it stands in the file, whether or not its numbers hold.")
+    bool,
+    typer.Option(
+        "--unchecked", help="Take the deal as it stands in the file: its numbers and its scenario are not checked."
+    ),
 ]
 
 
@@ -73,6 +76,9 @@ def choose_deal(
         return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}")
     stated = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
+        Terminal(stderr=True).print(
+            f"Not checked: {escape(str(path))} is taken as it stands, whatever scenario it is of."
+        )
         deal = replace(stated, scenario=None)
     else:
         deal = _held(check_deal(path, federation, rules=rules, money=money), str(path))

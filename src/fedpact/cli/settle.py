@@ -23,6 +23,7 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
 from fedpact.deals.delivered import delivered_contributions
@@ -31,10 +32,11 @@ from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, settle_sha
 from fedpact.federation import Federation
 from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
 from fedpact.negotiation.audit import audit_ledger
-from fedpact.report.numbers import cents_text, number_texts
+from fedpact.report.numbers import Unit, cents_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import count_text
 
 
@@ -94,16 +96,20 @@ def settle(
     whole: Deal | Outcome = agreed
     if given is not None and agreed.prices is None:
         whole = _outcome(chosen.federation, agreed, given)
-    settlement = settle_deal(whole, money=money, decimals=decimals, sponsor=sponsor, delivered=given)
+    settlement = settle_deal(
+        whole, money=money, decimals=decimals, sponsor=sponsor, delivered=given, unchecked=unchecked
+    )
     shares = None if delivered else _ledger_shares(deal)
     if shares is not None:
         settlement = settle_shares(agreed, shares, settlement)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:
-        print_json({"mechanism": agreed.mechanism, "agents": list(agreed.agents)} | settlement.record())
+        terms = {"mechanism": agreed.mechanism, "agents": agreed.agents, "side_payments": agreed.side_payments}
+        print_json(jsonable(terms) | settlement.record())
         return
     _show(settlement, agreed, chosen.unit)
+    show_side_payments(agreed, Unit.of(money, agreed.payments))
     if path is not None:
         console.print(f"\nTransfers written to {escape(str(path))}", soft_wrap=True)
 

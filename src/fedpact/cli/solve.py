@@ -30,7 +30,7 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.cli.violation_words import violation_sentences
-from fedpact.deals import Outcome
+from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import blocking_group_record, departures_record
@@ -179,16 +179,21 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
     ]
     sizes = outcome.costs if federation.has_lots else outcome.contributions
     print_agents(f"Members ({_amounts(unit)})", outcome.agents, columns, sizes=sizes)
-    assert outcome.side_payments is not None
-    if outcome.side_payments.any():
-        largest = np.argsort(-np.abs(outcome.side_payments), kind="stable")
-        sums = unit.column(outcome.side_payments[largest], signed=True)
-        fixed = [f"{outcome.agents[agent]} {amount}" for agent, amount in zip(largest, sums, strict=True)]
-        said = escape(terminal_text(join_names(fixed, most=MAX_NAMES)))
-        console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
+    show_side_payments(outcome.deal, unit)
     welfare = terminal_text(unit.text(outcome.welfare))
     console.print(f"Welfare {escape(welfare)}; {escape(_reciprocity_text(outcome))}")
     print_imbalance(outcome, unit, "It")
+
+
+def show_side_payments(deal: Deal, unit: Unit) -> None:
+    """What of the payments is fixed, where anything is."""
+    if deal.side_payments is None or not deal.side_payments.any():
+        return
+    largest = np.argsort(-np.abs(deal.side_payments), kind="stable")
+    sums = unit.column(deal.side_payments[largest], signed=True)
+    fixed = [f"{deal.agents[agent]} {amount}" for agent, amount in zip(largest, sums, strict=True)]
+    said = escape(terminal_text(join_names(fixed, most=MAX_NAMES)))
+    console.print(f"Of what is paid, fixed whatever anybody contributes: {said}")
 
 
 def _amounts(unit: Unit) -> str:

@@ -16,7 +16,7 @@ from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
 from fedpact.deals import Outcome
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
 from fedpact.programs.worst_group import affordable_relaxations
@@ -269,6 +269,7 @@ def compare(
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
+    require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
     for mechanism in chosen:

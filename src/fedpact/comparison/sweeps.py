@@ -23,7 +23,7 @@ from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep, claims_among
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
@@ -103,6 +103,7 @@ def sweep(
     >>> found.metrics["externality"]["contributions"].round(4).tolist()
     [[18.1238, 18.1238, 18.1238], [9.0215, 9.0215, 9.0215]]
     """
+    require_federation(federation)
     written = [vary] if isinstance(vary, str | Axis) else list(vary)
     metrics = [metrics] if isinstance(metrics, str) else [str(name) for name in metrics]
     rules = resolve_mechanisms(mechanisms)

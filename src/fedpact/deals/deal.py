@@ -228,7 +228,7 @@ class Deal:
     @property
     def trace(self) -> Sequence[Event]:
         """What happened in the negotiation, in order."""
-        return self.provenance.trace
+        return tuple(dict(event) for event in self.provenance.trace)
 
     def samples(self, per_unit: float = 1.0) -> dict[str, int]:
         """Whole samples by name for those in the deal, with so many samples in a unit of contribution."""

@@ -7,6 +7,7 @@ download, the transcript of a negotiation and the ledger of a run.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fedpact.certificates import Certificate
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
 from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
-from fedpact.deals.transcript import Transcript, is_transcript, read_transcript
+from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Transcript, is_transcript, read_transcript
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import DECODERS, read_text, replace_text
@@ -25,7 +26,7 @@ from fedpact.utils.jsonl import jsonable
 
 REQUIRED = ("mechanism", "agents", "contributions", "payments")
 MAX_NUMBER = 1e300
-OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "leavers", "diagnosis")
+OUTCOME_FIELDS = (*PER_AGENT, "reciprocity", "welfare", "budget", "leavers", "diagnosis")
 NO_DEAL_YET = "there is no deal in it yet; `fedpact negotiate` with this transcript goes on"
 
 
@@ -54,6 +55,9 @@ def load_deal(path: Path | str, *, mechanism: str | None = None) -> Deal:
 
 def save_deal(deal: Deal, path: Path | str) -> None:
     """Write a deal to a JSON file that `load_deal` reads."""
+    if not isinstance(path, str | os.PathLike) or Path(path).suffix.lower() == TRANSCRIPT_SUFFIX:
+        rule = f"must be the name of a JSON file; names that end in {TRANSCRIPT_SUFFIX} are for transcripts and ledgers"
+        raise InvalidInput(field="path", rule=rule, value=path, given=f", got {short_repr(path)}")
     replace_text(Path(path), json.dumps(deal_record(deal), indent=2, ensure_ascii=False) + "\n")
 
 

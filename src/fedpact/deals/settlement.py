@@ -138,6 +138,7 @@ def settle(
     decimals: int | None = None,
     sponsor: str | None = None,
     delivered: ArrayLike | None = None,
+    unchecked: bool = False,
 ) -> Settlement:
     """The transfers that carry out a deal's payments.
 
@@ -155,6 +156,8 @@ def settle(
     delivered
         What each has delivered, in units of contribution, which is what is paid for; all that was agreed by default.
         It needs a deal with prices, or an outcome.
+    unchecked
+        Whether to settle a deal whose payments are not what its prices come to.
 
     Examples
     --------
@@ -172,6 +175,9 @@ def settle(
     if not isinstance(money, Money | None):
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
+    if agreed.price_contradiction and not unchecked:
+        given = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
+        raise InvalidInput(field="payments", rule="must be what the deal's prices come to", value=None, given=given)
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
     unit = {
         "per_payoff": 1.0 if money is None else money.per_payoff,
@@ -213,6 +219,8 @@ def _settle_with_sponsor(
     payments: FloatArray, names: Sequence[str], sponsor: str | None, unit: dict[str, Any]
 ) -> Settlement:
     if sponsor is not None:
+        if not isinstance(sponsor, str) or not sponsor.strip():
+            raise InvalidInput(field="sponsor", rule="must be a name", value=sponsor)
         if sponsor in names:
             rule = "must be somebody who is not in the deal"
             raise InvalidInput(field="sponsor", rule=rule, value=sponsor, given=f', "{sponsor}" is in it')
@@ -317,10 +325,9 @@ def _checked_payments(
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         unit = "" if currency == PAYOFF_UNIT else f" {currency}"
-        sum_text, allowed = _short_text(total * rate), _short_text(SUM_TOLERANCE * gross * rate)
         given_sum = (
-            f", got a sum of {sum_text}{unit} (allowed: {allowed}{unit}); name whoever covers it as the sponsor, or as "
-            f"one more agent"
+            f", got a sum of {_short_text(total * rate)}{unit}; name whoever covers it as the sponsor (--sponsor), or "
+            f"as one more agent"
         )
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact

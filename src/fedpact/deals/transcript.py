@@ -12,7 +12,7 @@ Here they are read; `fedpact.negotiation.recording` writes them and plays them b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class Header:
     tol: float
     max_rounds: int
     agents: tuple[str, ...]
-    title: str = ""
+    title: str = field(default="", compare=False)
     scenario: str | None = None
     mechanism: str = "externality"
     consent: bool = True

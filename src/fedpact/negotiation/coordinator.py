@@ -19,7 +19,7 @@ import numpy as np
 from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.transcript import Header, Transcript, read_transcript
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.ownership import labels
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
@@ -33,6 +33,7 @@ from fedpact.negotiation.share_discovery import discover_shares
 from fedpact.negotiation.sum_terms import MIN_SUMMED
 from fedpact.negotiation.sums import SumsProtocol
 from fedpact.negotiation.validation import read_acceptance, read_messages
+from fedpact.utils.arrays import checked_numbers
 from fedpact.utils.errors import InvalidInput
 
 
@@ -105,6 +106,9 @@ def negotiate(
     >>> deal.contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
+    require_federation(federation)
+    if least_gain is not None and checked_numbers("least_gain", least_gain, np.isfinite, "finite, or None").ndim:
+        raise InvalidInput(field="least_gain", rule="must be one number, or None", value=least_gain)
     return coordinate(
         InProcess.of(federation, least_gain=least_gain),
         mechanism=mechanism,

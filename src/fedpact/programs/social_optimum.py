@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
+from fedpact.federation import Federation, require_federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
@@ -382,6 +382,7 @@ def social_optimum(federation: Federation) -> SocialOptimum:
     >>> social_optimum(homogeneous).contributions.round(4).tolist()
     [18.1238, 18.1238, 18.1238]
     """
+    require_federation(federation)
     return canonical_optimum(federation, maximise_welfare(federation))
 
 

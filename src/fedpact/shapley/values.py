@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation import Federation, Population
+from fedpact.federation import Federation, Population, require_federation
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.quadrature import quadrature_shapley
@@ -86,6 +86,7 @@ def shapley_values(
         raise InvalidInput(f"tolerance must lie between 0 and 1, got {tolerance!r}")
     if isinstance(federation, Population):
         return _of_types(federation, contributions, tolerance)
+    require_federation(federation)
     profile = federation.checked_contributions(contributions)
     check_domain(federation, profile)
     errors, rounding = np.zeros(federation.n_agents), 0.0

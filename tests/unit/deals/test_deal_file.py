@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +183,48 @@ def test_a_deal_and_its_copies_cannot_be_changed(copied: Any) -> None:
 def test_settling_takes_money_and_nothing_like_it() -> None:
     with pytest.raises(fp.InvalidInput, match="money must be Money"):
         fp.settle(plain_deal(), money="EUR")  # type: ignore[arg-type]
+
+
+def test_a_deal_is_not_saved_where_it_would_not_be_read(tmp_path: Path) -> None:
+    deal = fp.ExternalityMechanism().solve(example("paper-w1").federation).deal
+    with pytest.raises(fp.InvalidInput, match=r"path must be the name of a JSON file.*transcripts"):
+        deal.save(tmp_path / "deal.jsonl")
+    with pytest.raises(fp.InvalidInput, match="path must be the name of a JSON file"):
+        deal.save(3)
+
+
+def test_a_deal_against_its_own_prices_is_settled_by_those_who_insist() -> None:
+    deal = fp.ExternalityMechanism().solve(example("paper-w1").federation).deal
+    moved = replace(deal, payments=deal.payments + np.array([0.01, -0.01, 0.0]))
+    with pytest.raises(fp.InvalidInput, match=r"payments must be what the deal's prices come to: agent .* unchecked"):
+        fp.settle(moved)
+    assert sum(fp.settle(moved, unchecked=True).cents) == 0
+
+
+def test_a_negotiated_deal_cannot_be_changed_by_its_trace() -> None:
+    deal = fp.negotiate(example("paper-w1").federation)
+    deal.trace[0]["round"] = 99  # type: ignore[index]
+    assert deal.trace[0]["round"] != 99
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        fp.compare,
+        lambda given: fp.sweep(given, "costs=0.1,0.2"),
+        fp.negotiate,
+        lambda given: fp.shapley_values(given, [1.0]),
+        fp.social_optimum,
+    ],
+)
+def test_what_is_no_federation_is_named(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(fp.InvalidInput, match=r"must be a Federation, got a Scenario: take its \.federation"):
+        call(example("hospitals"))
+    with pytest.raises(fp.InvalidInput, match="federation must be a Federation, got a int: 3"):
+        call(3)
+
+
+@pytest.mark.parametrize("least_gain", ["x", float("nan"), [0.0, 1.0]])
+def test_what_is_no_least_gain_is_refused(least_gain: Any) -> None:
+    with pytest.raises(fp.InvalidInput, match="least_gain"):
+        fp.negotiate(example("paper-w1").federation, least_gain=least_gain)

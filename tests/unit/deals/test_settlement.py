@@ -280,7 +280,7 @@ class TestInput:
     @pytest.mark.parametrize(
         ("payments", "message"),
         [
-            ([1.0, -0.5], r"payments must sum to zero, got a sum of 0\.5 \(allowed: 1\.5e-9\)"),
+            ([1.0, -0.5], r"payments must sum to zero, got a sum of 0\.5; name whoever"),
             ([1.0, -1.0 + 1e-8], "payments must sum to zero, got a sum of 1.*e-8"),
             ([1e308, 1e308], "payments must sum to zero, got a sum of 2.*308"),
             ([1.0, math.nan], r'payments\[1\] must be finite, got nan \(agent "Ben"\)'),

@@ -46,3 +46,14 @@ def test_labels_do_not_cover_each_other(name: str) -> None:
 def test_nothing_to_show_is_an_empty_picture(hospitals: Comparison) -> None:
     (axes,) = replace(hospitals, outcomes=()).plot_tradeoff().axes
     assert not marks(axes)
+
+
+def test_many_are_numbered_with_a_key() -> None:
+    figure = compare(example("hospitals").federation, "all").plot_tradeoff()
+    figure.draw_without_rendering()
+    *numbers, key = figure.axes[0].texts
+    assert sorted(int(number) for text in numbers for number in text.get_text().split()) == list(range(1, 16))
+    assert [line.split(maxsplit=1)[0] for line in key.get_text().splitlines()] == [str(n) for n in range(1, 16)]
+    boxes = [text.get_window_extent() for text in numbers]
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])

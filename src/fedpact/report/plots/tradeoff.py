@@ -20,6 +20,8 @@ SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
 LABEL_ASIDE = 9  # points
 AXIS_MARGIN = 0.12  # of the range, around the marks
 MAX_LABEL_LENGTH = 18
+MAX_NAMED = 6  # marks that have room for a name each; more are numbered
+SAME_PLACE = 0.03  # of the panel: marks as close share one label
 
 
 def plot_tradeoff(comparison: Comparison, ax: Any = None) -> Any:
@@ -27,7 +29,7 @@ def plot_tradeoff(comparison: Comparison, ax: Any = None) -> Any:
 
     A group that would leave together counts too. Mechanisms without fair shares are left out.
     """
-    figure = new_figure(6.4, 4.2) if ax is None else ax.figure
+    figure = new_figure(6.4 if len(comparison.outcomes) <= MAX_NAMED else 8.2, 4.2) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
     draw_tradeoff(ax, comparison)
     return figure
@@ -54,7 +56,8 @@ def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
     ax.set_xlim(*_limits(welfare))
     ax.set_ylim(*_limits(np.append(shares, SHARES_SHOWN)))
     ax.locator_params(axis="x", nbins=4)
-    _label(ax, [comparison.title(outcome.mechanism) for outcome in shown], welfare, shares)
+    titles = [comparison.title(outcome.mechanism) for outcome in shown]
+    (_label if len(shown) <= MAX_NAMED else _number)(ax, titles, welfare, shares)
 
 
 def _limits(numbers: np.ndarray) -> tuple[float, float]:
@@ -81,3 +84,27 @@ def _label(ax: Axes, titles: list[str], welfare: np.ndarray, shares: np.ndarray)
             color=INK,
             parse_math=False,
         )
+
+
+def _number(ax: Axes, titles: list[str], welfare: np.ndarray, shares: np.ndarray) -> None:
+    """Numbers beside their marks, those of marks in one place together, and a key at the right."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    spots = np.column_stack([(welfare - left) / (right - left), (shares - low) / (high - low)])
+    left_over = list(range(len(titles)))
+    while left_over:
+        first = left_over[0]
+        here = [place for place in left_over if np.abs(spots[place] - spots[first]).max() <= SAME_PLACE]
+        left_over = [place for place in left_over if place not in here]
+        aside, align = (-LABEL_ASIDE, "right") if spots[first, 0] > TURN else (LABEL_ASIDE, "left")
+        ax.annotate(
+            " ".join(str(place + 1) for place in here),
+            (welfare[first], shares[first]),
+            xytext=(aside, 0),
+            textcoords="offset points",
+            ha=align,
+            va="center",
+            fontsize=8,
+            color=INK,
+        )
+    key = "\n".join(f"{place + 1:>2}  {short_name(title, MAX_LABEL_LENGTH)}" for place, title in enumerate(titles))
+    ax.text(1.03, 1.0, key, transform=ax.transAxes, fontsize=8, color=INK, va="top", linespacing=1.5, parse_math=False)
