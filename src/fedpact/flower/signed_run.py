@@ -348,7 +348,7 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
     """
     if ledger.entries:
         raise InvalidInput(f"{ledger.path} holds the record of another run; name another file")
-    first = first_entry(ledger, {"agents": list(deal.agents), **terms.header()})
+    first = first_entry(ledger, {"agents": list(deal.agents), "scenario": deal.scenario, **terms.header()})
     present = roll_call(
         grid,
         len(deal.agents),

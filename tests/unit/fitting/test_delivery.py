@@ -373,11 +373,11 @@ def test_a_few_draws_meet_the_bar() -> None:
 @pytest.mark.parametrize(
     ("count", "share", "how"),
     [
-        (50, 0.6, {}),
-        (30, 0.0, {}),
-        (12, 0.6, {"common": 0.5}),
-        (12, 0.6, {"payoff": fp.Exponential(rate=0.15)}),
-        (12, 0.6, {"payoff": fp.Michaelis(half=3.0)}),
+        (40, 0.6, {}),
+        (20, 0.0, {}),
+        (8, 0.6, {"common": 0.5}),
+        (8, 0.6, {"payoff": fp.Exponential(rate=0.15)}),
+        (8, 0.6, {"payoff": fp.Michaelis(half=3.0)}),
     ],
 )
 def test_many_draws_meet_the_bar(count: int, share: float, how: dict[str, Any]) -> None:
@@ -387,8 +387,8 @@ def test_many_draws_meet_the_bar(count: int, share: float, how: dict[str, Any]) 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", [{"floor": 0.2}, {"floor": 0.15}, {"ceiling": 0.9}])
 def test_wrong_ends_flag_nobody_who_delivered(ends: dict[str, float]) -> None:
-    """Of thirty members fewer than one in twenty is flagged, and nothing is said of none who falls short."""
-    found = [draw(seed, (1.0,) * 6).estimate(**ends) for seed in range(30, 42)]
+    """Fewer than one in twenty is flagged, whether the test for lack of fit finds the wrong end or not."""
+    found = [draw(seed, (1.0,) * 6).estimate(**ends) for seed in range(8)]
     assert sum(len(each.flagged) for each in found) <= 0.05 * 6 * len(found)
     assert all(each.notes for each in found if each.doubtful)
 

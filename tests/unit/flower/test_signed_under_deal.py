@@ -48,6 +48,7 @@ def test_everything_is_signed_with_keys_made_for_the_run(tmp_path: Path) -> None
     under = start(three(), tmp_path / "ledger.jsonl")
     found = audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True)
     assert found.failed == []
+    assert found.chain.entries[0].content["scenario"] == FEDERATION.fingerprint  # members sign it with the deal
     held = {claim for claim, finding in found.findings.items() if finding.holds}
     assert {"chain", "keys", "order", "signed", "delivered", "measured", "confirmed", "settlement", "model"} <= held
     about = {(part.about, part.name) for part in found.signed_parts}
