@@ -101,5 +101,5 @@ def test_a_template_with_lots_and_tasks_loads_as_it_is() -> None:
 
 
 def test_lots_of_a_template_have_names_of_their_own() -> None:
-    with pytest.raises(InvalidInput, match="lots"):
+    with pytest.raises(InvalidInput, match="lot_names"):
         template(2, lots=["a", "a"])
