@@ -31,7 +31,7 @@ from fedpact.federation.ownership import Owners, OwnersGiven, default_own_names,
 from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
 from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy, sum_by
-from fedpact.utils.errors import InvalidInput, OutsideDomain, short_repr
+from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -497,12 +497,3 @@ def _class_text(kind: type) -> str:
     """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
     module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
     return f"<class '{module.get(kind.__module__, kind.__module__)}.{kind.__qualname__}'>"
-
-
-def require_federation(given: object) -> None:
-    """Raise `InvalidInput` for what is not a federation, saying where one is."""
-    if not isinstance(given, Federation):
-        inside = isinstance(getattr(given, "federation", None), Federation)
-        hint = ": take its .federation" if inside else f": {short_repr(given)}"
-        kind = f", got a {type(given).__name__}{hint}"
-        raise InvalidInput(field="federation", rule="must be a Federation", value=given, given=kind)
