@@ -36,7 +36,7 @@ def _dense():
     yield Figure(
         what=f"time against n, dense, n = {DENSE[0]} to {DENSE[-1]}",
         against="itself: the slope in log-log",
-        ratio=_slope(seconds),
+        ratio=log_slope(seconds),
         unit="(slope)",
         at_most=2.1,
     )
@@ -65,7 +65,7 @@ def _sparse():
     yield Figure(
         what=f"time against n, ten neighbours each, n = {first:,} to {last:,}",
         against="itself: the slope in log-log",
-        ratio=_slope({n_agents: ran["seconds"] for n_agents, ran in runs.items()}),
+        ratio=log_slope({n_agents: ran["seconds"] for n_agents, ran in runs.items()}),
         unit="(slope)",
         at_most=1.1,
     )
@@ -92,7 +92,7 @@ def _types():
     )
 
 
-def _slope(seconds):
+def log_slope(seconds):
     """The exponent of n that fits best."""
     return float(np.polyfit(np.log(list(seconds)), np.log(list(seconds.values())), 1)[0])
 

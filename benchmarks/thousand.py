@@ -12,14 +12,19 @@ N_AGENTS = 1000
 
 
 def run():
-    yield from optimum_against_cvxpy(N_AGENTS, at_least=20.0)
+    yield from optimum_against_cvxpy(N_AGENTS, at_least=20.0, at_least_by_cones=10.0)
     federation = games.costly(N_AGENTS)
     ours, solution = once(lambda: shapley_optimum(federation))
     contributions = solution.contributions
     reference, shares = once(lambda: fp.shapley_values(federation, contributions))
     what = f"Shapley equilibrium, n = {N_AGENTS}"
     yield Figure(
-        what=what, against="one evaluation of the Shapley values", ratio=ours / reference, unit="times as long"
+        what=what,
+        against="one evaluation of the Shapley values",
+        ratio=ours / reference,
+        unit="times as long",
+        at_most=25.0,
+        before=82.4,
     )
     utilities = shares.values - federation.costs.value(contributions)
     regret = float((shapley_sharing(federation, contributions).utilities - utilities).max())
