@@ -32,6 +32,7 @@ from fedpact.utils.errors import FedpactError
 MAX_AGENTS_ALL_SPLIT = 8  # beyond it one agent that gains is enough
 MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
 MAX_AGENTS_LISTED = 12  # whose gains are listed by `split_gains`
+MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that `split_gains` solves, beyond the first
 MAX_AGENTS_SPLIT = 64
 MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
 
@@ -108,6 +109,7 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
 def split_gains(outcome: CertifiedOutcome) -> dict[str, float]:
     """What agents gain by posing as two, by name: everybody up to `MAX_AGENTS_LISTED`, else those who contribute most.
 
+    Where every split takes solving, the fewer the more agents there are: three of 50, one of 100.
     Agents of whom no equilibrium of the split federation is certified are left out; so is everybody where side payments
     of more than that would have to be worked out.
     """
@@ -115,7 +117,8 @@ def split_gains(outcome: CertifiedOutcome) -> dict[str, float]:
     if size > MAX_AGENTS_LISTED and _has_side_payments(outcome):
         return {}
     may_solve = size <= MAX_AGENTS_SOLVED
-    agents = sorted(_agents_to_split(outcome)[:MAX_AGENTS_LISTED])
+    count = size if outcome.has_prices else max(1, MAX_AGENTS_SOLVED_FOR // size)
+    agents = sorted(_agents_to_split(outcome)[: min(count, MAX_AGENTS_LISTED)])
     found = [compare_split(outcome, agent, may_solve=may_solve) for agent in agents]
     return {names[each.agent]: each.gain for each in found if np.isfinite(each.gain)}
 

@@ -122,9 +122,10 @@ class Comparison:
     def splitting_gains(self) -> Mapping[str, Mapping[str, float] | None]:
         """For every mechanism under which members federate, what each member gains by posing as two, by its name.
 
-        Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most,
-        as many. Members are missing of whom no equilibrium is certified that they could be compared with. None where it
-        is not worked out: side payments of more than 12 members, and what takes solving among more than 100.
+        Everybody up to 12 members, and up to 64 where a mechanism pays by the sample; else those who contribute most:
+        the more members the fewer of them, since each takes solving once more (three of 50). Members are missing of
+        whom no equilibrium is certified that they could be compared with. None where it is not worked out: side
+        payments of more than 12 members, and what takes solving among more than 100.
         """
         return {
             outcome.mechanism: self._splitting_gains(outcome) or None for outcome in self.outcomes if outcome.federated
