@@ -160,7 +160,7 @@ def test_a_deal_of_rules_that_are_not_installed_says_how_to_name_them(run) -> No
     for command in ("check", "settle"):
         result = run(command, "hospitals", "deal.json")
         assert result.code == 2
-        assert "got 'equal-costs'; one of your own goes by its import path: -m package.module:Class" in " ".join(
+        assert "got 'equal-costs'; one of your own goes by its import path: package.module:Class" in " ".join(
             result.err.split()
         )
     assert run("settle", "hospitals", "deal.json", "-m", "consortium:EqualCosts").code == 0

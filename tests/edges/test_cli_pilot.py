@@ -78,3 +78,4 @@ def test_lots_are_found_in_a_built_in_pilot(tmp_path: Path, capsys: pytest.Captu
     assert run_main(["pilot", "breast-cancer", "--models", "8", "--lots", "auto", "-o", str(out)]) == 0
     assert 'make up its lot "poor"' in " ".join(capsys.readouterr().out.split())
     assert "lot_owners" in (out / "scenario.toml").read_text()
+    assert "poor" in (out / "report.html").read_text()

@@ -129,15 +129,12 @@ def _show_signed(found: LedgerAudit) -> None:
 def _show_transcript(found: TranscriptAudit) -> None:
     what = found.transcript.header.description
     console.print(f"[bold]{escape(what[:1].upper() + what[1:])}[/bold]\n")
-    deal, stated = found.recomputed, found.deal or found.recomputed
-    given = [
-        ("contributes", number_texts(deal.contributions, digits=DIGITS)),
-        ("stated", number_texts(stated.contributions, digits=DIGITS)),
-    ]
-    paid = [
-        ("is paid", number_texts(deal.payments, signed=True, digits=DIGITS)),
-        ("stated", number_texts(stated.payments, signed=True, digits=DIGITS)),
-    ]
+    deal, stated = found.recomputed, found.deal
+    given = [("contributes", number_texts(deal.contributions, digits=DIGITS))]
+    paid = [("is paid", number_texts(deal.payments, signed=True, digits=DIGITS))]
+    if stated is not None:
+        given.append(("stated", number_texts(stated.contributions, digits=DIGITS)))
+        paid.append(("stated", number_texts(stated.payments, signed=True, digits=DIGITS)))
     title = f"Recomputed and stated (payments in {PAYOFF_LABEL})"
     if deal.has_lots:
         print_agents("Recomputed and stated", deal.lot_labels, given, sizes=deal.contributions, kind="lot")

@@ -19,7 +19,7 @@ from fedpact.federation import Federation
 from fedpact.federation.ownership import labels, require_single_lots
 from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
-from fedpact.utils.words import differing_texts
+from fedpact.utils.words import count_text, differing_texts
 
 Event = Mapping[str, Any]
 
@@ -358,7 +358,7 @@ class Deal:
         out = f", without {', '.join(self.excluded)}" if self.excluded and self.is_federated else ""
         by = self.provenance
         how = f"{by.source.value} by {by.protocol} in {by.rounds} rounds" if by.protocol else by.source.value
-        return f"<Deal under {self.mechanism}, {how}: {size} agents{out}>"
+        return f"<Deal under {self.mechanism}, {how}: {count_text(size, 'agent')}{out}>"
 
     def plot(self, *, figure: Any = None) -> Any:
         """How the negotiation converged, on `figure` or a new one; needs matplotlib."""

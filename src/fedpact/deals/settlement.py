@@ -176,8 +176,9 @@ def settle(
         rule = 'must be Money("EUR", 1000.0) or the like, or None'
         raise InvalidInput(field="money", rule=rule, value=money)
     if agreed.price_contradiction and not unchecked:
-        given = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
-        raise InvalidInput(field="payments", rule="must be what the deal's prices come to", value=None, given=given)
+        difference = f": {agreed.price_contradiction}; unchecked=True settles it as it is"
+        rule = "must be what the deal's prices come to"
+        raise InvalidInput(field="payments", rule=rule, value=None, given=difference)
     usual = PAYOFF_DECIMALS if money is None else MONEY_DECIMALS
     unit = {
         "per_payoff": 1.0 if money is None else money.per_payoff,

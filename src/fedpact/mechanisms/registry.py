@@ -97,7 +97,7 @@ def mechanism_named(name: str) -> Mechanism:
             field="mechanism",
             rule=f"must be one of {known}",
             value=name,
-            given=f", got {name!r:.80}; one of your own goes by its import path: -m package.module:Class",
+            given=f", got {name!r:.80}; one of your own goes by its import path: package.module:Class",
         )
     if len(found) > 1:
         why = f"several installed packages register a mechanism {name!r}: {', '.join(sorted(found))}"
@@ -181,7 +181,11 @@ def _import_mechanism(path: str) -> Mechanism:
         except Exception as error:  # whatever the class's own code raises
             raise _import_error(path, "cannot be made without arguments", f"{error}") from error
     if not isinstance(found, Mechanism):
-        what = f"there is no {attribute!r:.80} in {module_name!r:.80}" if found is None else f"it is {found!r:.80}"
+        what = (
+            f"there is no {attribute!r:.80} in {module_name!r:.80}"
+            if found is None
+            else f"it is of type {type(found).__name__}"
+        )
         raise _import_error(path, "must be a fedpact.Mechanism", what)
     return _check_attributes(found)
 

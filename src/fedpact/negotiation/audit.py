@@ -250,7 +250,7 @@ def _since_deal(chain: Chain) -> dict[str, Entry]:
 def _chain_finding(chain: Chain) -> AuditFinding:
     count = len(chain.entries)
     if chain.broken is not None:
-        return AuditFinding(holds=False, reason=f"line {count + 1} {chain.broken}; {count} entries before it stand")
+        return AuditFinding(holds=False, reason=f"line {count + 1} {chain.broken}; what stands before it holds")
     dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
     reason = f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
     return AuditFinding(holds=True, reason=reason)

@@ -37,21 +37,22 @@ def save_pilot(found: PilotStudy, folder: Path) -> list[Path]:
         contents[folder / PICTURE] = picture
     replace_files(contents)
     save_scenario(found.scenario, folder / SCENARIO)
-    written = [*contents, folder / SCENARIO]
-    if not found.scenario.federation.has_lots:  # the report knows members with one lot
-        from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below
+    _write_report(found, folder / REPORT)
+    return sorted([*contents, folder / SCENARIO, folder / REPORT])
 
-        scenario = found.scenario
-        write_report(
-            found.compare(),
-            folder / REPORT,
-            scenario_title=scenario.title,
-            description=scenario.description,
-            money=scenario.money,
-            unit=scenario.unit,
-        )
-        written.append(folder / REPORT)
-    return sorted(written)
+
+def _write_report(found: PilotStudy, path: Path) -> None:
+    from fedpact.report import write_report  # noqa: PLC0415 - it is made of what lies below
+
+    scenario = found.scenario
+    write_report(
+        found.compare(),
+        path,
+        scenario_title=scenario.title,
+        description=scenario.description,
+        money=scenario.money,
+        unit=scenario.unit,
+    )
 
 
 def pilot_record(found: PilotStudy) -> dict[str, Any]:
