@@ -38,6 +38,7 @@ from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
 
+VERDICT = ".verdict is "
 CERTIFICATES = "certificates."  # what stands in a file under certificates, not among the numbers of the deal
 VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
@@ -152,8 +153,8 @@ def _check_deal(
 
 
 def _show_contradictions(texts: Sequence[str]) -> None:
-    """What the file states and does not follow: numbers of the deal, then how many in its certificates."""
-    within = [text for text in texts if text.startswith(CERTIFICATES)]
+    """What the file states and does not follow: numbers of the deal and verdicts, then how many in its certificates."""
+    within = [text for text in texts if text.startswith(CERTIFICATES) and VERDICT not in text]
     for text in texts:
         if text not in within:
             console.print(f"[red]Stated wrongly[/red]: {escape(text)}.", soft_wrap=True)

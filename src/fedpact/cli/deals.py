@@ -76,9 +76,6 @@ def choose_deal(
         return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}")
     stated = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
-        Terminal(stderr=True).print(
-            f"Not checked: {escape(str(path))} is taken as it stands, whatever scenario it is of."
-        )
         deal = replace(stated, scenario=None)
     else:
         deal = _held(check_deal(path, federation, rules=rules, money=money), str(path))
@@ -88,6 +85,13 @@ def choose_deal(
         deal = replace(deal, excluded=dict.fromkeys(deal.agents, TRAINS_ALONE))
     with error_context(str(path)):
         return deal.among([name for name in federation.names if name in deal.agents])
+
+
+def say_unchecked(path: Path | None) -> None:
+    """Say of a deal that was carried out that it was not checked."""
+    if path is not None:
+        said = f"Not checked: {path} was taken as it stands, whatever scenario it is of."
+        Terminal(stderr=True).print(escape(said), soft_wrap=True)
 
 
 def _held(found: CheckedDeal, what: str) -> Deal:

@@ -22,7 +22,7 @@ from fedpact.cli.common import (
     read_scenario,
     table,
 )
-from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
 from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
@@ -102,6 +102,8 @@ def settle(
     shares = None if delivered else _ledger_shares(deal)
     if shares is not None:
         settlement = settle_shares(agreed, shares, settlement)
+    if unchecked:
+        say_unchecked(deal)
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:

@@ -27,7 +27,7 @@ from fedpact.cli.common import (
     progress,
     read_scenario,
 )
-from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal
+from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
 from fedpact.cli.exit_codes import CLAIM_FAILS, INTERRUPTED
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.training_tables import show_repetition, show_run
@@ -131,6 +131,8 @@ def train(
         for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
     )
     low, high = checked_range(low, high, chosen.federation)
+    if unchecked:
+        say_unchecked(deal)
     plan = Plan(
         scenario=chosen,
         deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money),
