@@ -15,7 +15,7 @@ from extremes.federations import FAMILIES, GROUP, draw_group
 from extremes.trials import BAD, CRASHED, FLAGGED, HUNG, RIGHT, WRONG, Trial, check, mechanisms_for
 from random_cases import ALL_CASES, cases
 
-MAX_SAMPLE_AGENTS = 60 if ALL_CASES else 4
+MAX_SAMPLE_AGENTS = 12 if ALL_CASES else 4
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -26,7 +26,7 @@ from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
 from fedpact.negotiation.fair_discovery import FairProtocol, check_group_count
 from fedpact.negotiation.price_discovery import discover_prices
-from fedpact.negotiation.protocol import Protocol, ProtocolResult
+from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
 from fedpact.negotiation.session import Listener, MemberExcluded, Session
 from fedpact.negotiation.share_discovery import discover_shares
@@ -338,6 +338,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
     assert payments is not None
     if side is not None:
         payments = payments + side
+        if prices is None:  # two exact budgets make one but for the last digit
+            payments[session.members] = balance_exactly(payments[session.members])
     settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(

@@ -73,7 +73,7 @@ class SumsProtocol:
                 if climb.is_done and climb.best is not None:
                     at = session.for_all_lots(climb.best.at)
                     payments = self._payments(exchange, at)
-                    side = self._fair_payments(exchange, at) - payments if self.fair else None
+                    side = balance_exactly(self._fair_payments(exchange, at) - payments) if self.fair else None
                     return ProtocolResult(
                         contributions=at,
                         payments=session.for_everybody(payments),
