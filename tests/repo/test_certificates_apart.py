@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
-import fedpact
+from repo.test_imports import imports
+from sources import PACKAGE, syntax_tree
 
-PACKAGE = Path(fedpact.__file__).parent
 ALLOWED = {"certificates", "federation", "utils"}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Every module of fedpact a file names in an import, also inside functions; not those for type checkers alone."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node, _ in imports(syntax_tree(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             if (node.module or "").split(".")[0] == "fedpact":
                 found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
-        elif isinstance(node, ast.Import):
+        else:
             found |= {alias.name for alias in node.names if alias.name.split(".")[0] in {"fedpact", "numba"}}
     return found
 

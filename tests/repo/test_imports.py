@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import fedpact
-
-PACKAGE = Path(fedpact.__file__).parent
+from sources import FILES, PACKAGE, syntax_tree
 
 # Lowest first. A module may import from lower lines only; those of one line do not know each other.
 LAYERS = [
@@ -67,28 +66,28 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+def imports(tree: ast.AST, lazily: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Every import below a node, and whether it stands inside a function."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, lazily
+        elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from imports(node, lazily or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
 @cache
 def arrows(path: Path) -> list[tuple[str, bool]]:
     """What a file imports from fedpact, and whether it does so inside a function."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
-    }
     found = []
-    for node in ast.walk(tree):
+    for node, lazily in imports(syntax_tree(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             names = (
                 [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "fedpact" else [node.module]
             )
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
         else:
-            continue
-        found += [(target(name), id(node) in inside) for name in names if name.split(".")[0] == "fedpact"]
+            names = [alias.name for alias in node.names]
+        found += [(target(name), lazily) for name in names if name.split(".")[0] == "fedpact"]
     return found
 
 
@@ -96,9 +95,6 @@ def target(name: str) -> str:
     """The part of fedpact that a dotted name belongs to; names such as fedpact.Outcome belong to the root."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in LEVEL else "__init__"
-
-
-FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def test_every_part_has_a_place() -> None:
@@ -124,7 +120,7 @@ def test_modules_do_not_import_in_circles() -> None:
     modules = {dotted(path): path for path in FILES}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:  # what runs on import
+        for node in syntax_tree(path).body:  # what runs on import
             if isinstance(node, ast.ImportFrom) and node.module in modules:
                 full = {f"{node.module}.{alias.name}" for alias in node.names}
                 graph[name] |= {entry if entry in modules else str(node.module) for entry in full}

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from repo.test_imports import FILES, LAYERS, LEVEL, ON_REQUEST, PACKAGE, arrows, part_of
+from repo.test_imports import LAYERS, LEVEL, ON_REQUEST, arrows, part_of
+from sources import FILES, PACKAGE, syntax_tree
 
 ROOT = PACKAGE.parents[1]
 MAX_ENTRIES = 20
@@ -16,7 +17,7 @@ ROOMS = [name for layer in LAYERS for name in layer if not name.startswith("__")
 
 
 def docstring(room: str) -> str:
-    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8")))
+    text = ast.get_docstring(syntax_tree(PACKAGE / room / "__init__.py"))
     assert text is not None, f"{room} does not say what it is for"
     return " ".join(text.split())
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
-from repo.test_imports import FILES
+from sources import FILES, syntax_tree
 
 FORMER_SHAPES_OF_A_DEAL = {"Agreement", "Terms", "Settled", "Recomputed"}
 
 
 def class_names() -> list[str]:
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in FILES)
-    classes = (node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    """The public classes of all modules."""
+    classes = (node.name for path in FILES for node in syntax_tree(path).body if isinstance(node, ast.ClassDef))
     return [name for name in classes if not name.startswith("_")]
 
 
