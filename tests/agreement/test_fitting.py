@@ -120,6 +120,7 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
     return {"band": band, "gains": np.mean(inside), "wrongly sure": np.mean(wrongly)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "repeats", "least"),
     some(

@@ -54,6 +54,7 @@ def by_orders(fed: fp.Federation, s: np.ndarray) -> np.ndarray:
     return values / math.factorial(fed.n_agents)
 
 
+@pytest.mark.slow
 def test_shapley_values_by_all_routes() -> None:
     for fed, s in instances(0, 20):
         listed = fp.shapley_values(fed, s, method="enumeration")
@@ -67,6 +68,7 @@ def test_shapley_values_by_all_routes() -> None:
         assert listed.gradient.shape == (fed.n_lots,) and listed.efficiency_gap < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [9, 14])
 def test_shapley_values_of_more_agents(n_agents: int) -> None:
     rng = np.random.default_rng(n_agents)
@@ -95,6 +97,7 @@ def test_sampled_values_are_within_their_errors() -> None:
         np.testing.assert_allclose(sampled.gradient, exact.gradient, rtol=0.1, atol=0.02 * np.abs(exact.gradient).max())
 
 
+@pytest.mark.slow
 def test_potential_and_its_derivatives() -> None:
     for fed, s in instances(1, 10):
         listed, integral, compiled = EnumeratedPotential(fed), IntegratedPotential(fed), CompiledPotential(fed)
@@ -289,6 +292,7 @@ def test_the_core_by_prices_and_by_groups() -> None:
             assert worst.gain <= most + 1e-9 and (worst.blocks or certificate.holds)
 
 
+@pytest.mark.slow
 def test_a_search_for_the_worst_group_agrees_with_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("clarabel")
     rng = np.random.default_rng(23)
@@ -330,6 +334,7 @@ def test_fair_deals_keep_everybody() -> None:
             close(outcome.contributions, plain.contributions, 1e-12)
 
 
+@pytest.mark.slow
 def test_many_agents_are_certified_by_the_integral() -> None:
     fed = random_lots(np.random.default_rng(18), n_agents=14, harm=False, family=fp.PowerLaw)
     outcome = fp.ShapleyMechanism().solve(fed)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
@@ -40,6 +41,7 @@ def test_ten_thousand_sparse_agents_get_a_certified_balanced_deal():
     assert outcome.equilibria.unique is None
 
 
+@pytest.mark.slow
 def test_compiled_and_integrated_potentials_have_the_same_maximiser():
     rng = np.random.default_rng(2)
     weights = rng.uniform(0.0, 1.0, (14, 14))

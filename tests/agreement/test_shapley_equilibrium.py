@@ -49,6 +49,7 @@ def test_both_evaluations_of_the_potential_have_the_same_maximiser():
         np.testing.assert_allclose(integrated.contributions, summed.contributions, rtol=0, atol=1e-8 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [10, 17])
 def test_more_agents_are_an_equilibrium_too(n_agents):
     """Across the sizes at which the evaluation of the potential changes: marginal shares, enumerated, meet costs."""
@@ -70,6 +71,7 @@ def harmed_federation(seed: int, n_agents: int, payoff: fp.Payoff) -> fp.Federat
     return fp.Federation(weights, costs=10.0 ** rng.uniform(-6.0, -3.0, n_agents), payoff=payoff)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.5), fp.Log()], ids=lambda payoff: payoff.family)
 def test_harm_that_binds_long_before_money_does(payoff):
     """The box is that of the domain, and the barrier keeps away from its edge until the end."""

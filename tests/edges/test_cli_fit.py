@@ -61,6 +61,7 @@ def test_json_has_the_names_of_the_scenario(run, runs: Path) -> None:
     assert record["files"] == []
 
 
+@pytest.mark.slow
 def test_curves_that_do_not_fit_are_a_warning(run, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     log = Lawful.of(per_class_law(rng, 3), all_coalitions(3, (10.0, 60.0, 400.0), 3), rng, test_size=20_000)

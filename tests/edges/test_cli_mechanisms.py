@@ -211,6 +211,7 @@ def test_in_the_folder_one_is_in_and_registered(tmp_path: Path) -> None:
     assert json.loads(by_name.stdout)["payments"] == json.loads(by_path.stdout)["payments"]
 
 
+@pytest.mark.slow
 def test_compare_all_puts_mechanisms_against_properties(run) -> None:
     shown = run("compare", "paper-w2", "--all")
     assert shown.code == 0

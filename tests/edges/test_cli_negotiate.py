@@ -343,6 +343,7 @@ def test_a_deal_without_somebody_is_held_against_those_who_stayed(run, tmp_path:
 # Studies
 
 
+@pytest.mark.slow
 def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = partial(study.misreport_study, agents=[0], factors=[0.5, 1.0, 2.0])
     monkeypatch.setattr(study, "misreport_study", few)

@@ -57,6 +57,7 @@ def test_json_tells_the_same(run, tmp_path: Path) -> None:
     assert set(table["findings"][0]) == {"where", "statement", "judgement", "evidence", "expected", "as_expected"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("surprise")
 def test_check_fails_where_a_judgement_is_not_the_known_one(run, tmp_path: Path) -> None:
     result = run("paper", "fig1", "-o", "out", "--check")

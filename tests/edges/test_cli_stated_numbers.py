@@ -61,6 +61,7 @@ def is_found(record: dict[str, Any], path: Path) -> bool:
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(MECHANISMS, 2))
 def test_every_mutation_of_a_deal_file_is_found(name: str, tmp_path: Path) -> None:
     outcome = MECHANISMS[name].solve(SCENARIO.federation)

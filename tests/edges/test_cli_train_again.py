@@ -28,6 +28,7 @@ digits, train, trained = cli_training.digits, cli_training.train, cli_training.t
 # Interrupted, no room, and on
 
 
+@pytest.mark.slow
 def test_a_run_in_the_way_is_not_touched(train, tmp_path: Path) -> None:
     assert train(*QUICK).code == 0
     before = {name: (tmp_path / "run" / name).read_bytes() for name in FILES}
@@ -76,6 +77,7 @@ def test_an_interrupted_run_goes_on(train, trained, tmp_path: Path, monkeypatch:
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", range(6))
 def test_no_room_on_disk(train, trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
     """The disk is full from some write on: settings, a model, or the results, which are written together."""
@@ -142,6 +144,7 @@ def test_repeating_gives_the_same_and_says_so(train, tmp_path: Path) -> None:
     assert record["repetition"] == {"same": True, "largest_difference": 0.0, "where": "", "changed": {}}
 
 
+@pytest.mark.slow
 def test_repeating_finds_what_differs(train, tmp_path: Path) -> None:
     assert train(*QUICK).code == 0
     path = tmp_path / "run" / "rounds.csv"
@@ -163,6 +166,7 @@ def test_repeating_finds_what_differs(train, tmp_path: Path) -> None:
     assert "Losses differ; the accuracies are the same." in result.words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

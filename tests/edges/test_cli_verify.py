@@ -110,6 +110,7 @@ def test_a_ledger_holds_the_deal_and_the_models(run, scenario: Path, short: Path
     assert found.record == run("verify", short, scenario, *ENDS, "--json").record
 
 
+@pytest.mark.slow
 def test_doubt_in_the_scenario_widens_the_intervals(run, scenario: Path, short: Path, tmp_path: Path) -> None:
     known = fp.load_scenario(scenario)
     weights = known.federation.dense_weights()

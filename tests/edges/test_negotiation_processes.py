@@ -164,6 +164,7 @@ def test_agents_with_several_lots_agree(tmp_path: Path) -> None:
     assert deal.lot_owners == ("A", "A", "B", "C") and deal.provenance.settled_by == "message game"
 
 
+@pytest.mark.slow
 def test_agents_that_start_late_are_heard_all_the_same(files: list[Path]) -> None:
     """What they say of themselves then comes with the first answer, and is not taken for it."""
     with Processes.of_files(files, timeout=60.0, patience=0.0) as channel:
@@ -241,6 +242,7 @@ MISBEHAVING = {
 }
 
 
+@pytest.mark.slow
 def test_processes_that_misbehave_are_out_and_keep_nobody_waiting(tmp_path: Path, monkeypatch, punctual) -> None:
     """All of them at one table with three that do not."""
     monkeypatch.setattr(processes, "MAX_LINE", 1 << 20)  # a shorter line is endless too

@@ -45,12 +45,14 @@ def lines(folder: Path) -> int:
     return sum(len(path.read_text().splitlines()) for path in folder.glob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_every_statement_is_judged_from_the_numbers(tiny: Result) -> None:
     assert len(tiny.findings) == len(fig4.FINDINGS)
     assert all(found.evidence and any(digit in found.evidence for digit in "0123456789") for found in tiny.findings)
     assert all(found.as_expected for found in tiny.findings)  # of a quick run nothing is known before
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
     mechanisms = 3
     assert {len(column) for column in tiny.columns.values()} == {mechanisms * len(GAMMAS) * TINY.rounds}
@@ -67,6 +69,7 @@ def test_the_numbers_are_those_of_every_round(tiny: Result) -> None:
     np.testing.assert_array_equal(leaves, table["leavers"])
 
 
+@pytest.mark.slow
 def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result, monkeypatch) -> None:
     monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
     for run in runs(TINY, folder=folder):
@@ -76,6 +79,7 @@ def test_payments_of_the_externality_mechanism_cancel(folder: Path, tiny: Result
         assert from_accuracies == pytest.approx(welfare, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> None:
     monkeypatch.setattr(fig4_runs, "Experiment", BRIEFLY)
     before = lines(folder)
@@ -86,6 +90,7 @@ def test_nothing_is_trained_again(folder: Path, tiny: Result, monkeypatch) -> No
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
+@pytest.mark.slow
 def test_picture_and_table(tiny: Result) -> None:
     drawn = pictures(tiny)
     assert drawn["png"].startswith(b"\x89PNG") and len(drawn["png"]) > 20_000

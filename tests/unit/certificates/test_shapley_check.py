@@ -70,6 +70,7 @@ def test_outside_the_domain_there_are_no_values() -> None:
     assert check_shares(fed, np.array([5.0, 0.4])) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [0.0, 0.02])
 @pytest.mark.parametrize("n_agents", [4, 15])
 def test_the_best_own_contribution_is_the_best_on_a_grid(n_agents: int, harm: float) -> None:

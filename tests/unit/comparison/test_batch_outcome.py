@@ -90,6 +90,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("mechanism", some(MECHANISMS))
 def test_a_bad_federation_does_not_touch_the_others(mechanism: str, bad: str) -> None:

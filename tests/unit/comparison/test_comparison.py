@@ -49,6 +49,7 @@ def test_all_mechanisms_in_order(hospitals: fp.Comparison) -> None:
     assert hospitals["voluntary"].mechanism == "voluntary"
 
 
+@pytest.mark.slow
 def test_all_mechanisms_against_all_properties() -> None:
     compared = fp.compare(example("paper-w2").federation, "all")
     assert list(compared.verdicts) == list(MECHANISMS) and compared.unsolved == {}
@@ -77,6 +78,7 @@ def test_of_all_mechanisms_those_without_an_outcome_are_named() -> None:
         assert why in unsolved[name]
 
 
+@pytest.mark.slow
 def test_all_mechanisms_but_two_take_several_lots() -> None:
     lots = fp.Federation(
         [[1.0, 0.5, 0.2], [0.1, 0.3, 1.0]],

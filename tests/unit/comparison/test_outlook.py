@@ -111,6 +111,7 @@ def compared() -> fp.Comparison:
     return fp.compare(FEDERATION, uncertainty=DOUBT, draws=40)
 
 
+@pytest.mark.slow
 def test_the_comparison_carries_the_outlooks(compared: fp.Comparison) -> None:
     assert list(compared.uncertainty) == ["externality", "shapley", "fair", "voluntary"]
     record = comparison_record(compared)

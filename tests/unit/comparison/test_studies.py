@@ -18,6 +18,7 @@ def found() -> fp.FieldStudy:
     return fp.study(["dense", "harmful"], QUICK, count=6, n_agents=3, splits=1, seed=7)
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_each_federation_alone(found: fp.FieldStudy) -> None:
     for kind in found.kinds:
         federations = draw_federations(kind, 0, 6, n_agents=3, seed=7)

@@ -209,6 +209,7 @@ def test_too_many_agents() -> None:
 # workers
 
 
+@pytest.mark.slow
 def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     if fp.thread_count() < 2:
         pytest.skip("one thread")

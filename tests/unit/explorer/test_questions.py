@@ -216,6 +216,7 @@ def test_curves_go_through_the_gains(answers, ask):
         np.testing.assert_allclose(gaps[1], now[mechanism].ir_gaps, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_curves_of_many_members_go_through_fewer_points(answers):
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.0, 1.0, (12, 12))
@@ -292,6 +293,7 @@ def test_a_map_shows_where_groups_would_leave(answers, ask):
     assert "below zero" not in kept["map"] and "any group by staying" in kept["map"]
 
 
+@pytest.mark.slow
 def test_a_map_can_be_taken_home(answers, ask):
     table = answers.map_file(mapped(ask, kind="csv")).data.decode()
     rows = list(csv.DictReader(io.StringIO(table)))
@@ -455,6 +457,7 @@ def test_the_page_offers_every_file():
     assert re.findall(r'data-file="([^"]*)"', page) == list(DOWNLOADS)
 
 
+@pytest.mark.slow
 def test_all_mechanisms_are_held_against_what_they_keep(answers, ask, monkeypatch):
     monkeypatch.setattr("fedpact.explorer.service.ALL", ["externality", "shapley", "vcg"])
     shown = words(answers.mechanisms(ask())["properties"])

@@ -23,6 +23,7 @@ def observations(family: str, seed: int = 1) -> fp.Observations:
     return fp.Observations.of(given, seen, 2000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", SHAPES)
 def test_the_right_family_is_found(family: str) -> None:
     found = fp.fit(observations(family), family="auto")

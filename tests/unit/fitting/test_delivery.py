@@ -210,6 +210,7 @@ def test_nothing_can_be_told_from_accuracies_without_any_sense() -> None:
     assert np.isnan(found.leave_out_shares()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [{"floor": 0.2}, {"floor": 0.0, "ceiling": 1.0}])
 def test_a_wrong_floor_is_said_and_flags_nobody_who_delivered(ends: dict[str, float]) -> None:
     case = draw(0, (1.0,) * 6)
@@ -224,6 +225,7 @@ def test_a_wrong_floor_is_said_and_flags_nobody_who_delivered(ends: dict[str, fl
     assert (upper - lower > np.subtract(*right.intervals()[::-1])).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "ends", "many"), [(5, {"floor": 0.2}, True), (8, {"floor": 0.15}, False), (13, {"ceiling": 0.9}, False)]
 )
@@ -278,6 +280,7 @@ def test_doubt_about_the_weights_widens_the_intervals() -> None:
     np.testing.assert_allclose(widths["scenario"], widths["fit"], rtol=0.35)
 
 
+@pytest.mark.slow
 def test_what_two_parties_settle_depends_on_neithers_reports() -> None:
     case = draw(10, (0.6, 1.0, 1.0, 1.0), models=30)
     honest = case.estimate().leave_out_shares()
@@ -367,6 +370,7 @@ def check_bar(rates: Rates) -> None:
     assert rates.covered >= 0.9
 
 
+@pytest.mark.slow
 def test_a_few_draws_meet_the_bar() -> None:
     check_bar(Rates.of(6, 0.6))
 

@@ -48,6 +48,7 @@ def test_payments_balance_whatever_is_measured() -> None:
     assert sum(settled.settlement.cents) == 0
 
 
+@pytest.mark.slow
 def test_nobodys_report_moves_what_it_pays_or_is_paid_per_sample() -> None:
     deal = fp.ExternalityMechanism().solve(LABS).deal
     honest = measured(LABS, deal.contributions, noise=1)

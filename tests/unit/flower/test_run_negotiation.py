@@ -26,6 +26,7 @@ from unit.flower.test_run import kinds, last, nonsense, only, silent
 SAME = 1e-6  # of payoffs and costs: payments agree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["fair", "fair-members"])
 def test_fair_deals_are_negotiated_signed_and_carried_out(tmp_path: Path, mechanism: str) -> None:
     """Nodes check what they are paid at prices, and their own side payment."""

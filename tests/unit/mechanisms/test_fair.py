@@ -216,6 +216,7 @@ def test_of_many_members_every_group_found_is_kept_and_the_outcome_says_so() -> 
     np.testing.assert_array_equal(rules.solve(federation).side_payments, outcome.side_payments)
 
 
+@pytest.mark.slow
 def test_of_many_members_equals_have_the_same_and_renaming_permutes() -> None:
     base = many_members().take(range(15))
     twins = with_twins(base, [0, 1, 1])
@@ -228,6 +229,7 @@ def test_of_many_members_equals_have_the_same_and_renaming_permutes() -> None:
     np.testing.assert_allclose(renamed.side_payments, outcome.side_payments[order], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_out_of_time_the_groups_found_are_kept_and_the_outcome_says_so() -> None:
     outcome = fp.FairMechanism(time_limit=0.0).solve(many_members())
     assert "the search ended after 0 seconds" in outcome.equilibria.note

@@ -29,6 +29,7 @@ def many_members(n_agents: int) -> fp.Federation:
     return draw_federations("dense", 0, 1, n_agents=n_agents, seed=21)[0]
 
 
+@pytest.mark.slow
 def test_more_members_than_groups_are_listed_for() -> None:
     federation = many_members(17)
     outcome = fp.Nucleolus().solve(federation)

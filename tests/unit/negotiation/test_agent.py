@@ -126,6 +126,7 @@ def test_curvatures_are_only_a_hint(key: str, number: float) -> None:
     np.testing.assert_allclose(deal.payments, expected.payments, atol=1e-6 * np.abs(expected.payoffs).sum())
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_always_outside_is_named() -> None:
     """It may be: nobody knows the edge of its domain. But there is no agreement with it."""
 

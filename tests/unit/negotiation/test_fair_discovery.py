@@ -91,6 +91,7 @@ def test_it_is_negotiated_by_price_discovery(protocol: str) -> None:
 # On record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", RULES)
 @pytest.mark.parametrize("kept", some([3, 1, 4], 1))
 def test_interrupted_it_goes_on_and_is_recomputed(tmp_path: Path, mechanism: str, kept: int) -> None:

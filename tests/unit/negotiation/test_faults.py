@@ -28,6 +28,7 @@ def run(seed: int, count: int, protocol: str, mechanism: str = "externality") ->
     return trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_negotiation_ends_in_a_valid_deal_or_an_error_with_names(seed: int) -> None:
     trials = run(seed, CASES, "price-discovery")

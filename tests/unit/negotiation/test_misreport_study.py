@@ -120,6 +120,7 @@ def test_the_liar_and_the_others_share_what_welfare_changes(study: MisreportStud
     np.testing.assert_allclose(both, lying - best, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.usefixtures("externality_only")
 def test_nobody_gains_in_the_game(seed: int) -> None:
@@ -146,6 +147,7 @@ def test_what_the_game_makes_of_a_lie() -> None:
     np.testing.assert_allclose(found.utilities[GAME][0, 0, 0], game.outcome(messages).utilities[0], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(cases(2, few=1)))
 @pytest.mark.usefixtures("externality_only")
 def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:

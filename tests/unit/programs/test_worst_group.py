@@ -61,6 +61,7 @@ def test_with_harm_the_bracket_holds_the_truth():
         assert found.exact == (found.upper_bound - found.gain <= BRACKET_TOLERANCE * scale)
 
 
+@pytest.mark.slow
 def test_with_harm_the_worst_group_of_many_is_found():
     rng = np.random.default_rng(11)
     for federation in random_federations(24, 20, n_agents=10, harm=True):

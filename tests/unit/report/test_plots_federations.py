@@ -236,6 +236,7 @@ class TestComparison:
         assert not strokes(panel)
         assert set(colours(panel)) == {AMOUNT}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_agents", [1, MAX_NAMED_COMPARED, MAX_NAMED_COMPARED + 1, 200])
     def test_names_and_headings_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
@@ -277,6 +278,7 @@ class TestEveryPicture:
     def test_notebooks_get_a_png(self, draw: Callable[[Outcome], Any]) -> None:
         assert draw(paid(3))._repr_png_().startswith(b"\x89PNG")
 
+    @pytest.mark.slow
     def test_can_be_pickled(self, draw: Callable[[Outcome], Any]) -> None:
         figure = draw(paid(3))
         again = pickle.loads(pickle.dumps(figure))

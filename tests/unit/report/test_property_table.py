@@ -21,6 +21,7 @@ def six() -> fp.Comparison:
     return fp.compare(hospitals().federation, SIX)
 
 
+@pytest.mark.slow
 def test_cells_are_the_verdicts_and_what_lies_gain(six: fp.Comparison) -> None:
     unit = Unit.of(None, [outcome.payoffs for outcome in six])
     rows = {
@@ -36,6 +37,7 @@ def test_cells_are_the_verdicts_and_what_lies_gain(six: fp.Comparison) -> None:
     assert not six["vcg"].certificates[Claim.BUDGET_BALANCE].holds
 
 
+@pytest.mark.slow
 def test_the_report_has_it_where_more_is_compared_than_by_default(six: fp.Comparison) -> None:
     page = render_report(six)
     section = page[page.index('<section id="properties"') : page.index('<section id="certificates"')]

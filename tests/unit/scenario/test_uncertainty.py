@@ -89,6 +89,7 @@ def test_correlations_are_those_of_the_draws() -> None:
     assert (np.diff(same.values[order, 0]) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [3, 8])
 def test_a_fit_survives_the_file(tmp_path: Path, n_agents: int) -> None:
     found = fp.fit(planted(0, n_agents=n_agents, n_runs=40).observations)

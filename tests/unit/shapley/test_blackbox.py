@@ -119,6 +119,7 @@ class TestSampling:
         room = STANDARD_ERRORS * runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
         assert (np.abs(runs.mean(axis=0) - game.shapley_values) <= room + ROUNDING).all()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("scheme", "game", "budget"),
         [

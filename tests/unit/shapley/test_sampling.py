@@ -46,6 +46,7 @@ def test_unbiased(n_agents, permutations, harm):
         assert (np.abs(drawn.mean(axis=0) - truth) <= room).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_agents", "permutations", "harm"), [(8, 400, False), (8, 400, True), (30, 500, False)])
 def test_standard_errors_hold(n_agents, permutations, harm):
     """95 % of a normal distribution lies within two standard errors; theirs are estimates too."""

@@ -83,6 +83,7 @@ def test_two_who_give_leave_together_though_neither_would_alone():
     np.testing.assert_allclose(found.gain, values[0b11] - 2.0 * halfway)
 
 
+@pytest.mark.slow
 def test_many_members_get_a_bracket():
     rng = np.random.default_rng(0)
     weights = np.where(rng.random((20, 20)) < 0.3, rng.uniform(-0.02, 0.5, (20, 20)), 0.0)

@@ -30,6 +30,7 @@ def test_two_members_share_what_they_gain_evenly() -> None:
     np.testing.assert_allclose(fp.least_core(federation).level, gained / 2.0, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_bracket_where_groups_are_too_many_to_list() -> None:
     federation = draw_federations("dense", 0, 1, n_agents=17, seed=21)[0]
     found = fp.least_core(federation, time_limit=2.0)

@@ -94,6 +94,7 @@ def test_a_constant_schedule_ends_where_the_profile_does(experiment: Experiment,
         np.testing.assert_array_equal(history.contributions, [profile] * experiment.training.rounds)
 
 
+@pytest.mark.slow
 def test_a_longer_history_begins_like_a_shorter_one(experiment: Experiment) -> None:
     long, short = experiment.history([[9, 9, 9]] * 5), experiment.history([[9, 9, 9]] * 4)
     np.testing.assert_array_equal(long.accuracies[:4], short.accuracies)

@@ -107,6 +107,7 @@ def test_boundless_updates_without_noise_are_plain(experiment: Experiment) -> No
     np.testing.assert_allclose(private.loss, plain.loss, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tiny_clip_holds_the_model_still(experiment: Experiment) -> None:
     clipped = replace(experiment, noise=PrivateUpdates([1e-6, 1e-6, 1e-6])).history([[32, 24, 28]] * 4)
     assert np.ptp(clipped.loss, axis=0).max() < 1e-4
@@ -120,6 +121,7 @@ def test_clipping_is_each_agents_own(experiment: Experiment) -> None:
     np.testing.assert_allclose(own.loss, plain.loss, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None:
     clip, multiplier, entries = 1e-3, 50.0, 300 * 40
     update = ((np.full((300, 40), 7.0, np.float32), np.zeros(40, np.float32)),)
@@ -134,6 +136,7 @@ def test_private_noise_has_the_deviation_it_says(experiment: Experiment) -> None
     assert abs((noisy - clipped).mean()) < 5 * clip * multiplier / np.sqrt(entries)
 
 
+@pytest.mark.slow
 def test_private_noise_differs_between_rounds_and_agents(experiment: Experiment) -> None:
     privacy = replace(experiment, noise=PrivateUpdates(1.0, 1.0))._engine._fixed[3]
     update = ((np.zeros((3, 2), np.float32), np.zeros(2, np.float32)),)

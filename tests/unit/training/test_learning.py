@@ -21,6 +21,7 @@ def mean_accuracy(noise: list[Noise], profile: list[int]) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.slow
 def test_blobs_are_learnt_and_more_is_better() -> None:
     assert mean_accuracy([], [48, 48, 48]) > 0.8
     assert mean_accuracy([], [48, 48, 48]) > mean_accuracy([], [3, 0, 0]) + 0.1

@@ -161,6 +161,7 @@ def test_a_negotiated_deal_is_trained_like_the_solved_one(trainer: Experiment, r
     assert found.deal.mechanism == "externality"
 
 
+@pytest.mark.slow
 def test_one_agent_is_a_federation_too(images: Images) -> None:
     lone = fp.Federation([[1.0]], costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
     trainer = Experiment(images, n_agents=1, samples=40, training=TRAINING)
@@ -338,6 +339,7 @@ def test_an_interrupted_call_goes_on_where_it_was(
     np.testing.assert_array_equal(found.alone.loss, run.alone.loss)
 
 
+@pytest.mark.slow
 def test_kept_models_of_another_experiment_or_damaged_ones_are_trained_anew(
     trainer: Experiment, run: Run, solved, trained, tmp_path: Path
 ) -> None:

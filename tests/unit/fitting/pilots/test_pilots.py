@@ -71,6 +71,7 @@ def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedpact.fitting.pilots.folder._picture", lambda found: None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_report")
 def test_an_interrupted_pilot_goes_on_and_trains_nothing_twice(tmp_path: Path) -> None:
     whole = Planted()
@@ -90,6 +91,7 @@ def test_an_interrupted_pilot_goes_on_and_trains_nothing_twice(tmp_path: Path) -
     assert again.asked == []
 
 
+@pytest.mark.slow
 def test_the_folder_holds_what_fit_and_compare_read(tmp_path: Path) -> None:
     found = fp.pilot(data(), model=Planted(), models=10, output=tmp_path / "out", **MONEY)
     log = fp.Observations.from_csv(tmp_path / "out" / "log.csv")

@@ -86,6 +86,7 @@ def test_a_grid_says_when_its_best_is_on_its_edge() -> None:
         grid_search(game, 0.004, step=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noisy", "lost"), [(False, 0.01), (True, 0.05)])
 def test_a_surface_finds_the_optimum_from_few_models(noisy: bool, lost: float) -> None:
     fed = federation()
