@@ -13,7 +13,7 @@ from random_cases import ALL_CASES, cases
 # By default the same few examples every time: a failure is then the change's. With all cases others every time.
 settings.register_profile(
     "fedpact",
-    max_examples=cases(100, few=10),
+    max_examples=cases(33, few=10),
     derandomize=not ALL_CASES,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -71,10 +71,10 @@ def test_planted_parameters_are_recovered() -> None:
     ids=["test sets", "training noise", "sizes unknown", "useless data", "few runs", "the paper's curve"],
 )
 def test_nine_of_ten_intervals_hold_the_truth(changes: dict) -> None:
-    found = over(range(1000, 1120), **changes)
+    found = over(range(1000, 1060), **changes)
     assert 0.85 <= found["weights covered"].mean() <= 0.95
-    # 120 betas: a standard error of 2.7 %, so the bounds of the claim are widened by three.
-    assert found["beta covered"].mean() >= 0.80
+    # 60 betas: a standard error of 3.9 %, so the bounds of the claim are widened by three.
+    assert found["beta covered"].mean() >= 0.78
     covered = [found[f"{name} covered"].mean() for name in ("beta", "floor", "ceiling")]
     assert 0.85 <= np.mean(covered) <= 0.98
 
@@ -136,7 +136,7 @@ def held_by_a_wrong_model(law: Callable[..., Law], seed: int, *, runs: int, repe
 )
 def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repeats: int, least: float) -> None:
     """Where the law is another one, intervals of 90 % hold nearly as often; taken for noise, misfit halves that."""
-    found = [held_by_a_wrong_model(law, seed, runs=80 // repeats, repeats=repeats) for seed in range(cases(80))]
+    found = [held_by_a_wrong_model(law, seed, runs=80 // repeats, repeats=repeats) for seed in range(cases(32))]
     mean = {key: float(np.mean([each[key] for each in found])) for key in found[0]}
     spare = 2.0 * 0.15 / np.sqrt(len(found))  # logs differ by about 0.15
     assert mean["band"] >= least - spare
@@ -146,10 +146,10 @@ def test_doubt_about_the_model_keeps_the_promises(law: Callable[..., Law], repea
 
 @pytest.mark.slow
 def test_beta_and_weights_are_as_close_as_promised() -> None:
-    found = over(range(2000, 2300))
+    found = over(range(2000, 2120))
     assert np.median(found["beta error"]) < 0.05
     assert np.median(found["weight error"]) < 0.15
-    known = over(range(2000, 2100), {"floor": 0.1, "ceiling": 0.95})
+    known = over(range(2000, 2060), {"floor": 0.1, "ceiling": 0.95})
     assert np.quantile(known["beta error"], 0.95) < 0.05
 
 

@@ -57,7 +57,7 @@ def weight_error(found: fp.Fit, weights: np.ndarray) -> float:
 @pytest.mark.slow
 def test_intervals_hold_the_truth_and_structure_helps_where_tests_are_small() -> None:
     held, betas, errors, loose = [], [], [], []
-    for seed in range(cases(24)):
+    for seed in range(cases(12)):
         rng = np.random.default_rng(seed)
         weights = true_weights(rng)
         seen = simulated(rng, weights, random_runs(rng, 20), test_size=100)

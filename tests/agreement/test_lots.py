@@ -202,7 +202,7 @@ def test_the_welfare_optimum_against_scipy() -> None:
 
 def test_collinear_lots_have_the_split_of_smallest_norm() -> None:
     rng = np.random.default_rng(11)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         fed = random_lots(rng, collinear=True, harm=False)
         twins = [0, fed.n_lots - 1]
         for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
@@ -269,7 +269,7 @@ def test_prices_pay_for_every_lot() -> None:
 
 def test_what_groups_reach_against_each_group_solved_alone() -> None:
     rng = np.random.default_rng(17)
-    for count in range(cases(20)):
+    for count in range(cases(12)):
         fed = random_lots(rng, n_agents=4, harm=bool(count % 2))
         found = group_optima(fed)
         for members, value, profile in zip(found.members, found.values, found.contributions, strict=True):
@@ -282,7 +282,7 @@ def test_what_groups_reach_against_each_group_solved_alone() -> None:
 
 def test_the_core_by_prices_and_by_groups() -> None:
     rng = np.random.default_rng(22)
-    for count in range(cases(20)):
+    for count in range(cases(12)):
         fed = random_lots(rng, harm=bool(count % 2))
         for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
             outcome = mechanism.solve(fed)

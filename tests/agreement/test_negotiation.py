@@ -93,7 +93,7 @@ def test_price_discovery_on_random_federations(family: type[Payoff], harm: bool)
 
 
 @given(federation=federations())
-@settings(max_examples=cases(120))
+@settings(max_examples=cases(40))
 def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
     """Equal agents, zero caps and degenerate optima are common here."""
     deal = coordinate(InProcess.of(federation, least_gain=None))

@@ -21,7 +21,7 @@ AGREEMENT = 1e-6
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.family)
 def test_potential_agrees_with_best_responses(family):
     rng = np.random.default_rng(5)
-    for _ in range(cases(25)):
+    for _ in range(cases(12)):
         fed = random_federation(rng, n_agents=int(rng.integers(1, 6)), family=family)
         equilibrium = fp.ShapleyMechanism().solve(fed).contributions
         walk = fp.best_response_dynamics(fed)
@@ -40,7 +40,7 @@ def test_best_responses_end_at_the_same_point_from_anywhere():
 
 def test_both_evaluations_of_the_potential_have_the_same_maximiser():
     rng = np.random.default_rng(7)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         fed = random_federation(rng, n_agents=int(rng.integers(1, 7)))
         summed, integrated = (
             maximise(ShapleyProgram(fed, potential(fed))) for potential in (EnumeratedPotential, IntegratedPotential)

@@ -15,7 +15,7 @@ from strategies import contributions, federations
 ROUNDING = 1e-13  # of what the data is worth at its marginal value, to its owner included
 
 
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(20))
 @given(st.data())
 def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())
@@ -29,7 +29,7 @@ def test_prices_balance_at_every_profile(data: st.DataObject) -> None:
     np.testing.assert_allclose(payments, -prices @ profile, atol=ROUNDING * worth)
 
 
-@settings(max_examples=cases(25))
+@settings(max_examples=cases(12))
 @given(st.data())
 def test_shapley_payments_balance_at_every_profile(data: st.DataObject) -> None:
     federation = data.draw(federations())

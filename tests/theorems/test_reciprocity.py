@@ -10,7 +10,7 @@ from random_cases import cases
 
 
 def test_theorem_4_the_canonical_optimum_of_equal_agents_is_symmetric_and_reciprocal() -> None:
-    for instance in many(homogeneous_optimum, seed=1, count=cases(20)):
+    for instance in many(homogeneous_optimum, seed=1, count=cases(12)):
         outcome = fp.ExternalityMechanism().solve(instance.federation)
         np.testing.assert_allclose(outcome.contributions, instance.contributions, rtol=1e-6)
         np.testing.assert_allclose(outcome.contributions, outcome.contributions.mean(), rtol=1e-9)
@@ -31,7 +31,7 @@ def test_by_its_definition_the_reciprocity_of_equal_agents_is_that_of_the_most_l
 
 
 def test_rings_of_unlike_neighbours_are_perfectly_reciprocal() -> None:
-    for instance in many(renamable_optimum, seed=2, count=cases(20)):
+    for instance in many(renamable_optimum, seed=2, count=cases(12)):
         outcome = fp.ExternalityMechanism().solve(instance.federation)
         np.testing.assert_allclose(outcome.reciprocity_ratios, 1.0, rtol=1e-6)
 

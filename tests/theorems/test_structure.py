@@ -13,7 +13,7 @@ from random_cases import cases
 
 
 def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
-    for instance in many(any_profile, seed=1, count=cases(100)):
+    for instance in many(any_profile, seed=1, count=cases(33)):
         federation, start = instance.federation, instance.contributions
         moved = start.copy()
         moved[0] = instance.other[0]
@@ -25,7 +25,7 @@ def test_what_a_mover_gains_is_what_the_potential_gains() -> None:
 
 
 def test_the_potential_curves_downwards_everywhere() -> None:
-    for instance in many(any_profile, seed=2, count=cases(200)):
+    for instance in many(any_profile, seed=2, count=cases(67)):
         hessian = EnumeratedPotential(instance.federation).hessian(instance.contributions)
         size = np.sqrt(np.maximum(-np.diag(hessian), np.finfo(float).tiny))
         assert np.linalg.eigvalsh(hessian / np.outer(size, size)).max() < 0

@@ -26,7 +26,7 @@ def random_game(rng: np.random.Generator) -> OwnGame:
 
 def test_the_best_amounts_against_scipy() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(cases(30)):
+    for _ in range(cases(12)):
         game = random_game(rng)
         upper = rng.uniform(0.5, 4.0, game.weights.shape[1])
         found, bound = game.best(np.zeros(upper.size), upper)
@@ -62,7 +62,7 @@ def test_what_is_of_no_use_goes_where_charges_are_lowest() -> None:
 
 def test_nothing_outside_the_box_pays() -> None:
     rng = np.random.default_rng(2)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         game = random_game(rng)
         box = game.box(np.full(game.weights.shape[1], np.inf))
         for lot in range(box.size):

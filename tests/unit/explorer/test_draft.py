@@ -38,7 +38,7 @@ def test_built_in_federations_come_back_bit_for_bit(name):
     assert reading.scenario == scenario
 
 
-@settings(max_examples=cases(40))
+@settings(max_examples=cases(13))
 @given(federations(most_agents=4))
 def test_every_federation_comes_back(federation):
     scenario = fp.Scenario(federation=federation)

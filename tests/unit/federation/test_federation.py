@@ -50,7 +50,7 @@ class TestQuantities:
         np.testing.assert_allclose(fed.net_externality(s), 0.02 * np.array(expected), rtol=1e-13)
 
     @given(federations())
-    @settings(max_examples=cases(30))
+    @settings(max_examples=cases(12))
     def test_generated_federations_stay_inside_their_domain(self, fed):
         assert (worst_reach(fed) > np.broadcast_to(fed.payoff.floor, fed.n_agents)).all()
 
@@ -220,7 +220,7 @@ class TestImmutability:
 
 class TestTake:
     @given(federations(least_agents=2))
-    @settings(max_examples=cases(30))
+    @settings(max_examples=cases(12))
     def test_taking_everybody_in_another_order_permutes(self, fed):
         order = np.roll(np.arange(fed.n_agents), 1)
         moved = fed.take(order)
@@ -355,7 +355,7 @@ class TestEquality:
 
 
 @given(federations().flatmap(lambda fed: contributions(fed).map(lambda s: (fed, s))))
-@settings(max_examples=cases(30))
+@settings(max_examples=cases(12))
 def test_welfare_is_concave_along_segments(drawn):
     fed, s = drawn
     ends = fed.welfare(s), fed.welfare(np.zeros(fed.n_agents))

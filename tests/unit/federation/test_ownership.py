@@ -63,7 +63,7 @@ def test_data_of_agents() -> None:
 
 def test_sparse_weights_say_the_same() -> None:
     rng = np.random.default_rng(4)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         dense = random_lots(rng)
         sparse = dense.replace(weights=sp.csr_array(dense.dense_weights()))
         s = random_profile(rng, dense)
@@ -150,7 +150,7 @@ def test_contributions_are_checked_per_lot() -> None:
 def test_maximisers_lie_within_the_bounds() -> None:
     """What is spent beyond the bound earns less than it costs."""
     rng = np.random.default_rng(6)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         fed = random_lots(rng, harm=False)
         upper, spending = contribution_bounds(fed)
         assert upper.shape == (fed.n_lots,) and np.isfinite(upper).all()

@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 # An optimum known to 1e-10 of the scale.
 SOLVED = 1e-9
 
-examples = settings(max_examples=cases(40))
+examples = settings(max_examples=cases(13))
 
 
 def turnover(fed: fp.Federation, s: np.ndarray) -> float:

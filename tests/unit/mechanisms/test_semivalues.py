@@ -61,7 +61,7 @@ def test_a_probability_out_of_range(probability: float) -> None:
 def test_the_integral_at_one_probability_is_the_sum_over_all_groups() -> None:
     rng = np.random.default_rng(103)
     for draw in (random_federation, random_lots):
-        for _ in range(cases(40)):
+        for _ in range(cases(13)):
             federation, probability = draw(rng), float(rng.uniform(0.02, 0.98))
             profile = rng.uniform(0.0, 0.3) * np.minimum(federation.caps, 10.0)
             if (federation.lowest_data(profile) <= federation.payoff.floor).any():
@@ -74,7 +74,7 @@ def test_the_integral_at_one_probability_is_the_sum_over_all_groups() -> None:
 @pytest.mark.parametrize("lots", [False, True])
 def test_the_potential_at_one_probability_has_the_derivatives_of_the_sum(lots: bool) -> None:
     rng = np.random.default_rng(104)
-    for _ in range(cases(20)):
+    for _ in range(cases(12)):
         federation = (random_lots if lots else random_federation)(rng, harm=False)
         profile = rng.uniform(0.0, 1.0) * np.minimum(federation.caps, 10.0)
         summed = EnumeratedPotential(federation, semivalue_weights(federation.n_agents, 0.3))

@@ -44,24 +44,24 @@ def test_thousands_more(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_so_does_consensus(seed: int) -> None:
-    run(seed, cases(20), "admm")
+    run(seed, cases(12), "admm")
 
 
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])
 @pytest.mark.parametrize("seed", range(2))
 def test_so_do_sums(seed: int, mechanism: str) -> None:
-    run(seed, cases(20), "sums", mechanism)
+    run(seed, cases(12), "sums", mechanism)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_so_does_price_discovery_of_shares(seed: int) -> None:
-    run(seed, cases(20), "price-discovery", "shapley")
+    run(seed, cases(12), "price-discovery", "shapley")
 
 
 @pytest.mark.parametrize("mechanism", ["fair-members", pytest.param("fair", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", range(cases(2, few=1)))
 def test_so_do_the_fair_deals(seed: int, mechanism: str) -> None:
-    run(seed, cases(20), "price-discovery", mechanism)
+    run(seed, cases(12), "price-discovery", mechanism)
 
 
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])

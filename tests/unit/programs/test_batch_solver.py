@@ -75,7 +75,7 @@ def random_programs(rng: np.random.Generator, blocks: int, n_agents: int, coalit
 @pytest.mark.parametrize("all_coalitions", [False, True])
 def test_small_batches_come_out_the_same_without_compiled_code(all_coalitions: bool) -> None:
     rng = np.random.default_rng(3)
-    for _ in range(cases(80, few=6)):
+    for _ in range(cases(27, few=6)):
         n_agents, blocks = int(rng.integers(1, 6)), int(rng.integers(1, 30))
         programs = random_programs(rng, blocks, n_agents, 2**n_agents if all_coalitions else 1)
         start = rng.uniform(0.0, 1.0, (blocks, n_agents))

@@ -61,7 +61,7 @@ def by_general_solver(
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_groups_agree_with_a_general_solver() -> None:
-    for federation in random_federations(5, cases(60), harm=False):
+    for federation in random_federations(5, cases(20), harm=False):
         numbers, optima = numbers_of(federation), group_optima(federation)
         found = share_among_groups(*numbers, search_in(optima))
         unit = stake(*numbers[:2])
@@ -82,7 +82,7 @@ def check_kept(found: FairShares, numbers: tuple[FloatArray, FloatArray, FloatAr
 
 
 def test_members_by_closed_form_and_by_the_active_set() -> None:
-    for federation in random_federations(6, cases(200, few=30), harm=False):
+    for federation in random_federations(6, cases(67, few=30), harm=False):
         numbers = numbers_of(federation)
         closed = share_among_members(*numbers)
         general = share_among_groups(*numbers, no_more_groups)
@@ -147,7 +147,7 @@ def test_members_who_have_more_alone_are_told() -> None:
 def test_nearest_point_is_a_projection() -> None:
     """The multipliers of what binds add up to the way from the target, and none is negative."""
     rng = np.random.default_rng(8)
-    for _ in range(cases(200, few=40)):
+    for _ in range(cases(67, few=40)):
         size = int(rng.integers(2, 7))
         rows = (rng.random((12, size)) < 0.5).astype(float)
         target, inside = rng.normal(size=size), rng.normal(size=size)

@@ -43,7 +43,7 @@ def equilibria_by_search(fed: fp.Federation) -> list[np.ndarray]:
 
 
 @given(federations(harm=False))
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(20))
 def test_is_a_fixed_point_of_best_responses(fed):
     s = free_riding_equilibrium(fed)
     np.testing.assert_allclose(s, responses(fed, s), rtol=0, atol=FIXED_POINT * max(s.max(), 1e-300))
@@ -88,7 +88,7 @@ class TestUniqueness:
 
     def test_agrees_with_a_search_over_all_supports(self):
         rng = np.random.default_rng(7)
-        for _ in range(cases(40)):
+        for _ in range(cases(13)):
             weights = rng.uniform(0.0, 2.5, (3, 3))
             np.fill_diagonal(weights, 1.0)
             fed = fp.Federation(weights, costs=rng.uniform(0.05, 0.3, 3), payoff=fp.Log())
@@ -138,7 +138,7 @@ def spread_federation(seed: int, n_agents: int, *, harm: float, **numbers) -> fp
     return fp.Federation(weights, costs=10.0 ** rng.uniform(-6.0, 3.0, n_agents), payoff=fp.Log(), **numbers)
 
 
-@pytest.mark.parametrize("seed", range(cases(40)))
+@pytest.mark.parametrize("seed", range(cases(13)))
 def test_weights_over_eight_orders_of_magnitude(seed):
     fed = spread_federation(seed, 5 + seed % 30, harm=0.0)
     s = free_riding_equilibrium(fed)
@@ -149,7 +149,7 @@ def test_weights_over_eight_orders_of_magnitude(seed):
     assert (spare[s > 0] <= rounding[s > 0]).all()
 
 
-@pytest.mark.parametrize("seed", range(cases(40)))
+@pytest.mark.parametrize("seed", range(cases(13)))
 def test_with_caps_and_harm_every_answer_is_a_best_response(seed):
     """The complementarity problem on a box always has a solution, whatever the weights."""
     fed = spread_federation(100 + seed, 5 + seed % 30, harm=0.3, caps=10.0)

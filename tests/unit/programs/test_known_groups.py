@@ -19,7 +19,7 @@ N_AGENTS = 9  # few enough to list all groups, and compare
 
 @pytest.fixture(scope="module")
 def federations() -> list[fp.Federation]:
-    return list(random_federations(31, cases(24), n_agents=N_AGENTS))
+    return list(random_federations(31, cases(12), n_agents=N_AGENTS))
 
 
 def some_utilities(federation: fp.Federation, seed: int) -> np.ndarray:

@@ -21,7 +21,7 @@ def constraints(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     return target, rows, rows @ inside - rng.exponential(0.3, ROWS), float(inside.sum())
 
 
-@pytest.mark.parametrize("seed", range(cases(200)))
+@pytest.mark.parametrize("seed", range(cases(67)))
 def test_the_way_from_the_target_is_made_of_what_binds(seed):
     target, rows, limits, total = constraints(seed)
     found = nearest_point(target, rows, limits, total)
@@ -35,7 +35,7 @@ def test_the_way_from_the_target_is_made_of_what_binds(seed):
     assert left < 1e-10
 
 
-@pytest.mark.parametrize("seed", range(cases(40)))
+@pytest.mark.parametrize("seed", range(cases(13)))
 def test_another_solver_comes_no_closer(seed):
     target, rows, limits, total = constraints(seed)
     found = nearest_point(target, rows, limits, total)
@@ -53,7 +53,7 @@ def test_another_solver_comes_no_closer(seed):
     np.testing.assert_allclose(other.x, found, atol=1e-6)  # what SLSQP reaches
 
 
-@pytest.mark.parametrize("seed", range(cases(40)))
+@pytest.mark.parametrize("seed", range(cases(13)))
 def test_constraints_may_become_known_on_the_way(seed):
     target, rows, limits, total = constraints(seed)
     way = Projection(target + (total - target.sum()) / SIZE, np.ones(SIZE))

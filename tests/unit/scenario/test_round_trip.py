@@ -81,7 +81,7 @@ def decoded(content, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=cases(150))
+@settings(max_examples=cases(50))
 @given(scenario=scenarios())
 def test_saved_and_loaded_is_the_same(suffix, scenario):
     again, content = round_trip(scenario, suffix)
@@ -93,7 +93,7 @@ def test_saved_and_loaded_is_the_same(suffix, scenario):
     Draft202012Validator(schema()).validate(decoded(content, suffix))
 
 
-@settings(max_examples=cases(50))
+@settings(max_examples=cases(17))
 @given(scenario=scenarios().filter(lambda scenario: not scenario.federation.is_sparse))
 def test_plain_data_survives_strict_json(scenario):
     document = json.loads(json.dumps(scenario_to_dict(scenario), allow_nan=False))

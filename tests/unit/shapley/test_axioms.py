@@ -15,7 +15,7 @@ from strategies import contributions, federations
 TOLERANCE = 1e-10
 
 exact = pytest.mark.parametrize("method", ["enumeration", "quadrature"])
-examples = settings(max_examples=cases(25))
+examples = settings(max_examples=cases(12))
 
 
 def games(**options):

@@ -18,7 +18,7 @@ def stake(outcome: fp.Outcome, agent: int) -> float:
     return float(abs(outcome.payoffs[agent]) + outcome.costs[agent] + abs(outcome.payments[agent]))
 
 
-@settings(max_examples=cases(200))
+@settings(max_examples=cases(67))
 @given(federation=federations(most_agents=4))
 def test_prices_pay_the_same_under_any_number_of_names(federation: fp.Federation) -> None:
     outcome = fp.ExternalityMechanism().solve(federation)

@@ -41,7 +41,7 @@ def test_the_papers_agents() -> None:
     st.floats(0.1, 0.9),
     st.integers(0, 50),
 )
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(20))
 def test_nobody_shares_an_image(sizes: list[int], partition: Partition, test_share: float, seed: int) -> None:
     shares = dealt(sizes, partition, test_share=test_share, seed=seed)
     places = np.concatenate([part for share in shares for part in (share.train, share.test)])
@@ -53,14 +53,14 @@ def test_nobody_shares_an_image(sizes: list[int], partition: Partition, test_sha
 
 
 @given(st.integers(1, 320), st.integers(0, 20))
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(20))
 def test_every_beginning_of_an_even_agent_is_even(used: int, seed: int) -> None:
     (share,) = dealt([400], Even(), seed=seed)
     assert np.ptp(mix(share.train[:used])) <= 1
 
 
 @given(st.integers(1, 320), st.integers(0, 20))
-@settings(max_examples=cases(60))
+@settings(max_examples=cases(20))
 def test_every_beginning_has_the_agents_mix(used: int, seed: int) -> None:
     (share,) = dealt([400], Dirichlet(2.0, every_class=False), seed=seed)
     whole = mix(share.train)
