@@ -10,6 +10,7 @@ from fedpact.federation.federation import Federation
 from fedpact.federation.kind_check import require_federation
 from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
 from fedpact.federation.population import Population
+from fedpact.federation.shared_caps import SharedCap
 from fedpact.federation.validation import federation_errors
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Population",
     "PowerLaw",
     "Quadratic",
+    "SharedCap",
     "federation_errors",
     "require_federation",
 ]

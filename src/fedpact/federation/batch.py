@@ -20,6 +20,7 @@ from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.payoffs import Payoff
+from fedpact.federation.shared_caps import SharedCap, take_shared_caps
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
@@ -82,6 +83,7 @@ class Batch:
                 name: np.stack([np.broadcast_to(each.payoff.parameters[name], tasks) for each in federations])
                 for name in first.payoff.parameters
             },
+            shared_caps=[each.shared_caps for each in federations],
         )
 
     @classmethod
@@ -156,6 +158,7 @@ class Batch:
             caps=spread("caps", base.caps, lots),
             values=spread("values", base.values, tasks),
             parameters={name: spread(name, numbers, tasks) for name, numbers in base.payoff.parameters.items()},
+            shared_caps=[base.shared_caps] * size,
         )
 
     @classmethod
@@ -169,6 +172,7 @@ class Batch:
         caps: FloatArray,
         values: FloatArray,
         parameters: Mapping[str, FloatArray],
+        shared_caps: Sequence[tuple[SharedCap, ...]],
     ) -> Batch:
         size, tasks, lots = weights.shape
         cost = Quadratic(linear.ravel(), quadratic.ravel()) if quadratic.any() else Linear(linear.ravel())
@@ -183,6 +187,11 @@ class Batch:
             payoff=type(like.payoff)(**{name: numbers.ravel() for name, numbers in parameters.items()}),
             lot_owners=(blocks + like.lot_owners).ravel() if like.has_lots else None,
             task_owners=(blocks + like.task_owners).ravel() if like.has_lots else None,
+            shared_caps=[
+                SharedCap(tuple(block * lots + lot for lot in shared.lots), shared.cap)
+                for block, each in enumerate(shared_caps)
+                for shared in each
+            ],
         )
         stack = np.array(weights)
         stack.setflags(write=False)
@@ -273,6 +282,7 @@ class Batch:
                 caps=self.joined.caps[lots],
                 values=self.joined.values[tasks],
                 payoff=_shared(self.joined.payoff.take(tasks)),
+                shared_caps=take_shared_caps(self.joined.shared_caps, lots),
             )
         own = np.arange(self.n_agents) + (place % len(self)) * self.n_agents
         return Federation(

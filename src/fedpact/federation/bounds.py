@@ -66,7 +66,7 @@ def block_bounds(federation: Federation, blocks: int, *, multiple: float = 1.0) 
     """The box, and the spending bound of each block, of `blocks` federations side by side."""
     spending = spending_bounds(federation, blocks, multiple=multiple)
     budgets = np.repeat(2.0 * spending, federation.n_lots // blocks)
-    return np.minimum(federation.caps, federation.costs.affordable(budgets)), spending
+    return np.minimum(federation.reachable_caps, federation.costs.affordable(budgets)), spending
 
 
 def _best_rates(federation: Federation) -> FloatArray:

@@ -15,7 +15,6 @@ lot, and an agent's payoff is the sum over its tasks.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +26,16 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost
+from fedpact.federation.fingerprint import federation_signature, fingerprint_text
 from fedpact.federation.ownership import Owners, OwnersGiven, default_own_names, labels, require_single_lots
 from fedpact.federation.payoffs import Payoff
+from fedpact.federation.shared_caps import (
+    SharedCap,
+    SharedCapsGiven,
+    first_exceeded,
+    reachable_caps,
+    take_shared_caps,
+)
 from fedpact.federation.validation import Costs, Weights, checked_inputs
 from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy, sum_by
 from fedpact.utils.errors import InvalidInput, OutsideDomain
@@ -60,6 +67,8 @@ class Federation:
         payoff's parameters and values one per task. An agent may own none of either, but not of both.
     lot_names, task_names
         What they are called, distinct for one owner.
+    shared_caps
+        Lots of one agent that share a cap, by place or label, and the cap: `[(["A: raw", "A: noised"], 100.0)]`.
 
     Examples
     --------
@@ -85,6 +94,7 @@ class Federation:
     task_owners: Owners
     lot_names: tuple[str, ...]
     task_names: tuple[str, ...]
+    shared_caps: tuple[SharedCap, ...]
 
     def __init__(
         self,
@@ -99,6 +109,7 @@ class Federation:
         task_owners: OwnersGiven | None = None,
         lot_names: Sequence[str] | None = None,
         task_names: Sequence[str] | None = None,
+        shared_caps: SharedCapsGiven | None = None,
     ) -> None:
         inputs = checked_inputs(
             weights,
@@ -111,6 +122,7 @@ class Federation:
             task_owners=task_owners,
             lot_names=lot_names,
             task_names=task_names,
+            shared_caps=shared_caps,
         )
         for field, value in inputs._asdict().items():
             object.__setattr__(self, field, value)
@@ -157,6 +169,11 @@ class Federation:
     def tasks_of(self, agent: int) -> Owners:
         """The places of an agent's tasks."""
         return np.flatnonzero(self.task_owners == agent)
+
+    @cached_property
+    def reachable_caps(self) -> FloatArray:
+        """The most that can be brought of each lot alone: its own cap, or the one it shares."""
+        return reachable_caps(self.caps, self.shared_caps)
 
     @cached_property
     def lots_by_owner(self) -> tuple[Owners, Owners, Owners]:
@@ -322,6 +339,11 @@ class Federation:
                 agent=names[outside],
                 whose=f'lot "{names[outside]}"' if self.has_lots else None,
             )
+        exceeded = first_exceeded(profile, self.shared_caps)
+        if exceeded is not None:
+            lots, brought = ", ".join(names[lot] for lot in exceeded.lots), float(profile[list(exceeded.lots)].sum())
+            rule = f"must add up to at most the shared cap {exceeded.cap:g} over {lots}"
+            raise InvalidInput(field="contributions", rule=rule, value=brought)
         return profile
 
     def take(self, agents: ArrayLike) -> Federation:
@@ -334,7 +356,7 @@ class Federation:
         chosen = chosen.astype(np.intp)
         lots, lot_owners = _owned(self.lot_owners, chosen) if self.has_lots else (chosen, None)
         tasks, task_owners = _owned(self.task_owners, chosen) if self.has_lots else (chosen, None)
-        lot_names, task_names = self._given_names
+        lot_names, task_names = self.given_names
         return Federation(
             weights=self.weights[tasks][:, lots],
             costs=self.costs.take(lots),
@@ -346,6 +368,7 @@ class Federation:
             task_owners=task_owners,
             lot_names=None if lot_names is None else [lot_names[lot] for lot in lots],
             task_names=None if task_names is None else [task_names[task] for task in tasks],
+            shared_caps=take_shared_caps(self.shared_caps, lots),
         )
 
     def without_sharing(self) -> Federation:
@@ -368,6 +391,7 @@ class Federation:
         task_owners: OwnersGiven | None = None,
         lot_names: Sequence[str] | None = None,
         task_names: Sequence[str] | None = None,
+        shared_caps: SharedCapsGiven | None = None,
     ) -> Federation:
         """A federation with what is given in place of what it has; what is not given stays.
 
@@ -380,7 +404,7 @@ class Federation:
         array([100., 100., 100.])
         """
         kept_lots, kept_tasks = (self.lot_owners, self.task_owners) if self.has_lots else (None, None)
-        kept_lot_names, kept_task_names = self._given_names
+        kept_lot_names, kept_task_names = self.given_names
         return Federation(
             self.weights if weights is None else weights,
             costs=self.costs if costs is None else costs,
@@ -392,6 +416,7 @@ class Federation:
             task_owners=kept_tasks if task_owners is None else task_owners,
             lot_names=kept_lot_names if lot_names is None else lot_names,
             task_names=kept_task_names if task_names is None else task_names,
+            shared_caps=self.shared_caps if shared_caps is None else shared_caps,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -403,26 +428,7 @@ class Federation:
 
     def signature(self) -> tuple[Any, ...]:
         """Everything that makes two federations the same, bit for bit."""
-        if isinstance(self.weights, np.ndarray):
-            matrix: tuple[bytes, ...] = (self.weights.tobytes(),)
-        else:
-            places = (self.weights.indices, self.weights.indptr)
-            matrix = (self.weights.data.tobytes(), *(part.astype(np.int64).tobytes() for part in places))
-        parameters = tuple((name, numbers.tobytes()) for name, numbers in self.payoff.parameters.items())
-        numbers = (self.costs.linear, self.costs.quadratic, self.caps, self.values)
-        parts = (
-            self.names,
-            self.is_sparse,
-            matrix,
-            type(self.payoff),
-            type(self.costs),
-            parameters,
-            tuple(array.tobytes() for array in numbers),
-        )
-        if not self.has_lots and self._given_names == (None, None):
-            return parts
-        owners = tuple(owners.astype(np.int64).tobytes() for owners in (self.lot_owners, self.task_owners))
-        return (*parts, owners, self.lot_names, self.task_names)
+        return federation_signature(self)
 
     @cached_property
     def maximiser_bounds(self) -> tuple[FloatArray, float]:
@@ -433,8 +439,7 @@ class Federation:
     @cached_property
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
-        parts = [_class_text(part) if isinstance(part, type) else repr(part) for part in self.signature()]
-        return hashlib.sha256(f"({', '.join(parts)})".encode()).hexdigest()[:32]
+        return fingerprint_text(self.signature())
 
     @cached_property
     def _own_weights_only(self) -> Weights:
@@ -447,7 +452,7 @@ class Federation:
         return sp.csr_array((entries.data[own], (tasks[own], lots[own])), shape=self.weights.shape)
 
     @property
-    def _given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    def given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
         """The names of lots and tasks; None where they follow from the agents' names."""
         lots, tasks = default_own_names(self.lot_owners, self.names), default_own_names(self.task_owners, self.names)
         return None if self.lot_names == lots else self.lot_names, None if self.task_names == tasks else self.task_names
@@ -491,9 +496,3 @@ def _owned(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:
     own = [np.flatnonzero(owners == agent) for agent in agents]
     places = np.repeat(np.arange(agents.size), [each.size for each in own])
     return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), places
-
-
-def _class_text(kind: type) -> str:
-    """A class by the name it had when the first transcripts were written, which name the federation they belong to."""
-    module = {"fedpact.federation.payoffs": "fedpact.payoffs", "fedpact.federation.costs": "fedpact.costs"}
-    return f"<class '{module.get(kind.__module__, kind.__module__)}.{kind.__qualname__}'>"

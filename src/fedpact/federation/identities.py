@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.ownership import Owners
+from fedpact.federation.shared_caps import SharedCap, require_own_caps
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
@@ -66,9 +67,24 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
             values=federation.values[tasks] / of_tasks,
             lot_owners=lot_owners if federation.has_lots else None,
             task_owners=task_owners if federation.has_lots else None,
+            shared_caps=_split_shared_caps(federation, place, int(parts), lots, lot_owners),
         ),
         posing,
     )
+
+
+def _split_shared_caps(
+    federation: Federation, place: int, parts: int, lots: Owners, owners: Owners
+) -> list[SharedCap]:
+    """Every name has a part of each cap that the agent's lots share."""
+    found = []
+    for shared in federation.shared_caps:
+        copies = np.flatnonzero(np.isin(lots, shared.lots))
+        split = federation.lot_owners[shared.lots[0]] == place
+        for owner in np.unique(owners[copies]).tolist():
+            own = tuple(copies[owners[copies] == owner].tolist())
+            found.append(SharedCap(own, shared.cap / parts if split else shared.cap))
+    return found
 
 
 def _copies(owners: Owners, place: int, parts: int) -> tuple[Owners, Owners]:
@@ -92,6 +108,7 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
     """
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InvalidInput(field="pair", rule="must name two agents", value=pair)
+    require_own_caps(federation, "posing as one")
     first, second = sorted(agent_place(federation, agent) for agent in pair)
     if first == second:
         raise InvalidInput(field="pair", rule="must name two different agents", value=pair)

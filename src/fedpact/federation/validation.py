@@ -20,6 +20,7 @@ from fedpact.federation.ownership import (
     owner_names,
 )
 from fedpact.federation.payoffs import Payoff
+from fedpact.federation.shared_caps import SharedCap, SharedCapsGiven, checked_shared_caps
 from fedpact.utils.arrays import (
     MAX_ERRORS,
     POSITIVE,
@@ -49,6 +50,7 @@ class Inputs(NamedTuple):
     task_owners: Owners
     lot_names: tuple[str, ...]
     task_names: tuple[str, ...]
+    shared_caps: tuple[SharedCap, ...] = ()
 
 
 def federation_errors(
@@ -63,6 +65,7 @@ def federation_errors(
     task_owners: OwnersGiven | None = None,
     lot_names: Sequence[str] | None = None,
     task_names: Sequence[str] | None = None,
+    shared_caps: SharedCapsGiven | None = None,
 ) -> tuple[InvalidInput, ...]:
     """Everything that is wrong with the inputs of a federation; they are those of `Federation`.
 
@@ -87,6 +90,7 @@ def federation_errors(
             task_owners=task_owners,
             lot_names=lot_names,
             task_names=task_names,
+            shared_caps=shared_caps,
         )
     except InvalidInput as error:
         return error.errors
@@ -105,13 +109,15 @@ def checked_inputs(
     task_owners: OwnersGiven | None,
     lot_names: Sequence[str] | None,
     task_names: Sequence[str] | None,
+    shared_caps: SharedCapsGiven | None = None,
 ) -> Inputs:
     """The inputs of a federation in the form it keeps them in, or an error that holds all errors."""
     errors = ErrorCollector()
     if lot_owners is not None or task_owners is not None:
         owned = {"lot_owners": lot_owners, "task_owners": task_owners}
         owned |= {"lot_names": lot_names, "task_names": task_names}
-        return _inputs_with_lots(weights, names, owned, costs=costs, payoff=payoff, caps=caps, values=values)
+        numbers = {"costs": costs, "payoff": payoff, "caps": caps, "values": values}
+        return _inputs_with_lots(weights, names, owned, shared_caps, **numbers)
     matrix = errors.attempt(_checked_matrix, weights)
     size = None if matrix is None else matrix.shape[0]
     known = errors.attempt(checked_names, names, size, counted="rows of weights")
@@ -125,12 +131,19 @@ def checked_inputs(
     numbers = _checked_numbers(errors, known, known, costs=costs, payoff=payoff, caps=caps, values=values)
     named = {"lot_names": lot_names, "task_names": task_names}
     ownership = errors.attempt(checked_ownership, known, (len(known),) * 2, lot_owners=None, task_owners=None, **named)
+    if shared_caps:
+        why = ": an agent with one lot has nothing to share it with; say whose the lots are with lot_owners"
+        errors.errors.append(InvalidInput(field="shared_caps", rule="needs agents with several lots", given=why))
     errors.raise_errors()
     return _inputs(matrix, known, ownership, numbers)
 
 
 def _inputs_with_lots(
-    weights: ArrayLike | sp.sparray, names: Sequence[str] | None, owned: Mapping[str, Any], **numbers: Any
+    weights: ArrayLike | sp.sparray,
+    names: Sequence[str] | None,
+    owned: Mapping[str, Any],
+    shared_caps: SharedCapsGiven | None,
+    **numbers: Any,
 ) -> Inputs:
     """The same where agents own several lots or tasks; an agent's own data need not be useful to it."""
     errors = ErrorCollector()
@@ -146,13 +159,21 @@ def _inputs_with_lots(
     tasks = TaskLabels(labels(ownership.task_owners, ownership.task_names, known))
     errors.attempt(_check_entries, matrix, tasks, lots)
     checked = _checked_numbers(errors, lots, tasks, **numbers)
+    named = {"owners": ownership.lot_owners, "lot_names": ownership.lot_names, "names": known}
+    shared = errors.attempt(checked_shared_caps, shared_caps, labels=lots, **named)
     errors.raise_errors()
-    return _inputs(matrix, known, ownership, checked)
+    return _inputs(matrix, known, ownership, checked, shared or ())
 
 
-def _inputs(matrix: Weights | None, names: tuple[str, ...], ownership: Ownership | None, numbers: Any) -> Inputs:
+def _inputs(
+    matrix: Weights | None,
+    names: tuple[str, ...],
+    ownership: Ownership | None,
+    numbers: Any,
+    shared_caps: tuple[SharedCap, ...] = (),
+) -> Inputs:
     assert matrix is not None and ownership is not None
-    return Inputs(weights=matrix, names=names, **numbers, **ownership._asdict())
+    return Inputs(weights=matrix, names=names, **numbers, **ownership._asdict(), shared_caps=shared_caps)
 
 
 def _checked_numbers(

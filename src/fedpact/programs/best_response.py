@@ -11,10 +11,12 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.roots import falling_root, falling_roots
+from fedpact.programs.shared_caps import maximise_within
 from fedpact.programs.social_optimum import face_from, social_optimum
-from fedpact.programs.solver import edge_rows, maximise, room
+from fedpact.programs.solver import edge_rows, room
 from fedpact.shapley.own_share import OwnLots, OwnShare, own_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -108,11 +110,12 @@ def best_lots(federation: Federation, share: OwnLots, agent: int, upper: FloatAr
     """
     own = federation.lots_of(agent)
     cost, caps = federation.costs.take(own), federation.caps[own]
+    shared, reachable = take_shared_caps(federation.shared_caps, own), federation.reachable_caps[own]
     if share.value(np.maximum(share.weights, 0.0) @ upper) <= 0.0:  # there is nothing to be had
         return np.zeros(own.size)
     program = OwnProgram(share, cost, upper)
-    found = maximise(program).contributions
-    if ((found >= upper) & (upper < caps)).any():
+    found = maximise_within(program, shared).contributions
+    if ((found >= upper) & (upper < reachable)).any():
         raise NotConverged(
             f'"{federation.names[agent]}" would bring more than {upper.max():g} of a lot without a cap; give it one',
             result=found,
@@ -125,6 +128,7 @@ def best_lots(federation: Federation, share: OwnLots, agent: int, upper: FloatAr
         scale=program.scale,
         bends=cost.quadratic > 0,
         caps=caps,
+        shared_caps=shared,
     )
     return face.least_norm()
 
@@ -133,7 +137,8 @@ def own_bounds(federation: Federation, agent: int, *, multiple: float = 1.0) -> 
     """Caps of an agent's lots, and where there are none what its payoff could pay for."""
     own = federation.lots_of(agent)
     within = contribution_bounds(federation, multiple=multiple)[0][own]
-    return np.where(np.isfinite(federation.caps[own]), federation.caps[own], within) if federation.has_harm else within
+    caps = federation.reachable_caps[own]
+    return np.where(np.isfinite(caps), caps, within) if federation.has_harm else within
 
 
 def best_shapley_lots(federation: Federation, profile: FloatArray, agent: int) -> FloatArray:

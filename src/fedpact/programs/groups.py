@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import largest_spending
+from fedpact.federation.shared_caps import shared_members
 from fedpact.programs.batch_solver import maximise_stack
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.social_optimum import maximise_welfare
@@ -251,6 +252,8 @@ class _LotGroupSolver:
         self._federation = federation
         self._is_known = federation.payoff.hyperbola() is not None
         self._alone = standalone_optimum(federation)[0]
+        self._members = shared_members(federation.shared_caps, federation.n_lots)
+        self._shared = np.array([shared.cap for shared in federation.shared_caps])
 
     def solve(self, groups: BoolArray, start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Contributions (groups, lots) and values (groups,); `start` (groups, lots) is where to begin, if known."""
@@ -265,7 +268,8 @@ class _LotGroupSolver:
             unsolved = some
             if self._is_known and count <= MAX_COMPILED_MEMBERS:
                 contributions[some], gains = self._climb(lots[some], tasks[some], begin[some], int(count))
-                unsolved = some[~(gains <= GAIN_TOLERANCE)]
+                over = (contributions[some] @ self._members.T > self._shared).any(axis=1)  # compiled code knows none
+                unsolved = some[~(gains <= GAIN_TOLERANCE) | over]
             for place in unsolved:
                 part = federation.take(groups[place])
                 contributions[place, self._taken_lots(groups[place])] = maximise_welfare(part).contributions

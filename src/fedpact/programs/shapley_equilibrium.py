@@ -12,9 +12,11 @@ import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.shared_caps import conclude_within, maximise_within
 from fedpact.programs.social_optimum import OptimalFace, face_from
-from fedpact.programs.solver import Solution, coalition_room, conclude, edge_rows, interior_point, maximise, room
+from fedpact.programs.solver import Solution, coalition_room, edge_rows, interior_point, room
 from fedpact.shapley.enumeration import semivalue_weights
 from fedpact.shapley.potential import (
     ROUGH_TOLERANCE,
@@ -89,7 +91,7 @@ def shapley_optimum(federation: Federation) -> Solution:
         rough = ShapleyProgram(federation, CompiledPotential(federation, tolerance=ROUGH_TOLERANCE))
     program = ShapleyProgram(federation, potential)
     try:
-        found = maximise(program, rough=rough)
+        found = maximise_within(program, federation.shared_caps, rough=rough)
     except NotConverged as error:
         raise NotConverged(f"{error}{_reason(federation, error.result.contributions)}", result=error.result) from error
     return _least_norm(program, found)
@@ -105,7 +107,7 @@ def _least_norm(program: ShapleyProgram, found: Solution) -> Solution:
     for agent, face in faces.items():
         profile[federation.lots_of(agent)] = face.least_norm()
     try:
-        return conclude(program, profile, found.iterations)
+        return conclude_within(program, federation.shared_caps, profile, found.iterations)
     except NotConverged:  # a face was drawn too wide by rounding: the equilibrium found stands
         return found
 
@@ -125,7 +127,7 @@ def semivalue_optimum(federation: Federation, probability: float | None) -> Solu
     # What all coalitions count for: (1 - (1 - q)^n) / q.
     all_count = None if probability is None else -np.expm1(federation.n_agents * np.log1p(-probability)) / probability
     program = ShapleyProgram(federation, potential, multiple=all_count)
-    return _least_norm(program, maximise(program))
+    return _least_norm(program, maximise_within(program, federation.shared_caps))
 
 
 def _reason(federation: Federation, contributions: FloatArray) -> str:
@@ -155,6 +157,7 @@ def own_splits(program: ShapleyProgram, contributions: FloatArray) -> dict[int, 
             scale=program.scale,
             bends=federation.costs.quadratic[own] > 0,
             caps=federation.caps[own],
+            shared_caps=take_shared_caps(federation.shared_caps, own),
         )
     return found
 

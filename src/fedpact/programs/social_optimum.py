@@ -15,7 +15,8 @@ contribute alike, and where a solver started does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,11 +25,13 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.shared_caps import SharedCap, shared_members
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
 from fedpact.programs.parts import maximise_by_parts
+from fedpact.programs.shared_caps import conclude_within, maximise_within, shared_prices
 from fedpact.programs.small_stakes import settle_small_stakes
-from fedpact.programs.solver import Solution, conclude, edge_rows, interior_point, maximise, room
+from fedpact.programs.solver import Solution, edge_rows, interior_point, room
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -45,6 +48,7 @@ FACE_TOLERANCE = 1e-6  # of the largest contribution
 # Of the largest contribution: where an agent counts as at its bound; how far one is taken from there, and how far shows
 # that it can go (a linear program is solved to 1e-7).
 ON_BOUND, A_LITTLE, MOVES_AWAY = 1e-9, 1e-2, 1e-6
+OVER_FULL = 1.0 + 1e-12  # of a shared cap: where it is exceeded
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,12 +65,15 @@ class OptimalFace:
         Orthonormal (free, rank): s + d is an optimum too, while in the box, if normals.T @ d[free] = 0.
     caps
         The agents' caps.
+    shared_caps
+        Caps that several lots share and that leave room at other optima; those that do not are among the normals.
     """
 
     point: FloatArray
     free: np.ndarray
     normals: FloatArray
     caps: FloatArray
+    shared_caps: Sequence[SharedCap] = ()
 
     @property
     def is_point(self) -> bool:
@@ -86,8 +93,49 @@ class OptimalFace:
         if self.is_point:
             return self.point
         best = self.point.copy()
-        best[self.free] = _nearest_to_zero(self.normals, self.point[self.free], self.caps[self.free])
+        if self.shared_caps:
+            best[self.free] = self._nearest_within(())
+        else:
+            best[self.free] = _nearest_to_zero(self.normals, self.point[self.free], self.caps[self.free])
         return best
+
+    def _nearest_within(self, full: tuple[int, ...]) -> FloatArray:
+        """The free lots' amounts of smallest norm within shared caps, those of `full` being held at their cap.
+
+        Shared caps that are exceeded are held one after the other; then each is let go again if that is better.
+        """
+        rows, rooms = self._shared_rows()
+        start, held = self.point[self.free], list(full)
+        while True:
+            nearest = self._nearest_holding(held, start)
+            over = [place for place in np.flatnonzero(rows @ nearest > rooms * OVER_FULL) if place not in held]
+            if not over:
+                break
+            held.append(over[0])
+        for place in list(held):
+            others = [other for other in held if other != place]
+            without = self._nearest_holding(others, start)
+            if (rows @ without <= rooms * OVER_FULL).all() and without @ without < nearest @ nearest:
+                held, nearest = others, without
+        return nearest
+
+    def _nearest_holding(self, held: Sequence[int], start: FloatArray) -> FloatArray:
+        rows, rooms = self._shared_rows()
+        caps, normals, point = self.caps[self.free], self.normals, start
+        for place in held:  # from within to where the next shared cap is full
+            ahead = _nearest_to_zero(normals, point, caps)
+            here, there = rows[place] @ point, rows[place] @ ahead
+            share = np.clip((rooms[place] - here) / (there - here), 0.0, 1.0) if there > here else 0.0
+            point = point + share * (ahead - point)
+            normals, _ = np.linalg.qr(np.column_stack([normals, rows[place]]))
+        return _nearest_to_zero(normals, point, caps)
+
+    def _shared_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Which free lots each shared cap is over, and what the others leave of it."""
+        rows = shared_members(self.shared_caps, self.point.size)
+        fixed = np.delete(self.point, self.free)
+        used = np.delete(rows, self.free, axis=1) @ fixed
+        return rows[:, self.free], np.array([shared.cap for shared in self.shared_caps]) - used
 
     def vertex(self, direction: FloatArray) -> FloatArray:
         """An optimum that goes furthest along `direction`, given per agent."""
@@ -97,7 +145,16 @@ class OptimalFace:
             return self.point
         target = self.normals.T @ self.point[self.free]
         bounds = [(0.0, None if np.isinf(cap) else cap) for cap in self.caps[self.free]]
-        answer = linprog(-direction[self.free], A_eq=self.normals.T, b_eq=target, bounds=bounds, method="highs")
+        rows, rooms = self._shared_rows() if self.shared_caps else (None, None)
+        answer = linprog(
+            -direction[self.free],
+            A_ub=rows,
+            b_ub=rooms,
+            A_eq=self.normals.T,
+            b_eq=target,
+            bounds=bounds,
+            method="highs",
+        )
         furthest = self.point.copy()
         if answer.x is not None:
             furthest[self.free] = np.clip(answer.x, 0.0, self.caps[self.free])
@@ -130,9 +187,14 @@ class OptimalFace:
             picked = sp.csr_array((sign, (np.arange(held.size), held)), shape=(held.size, here.size))
             limits = np.where(sign > 0, caps[held], 0.0)
             bounds = [(0.0, None if np.isinf(cap) else cap) for cap in caps]
+            kept = sp.hstack([picked, sp.eye_array(held.size)], format="csr")
+            if self.shared_caps:
+                rows, rooms = self._shared_rows()
+                padded = sp.csr_array(np.pad(rows, ((0, 0), (0, held.size))))
+                kept, limits = sp.vstack([kept, padded], format="csr"), np.append(limits, rooms / size)
             answer = linprog(
                 np.concatenate([np.zeros(here.size), -np.ones(held.size)]),
-                A_ub=sp.hstack([picked, sp.eye_array(held.size)], format="csr"),
+                A_ub=kept,
                 b_ub=limits,
                 A_eq=sp.hstack([sp.csr_array(self.normals.T), sp.csr_array((self.normals.shape[1], held.size))]),
                 b_eq=self.normals.T @ here,
@@ -158,6 +220,7 @@ def optimal_face(federation: Federation, contributions: FloatArray) -> OptimalFa
         scale=scale,
         bends=federation.costs.quadratic > 0,
         caps=federation.caps,
+        shared_caps=federation.shared_caps,
     )
 
 
@@ -170,8 +233,17 @@ def face_from(
     scale: float,
     bends: NDArray[np.bool_],
     caps: FloatArray,
+    shared_caps: Sequence[SharedCap] = (),
 ) -> OptimalFace:
     """The face from the weights, or any matrix with the rows scaled, and the marginal welfare at an optimum."""
+    if shared_caps:
+        prices, _ = shared_prices(point, marginal, upper, shared_caps)
+        rows, sizes = shared_members(shared_caps, point.size), np.array([shared.cap for shared in shared_caps])
+        full = prices * sizes > FREE_TOLERANCE * scale
+        stacked = sp.vstack([weights, rows[full]]) if sp.issparse(weights) else np.concatenate([weights, rows[full]])
+        left = tuple(shared for shared, is_full in zip(shared_caps, full, strict=True) if not is_full)
+        inner = {"weights": stacked, "point": point, "marginal": marginal - prices @ rows, "upper": upper}
+        return replace(face_from(**inner, scale=scale, bends=bends, caps=caps), shared_caps=left)
     free = np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
     columns = weights[:, free]
     columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
@@ -295,7 +367,7 @@ class WelfareProgram:
     ) -> None:
         self.federation = federation
         self.upper, self.scale = contribution_bounds(federation)
-        self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS
+        self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS and not federation.shared_caps
         self._weights = federation.weights if self._sparse else federation.dense_weights()
         self._costs, self._data, self._is_part = federation.costs, data, lots is not None
         if lots is not None:
@@ -305,7 +377,8 @@ class WelfareProgram:
     @property
     def can_be_parted(self) -> bool:
         """Whether maximising over a few lots at a time is known to pay: many lots, dense, nobody harmed."""
-        return not (self._sparse or self.federation.has_harm) and self.upper.size >= MIN_PARTED_LOTS
+        plain = not (self._sparse or self.federation.has_harm or self.federation.shared_caps)
+        return plain and self.upper.size >= MIN_PARTED_LOTS
 
     def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
         """The program over some of the lots, the others held where they are."""
@@ -389,21 +462,24 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 def maximise_welfare(federation: Federation) -> Solution:
     """Some welfare optimum, with those who have little at stake settled as well where nobody is harmed."""
     program = WelfareProgram(federation)
-    found = (maximise_by_parts(program) if program.can_be_parted else None) or maximise(program)
-    if federation.has_harm or federation.n_lots > MAX_DENSE_AGENTS:
+    found = (maximise_by_parts(program) if program.can_be_parted else None) or maximise_within(
+        program, federation.shared_caps
+    )
+    if federation.has_harm or federation.shared_caps or federation.n_lots > MAX_DENSE_AGENTS:
         return found
     settled = settle_small_stakes(federation, found.contributions, program.upper)
     if np.array_equal(settled, found.contributions):
         return found
     try:
-        return conclude(program, settled, found.iterations)
+        return conclude_within(program, federation.shared_caps, settled, found.iterations)
     except NotConverged:  # at this size rounding rules
         return found
 
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
     """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
-    return canonical_optimum(federation, conclude(WelfareProgram(federation), contributions, 0))
+    found = conclude_within(WelfareProgram(federation), federation.shared_caps, contributions, 0)
+    return canonical_optimum(federation, found)
 
 
 def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
@@ -412,7 +488,10 @@ def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
     solution = found
     if face is not None and not face.is_point:
         try:
-            solution = conclude(WelfareProgram(federation), face.least_norm(), found.iterations)
+            smallest = face.least_norm()
+            solution = conclude_within(
+                WelfareProgram(federation), federation.shared_caps, smallest, found.iterations
+            )
         except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands
             face = OptimalFace(
                 point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps

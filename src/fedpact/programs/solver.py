@@ -27,7 +27,7 @@ functions that end at an edge (docs: the paper's Table 1).
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -169,6 +169,8 @@ class Solution:
         The point reached.
     lower_multipliers, upper_multipliers
         Of s >= 0 and of s <= upper: non-negative, zero away from the bound.
+    shared_multipliers
+        Of the caps that lots share, one each: non-negative, zero where there is room.
     kkt_residual
         The linearised gain in units of scale: a bound on the relative distance from the maximum.
     iterations
@@ -181,6 +183,7 @@ class Solution:
     kkt_residual: float
     iterations: int
     status: Status
+    shared_multipliers: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | None = None) -> Solution:
@@ -254,6 +257,14 @@ def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> t
         if at_edge and _gap(scaled.gradient(x), x) > GAIN_TOLERANCE:  # it takes the barrier to stay where it is
             x = near
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
+
+
+def follow_barrier(program: Program, last_barrier: float) -> tuple[FloatArray, int]:
+    """A point near the maximiser, inside all bounds and edges, and the number of Newton steps."""
+    scaled = _Scaled(program)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        x, _, _, steps = _follow_barrier(scaled, last_barrier)
+    return np.clip(x, 0.0, 1.0) * program.upper, steps
 
 
 class _Scaled:
