@@ -233,3 +233,15 @@ def contributions(draw: st.DrawFn, federation: fp.Federation) -> FloatArray:
     caps = np.where(np.isinf(federation.caps), ROOMY, federation.caps)
     place = st.one_of(st.just(0.0), st.just(1.0), _hundredths(0, 100))
     return np.array(draw(st.lists(place, min_size=caps.size, max_size=caps.size))) * caps
+
+
+def with_shared_caps(rng: np.random.Generator, federation: fp.Federation) -> fp.Federation:
+    """The federation with a cap that some lots of every agent with several share, tight or loose."""
+    shared = []
+    for agent in range(federation.n_agents):
+        own = rng.permutation(federation.lots_of(agent))
+        if own.size > 1:
+            lots = own[: rng.integers(2, own.size + 1)]
+            most = federation.maximiser_bounds[0][lots].sum()
+            shared.append((lots.tolist(), float(most * np.exp(rng.uniform(-5.0, 0.0)))))
+    return federation.replace(shared_caps=shared)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first us
         Population,
         PowerLaw,
         Quadratic,
+        SharedCap,
     )
     from fedpact.fitting import (
         Delivery,
@@ -150,6 +151,7 @@ __all__ = [
     "Settlement",
     "ShapleyMechanism",
     "ShapleyValues",
+    "SharedCap",
     "SocialOptimum",
     "StableFederation",
     "Standalone",

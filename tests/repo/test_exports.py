@@ -72,6 +72,7 @@ PUBLIC = [
     "Settlement",
     "ShapleyMechanism",
     "ShapleyValues",
+    "SharedCap",
     "SocialOptimum",
     "StableFederation",
     "Standalone",

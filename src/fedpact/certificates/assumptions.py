@@ -83,10 +83,14 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
 
 
 def on_bound(federation: Federation, contributions: FloatArray) -> NDArray[np.bool_]:
-    """Which agents, or lots, contribute nothing or their whole cap."""
+    """Which agents, or lots, contribute nothing or their whole cap, or use up a cap that they share."""
     size = np.where(np.isfinite(federation.caps), federation.caps, max(float(contributions.max()), 1e-300))
     near = BOUND_TOLERANCE * np.maximum(size, np.finfo(float).tiny)
-    return (contributions <= near) | (contributions >= federation.caps - near)
+    bound = (contributions <= near) | (contributions >= federation.caps - near)
+    for shared in federation.shared_caps:
+        own = list(shared.lots)
+        bound[own] |= contributions[own].sum() >= shared.cap * (1.0 - BOUND_TOLERANCE)
+    return np.asarray(bound)
 
 
 def _beneficiaries(federation: Federation) -> NDArray[np.int_]:

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.optimality import best_contributions, better_profile, tangent_gains
+from fedpact.certificates.optimality import better_profile, tangent_gains
 from fedpact.certificates.own_lots import OwnGame
+from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Batch, Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.utils.arrays import FloatArray
 
 MAX_PAYOFFS_AT_A_TIME = 2_000_000
@@ -59,7 +61,8 @@ def _sharing_total_lots(
     here = share * payoffs.sum() - costs + constants
     earned = share * np.asarray(federation.weights.T @ federation.marginal_payoffs(contributions))
     upper = np.maximum(contribution_bounds(federation)[0], contributions)
-    rises = tangent_gains(contributions, earned - federation.costs.slope(contributions), upper)
+    slopes = earned - federation.costs.slope(contributions)
+    rises = tangent_gains(contributions, slopes, upper, federation.shared_caps)
     gains = federation.per_agent_from_lots(rises)
     tols = utility_tolerances(payoffs, costs, here + costs - payoffs, agent_values(federation))
     actions = np.array(contributions)
@@ -73,10 +76,11 @@ def _sharing_total_lots(
             payoff=federation.payoff,
             costs=federation.costs.take(own),
             background=federation.data(np.where(federation.lot_owners == agent, 0.0, contributions)),
+            shared_caps=take_shared_caps(federation.shared_caps, own),
         )
         if not game.admits(np.zeros(own.size)):  # the others need its data: the tangents bound what it gains
             continue
-        limits = np.maximum(game.box(federation.caps[own]), contributions[own])
+        limits = np.maximum(game.box(federation.reachable_caps[own]), contributions[own])
         actions[own], best = game.best(contributions[own], limits)
         gains[agent] = max(best - game.welfare(contributions[own]), 0.0)
     return Deviations(actions=actions, utilities=here + gains, scope=SCOPE_OF_LOTS)

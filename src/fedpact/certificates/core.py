@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from fedpact.certificates.certificates import Certificate, CertifiedOutcome
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.deviations import isolation
-from fedpact.certificates.optimality import best_at_prices, better_profile
+from fedpact.certificates.optimality import best_at_prices, better_profile, sales
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
+from fedpact.federation.shared_caps import SHARED_CAP_ROUNDING
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -80,10 +81,11 @@ def member_bounds(
     surplus = federation.values * federation.payoff.value(data) - slopes * data
     helpful = federation.positive_weights() if federation.has_harm else federation.weights
     earned = np.asarray(helpful.T @ slopes)
-    best = best_at_prices(federation, earned, contribution_bounds(federation)[0] if upper is None else upper)
+    upper = contribution_bounds(federation)[0] if upper is None else upper
     if federation.has_lots:
-        sold = federation.per_agent_from_lots(earned * best - federation.costs.value(best))
+        sold = federation.per_agent_from_lots(sales(federation, earned, upper))
         return np.asarray(federation.per_agent_from_tasks(surplus) + sold - utilities)
+    best = best_at_prices(federation, earned, upper)
     return np.asarray(surplus + earned * best - federation.costs.value(best) - utilities)
 
 
@@ -100,9 +102,13 @@ def largest_gain_bound(federation: Federation, utilities: FloatArray, contributi
     upper, slopes = contribution_bounds(federation)[0], federation.marginal_payoffs(contributions)
     surplus = federation.task_payoffs(contributions) - slopes * federation.data(contributions)
     earned, harm = np.asarray(federation.weights.T @ slopes), -federation.negative_weights()
-    net = best_at_prices(federation, earned, upper)
-    bought, spent = (federation.per_agent_from_lots(part) for part in (earned * net, federation.costs.value(net)))
-    plain = federation.per_agent_from_tasks(surplus) + bought - spent - utilities
+    if federation.shared_caps:
+        sold = federation.per_agent_from_lots(sales(federation, earned, upper))
+        plain = federation.per_agent_from_tasks(surplus) + sold - utilities
+    else:
+        net = best_at_prices(federation, earned, upper)
+        bought, spent = (federation.per_agent_from_lots(part) for part in (earned * net, federation.costs.value(net)))
+        plain = federation.per_agent_from_tasks(surplus) + bought - spent - utilities
     most = best_at_prices(federation, np.asarray(federation.positive_weights().T @ slopes), upper)
     giving = federation.per_agent_from_lots(most * np.asarray(harm.T @ slopes))
     suffering = federation.per_agent_from_tasks(slopes * np.asarray(harm @ most))
@@ -119,18 +125,22 @@ def group_gains(federation: Federation, utilities: FloatArray, groups: GroupProf
     data = np.asarray((weights @ profiles.T).T)
     floor = np.broadcast_to(federation.payoff.floor, data.shape)
     within = ((profiles >= 0) & (profiles <= federation.caps)) | ~lots
+    for shared in federation.shared_caps:
+        own = list(shared.lots)
+        within[:, own[0]] &= profiles[:, own].sum(axis=1) <= shared.cap * (1.0 + SHARED_CAP_ROUNDING)
     admissible = np.asarray(((data > floor) | ~tasks).all(axis=1) & within.all(axis=1))
     data = np.where(tasks & admissible[:, None], data, 0.0)
     payoffs = np.where(tasks, federation.values * federation.payoff.value(data), 0.0)
     slopes = np.where(tasks, federation.values * federation.payoff.slope(data), 0.0)
     earned = np.asarray((weights.T @ slopes.T).T)
-    best = np.where(lots, best_at_prices(federation, earned, contribution_bounds(federation)[0]), 0.0)
+    upper = contribution_bounds(federation)[0]
     has = groups.members @ utilities
     gains = payoffs.sum(axis=1) - federation.costs.value(profiles).sum(axis=1) - has
-    surplus, sold = payoffs - slopes * data, earned * best - federation.costs.value(best)
     if federation.has_lots:
+        surplus, sold = payoffs - slopes * data, np.where(lots, sales(federation, earned, upper), 0.0)
         bounds = surplus.sum(axis=1) + sold.sum(axis=1) - has
     else:
+        best = np.where(lots, best_at_prices(federation, earned, upper), 0.0)
         bounds = (payoffs - slopes * data + earned * best - federation.costs.value(best)).sum(axis=1) - has
     return GroupGains(gains=np.where(admissible, gains, -np.inf), bounds=np.where(admissible, bounds, np.inf))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedpact.certificates.optimality import best_contributions, tangent_gains
+from fedpact.certificates.optimality import tangent_gains
 from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
 from fedpact.certificates.shapley_check import (
     CheckedShares,
@@ -20,6 +20,7 @@ from fedpact.certificates.shapley_check import (
     domain_limits,
     own_share_game,
 )
+from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import block_bounds, contribution_bounds
@@ -102,12 +103,12 @@ def _shared_lots(
 ) -> Deviations:
     """The same over all amounts of an agent's lots."""
     costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
-    upper = np.maximum(federation.caps, contributions)
+    upper = np.maximum(federation.reachable_caps, contributions)
     if not federation.has_harm:  # beyond this, more is spent than the data could bring
         upper = np.minimum(upper, np.maximum(contribution_bounds(federation)[0], contributions))
     slopes = shares.slopes - federation.costs.slope(contributions)
     with np.errstate(invalid="ignore"):
-        gains = federation.per_agent_from_lots(tangent_gains(contributions, slopes, upper))
+        gains = federation.per_agent_from_lots(tangent_gains(contributions, slopes, upper, federation.shared_caps))
     tols = utility_tolerances(payoffs, costs, shares.values - payoffs, agent_values(federation))
     actions = contributions.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
@@ -188,7 +189,7 @@ def _price_taking_lots(federation: Federation, contributions: FloatArray) -> Dev
     )
     costs, payoffs = federation.spending(contributions), federation.payoffs(contributions)
     here = payoffs - costs + payments
-    gains = federation.per_agent_from_lots(tangent_gains(contributions, rises, box))
+    gains = federation.per_agent_from_lots(tangent_gains(contributions, rises, box, federation.shared_caps))
     tols = utility_tolerances(payoffs, costs, payments, agent_values(federation))
     actions, utilities = contributions.copy(), here + gains
     for agent in np.flatnonzero(~(gains <= tols)).tolist():

@@ -12,38 +12,34 @@ Concave maximisation over [0, upper] for many agents at once, by bisection on th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation import Cost, Federation, Payoff
+from fedpact.certificates.shared_caps import (
+    InteriorClimb,
+    add_room_worth,
+    sales_within,
+    steepest_first_prices,
+)
+from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 
-MAX_CONTRIBUTION = 1e300
-HALVINGS = 64  # of the 2^63 numbers from zero up
 
+def tangent_gains(
+    contributions: FloatArray, slopes: FloatArray, upper: FloatArray, shared_caps: Sequence[SharedCap] = ()
+) -> FloatArray:
+    """What each agent can gain at most on [0, upper], its utility being concave with this slope where it is.
 
-def best_contributions(slope: Callable[[FloatArray], FloatArray], upper: FloatArray) -> FloatArray:
-    """The last number in [0, upper] at which a falling slope is still positive; 0 where it never is.
-
-    Numbers from zero up are in the order of their bits: halving these finds roots of any size to the last digit.
+    Of lots that share caps, what is gained together counts where it adds up right over the lots of each cap.
     """
-    low = np.zeros(upper.shape, dtype=np.int64)
-    high = np.ascontiguousarray(np.minimum(upper, MAX_CONTRIBUTION)).view(np.int64)
-    with np.errstate(all="ignore"):
-        for _ in range(HALVINGS):
-            middle = low + (high - low + 1) // 2
-            rises = slope(middle.view(np.float64)) > 0
-            low, high = np.where(rises, middle, low), np.where(rises, high, np.maximum(middle - 1, low))
-    return low.view(np.float64)
-
-
-def tangent_gains(contributions: FloatArray, slopes: FloatArray, upper: FloatArray) -> FloatArray:
-    """What each agent can gain at most on [0, upper], its utility being concave with this slope where it is."""
+    if shared_caps:
+        prices, per_lot = steepest_first_prices(slopes, upper, shared_caps)
+        return add_room_worth(tangent_gains(contributions, slopes - per_lot, upper), contributions, prices, shared_caps)
     with np.errstate(invalid="ignore"):
         return np.where(slopes > 0, slopes * (upper - contributions), -slopes * contributions)
 
@@ -65,6 +61,8 @@ def welfare_bound(federation: Federation, contributions: FloatArray) -> float:
     prices = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ prices)
     marginal_cost = federation.costs.slope(contributions)
+    if federation.shared_caps:  # what a sample takes of a cap is a cost too
+        marginal_cost = marginal_cost + steepest_first_prices(earned - marginal_cost, upper, federation.shared_caps)[1]
     slack = (contributions < upper) & (earned > 0)
     candidates = [1.0]
     if slack.any():
@@ -81,6 +79,9 @@ def better_profile(federation: Federation, contributions: FloatArray) -> FloatAr
     """
     upper, scale = contribution_bounds(federation)
     s = np.clip(contributions, 0.0, upper)
+    for shared in federation.shared_caps:
+        own = list(shared.lots)
+        s[own] *= min(1.0, shared.cap / max(float(s[own].sum()), np.finfo(float).tiny))
     if not federation.admits(s):  # somebody's help may have been what kept it in the domain
         s = np.zeros_like(contributions)
     return climb(federation, s, upper, scale)
@@ -97,6 +98,8 @@ class ConcaveGame(Protocol):
     def payoff(self) -> Payoff: ...
     @property
     def costs(self) -> Cost: ...
+    @property
+    def shared_caps(self) -> tuple[SharedCap, ...]: ...
     def data(self, contributions: FloatArray, /) -> FloatArray: ...
     def marginal_payoffs(self, contributions: FloatArray, /) -> FloatArray: ...
     def welfare(self, contributions: FloatArray, /) -> float: ...
@@ -105,6 +108,8 @@ class ConcaveGame(Protocol):
 
 def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: float) -> FloatArray:
     """Projected Newton steps on the box up to `upper`, from an admissible profile; `scale` is the size of welfare."""
+    if federation.shared_caps:
+        return _climb_within(federation, s, upper, scale)
     slopes, gain = _slopes_and_gain(federation, s, upper)
     for _ in range(MAX_STEPS):
         if gain <= GAIN_TOLERANCE * scale:
@@ -128,10 +133,27 @@ def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: floa
     return np.asarray(s)
 
 
+def _climb_within(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: float) -> FloatArray:
+    """The same within shared caps, along a barrier."""
+    columns = federation.weights if isinstance(federation.weights, np.ndarray) else federation.weights.toarray()
+
+    def slopes(at: FloatArray) -> FloatArray:
+        return np.asarray(columns.T @ federation.marginal_payoffs(at)) - federation.costs.slope(at)
+
+    def curvature(at: FloatArray) -> FloatArray:
+        bends = -federation.values * federation.payoff.curvature(federation.data(at))
+        return np.asarray(columns.T @ (bends[:, None] * columns) + np.diag(federation.costs.curvature(at)))
+
+    bounded = {"upper": upper, "shared_caps": federation.shared_caps}
+    return InteriorClimb(slopes, curvature, federation.admits, **bounded, scale=scale).run(
+        s, lambda at: _slopes_and_gain(federation, at, upper)[1], GAIN_TOLERANCE * scale
+    )
+
+
 def _slopes_and_gain(federation: ConcaveGame, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
     """The slopes of welfare at a profile, and the most that its tangents promise."""
     slopes = np.asarray(federation.weights.T @ federation.marginal_payoffs(s)) - federation.costs.slope(s)
-    return slopes, float(tangent_gains(s, slopes, upper).sum())
+    return slopes, float(tangent_gains(s, slopes, upper, federation.shared_caps).sum())
 
 
 def _newton_step(federation: ConcaveGame, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
@@ -163,8 +185,17 @@ def _dual_value(federation: Federation, prices: FloatArray, upper: FloatArray) -
     spent = np.where(prices > 0, prices * np.where(np.isfinite(data), data, 0.0), 0.0)
     surplus = federation.values * federation.payoff.value(data) - spent
     earned = np.asarray(federation.weights.T @ prices)
+    return float(surplus.sum() + sales(federation, earned, upper).sum())
+
+
+def sales(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:
+    """max over [0, upper] of earned_j x - c_j(x), per lot; of lots that share caps within these."""
+    if federation.shared_caps:
+        return sales_within(
+            federation.costs, lambda net: best_at_prices(federation, net, upper), earned, federation.shared_caps
+        )
     best = best_at_prices(federation, earned, upper)
-    return float(surplus.sum() + (earned * best - federation.costs.value(best)).sum())
+    return np.asarray(earned * best - federation.costs.value(best))
 
 
 def best_at_prices(federation: Federation, earned: FloatArray, upper: FloatArray) -> FloatArray:

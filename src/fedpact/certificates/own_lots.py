@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.certificates.optimality import climb, tangent_gains
-from fedpact.federation import Cost, Federation, Payoff
+from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.bounds import largest_spending
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 
@@ -40,6 +41,8 @@ class OwnGame:
         What the others bring to each row.
     floor
         What every row must exceed besides the payoff's own floor; None if nothing else.
+    shared_caps
+        Caps that some of the lots share.
     """
 
     weights: FloatArray
@@ -48,6 +51,7 @@ class OwnGame:
     costs: Cost
     background: FloatArray
     floor: FloatArray | None = None
+    shared_caps: tuple[SharedCap, ...] = ()
 
     def data(self, x: FloatArray) -> FloatArray:
         return np.asarray(self.background + self.weights @ x)
@@ -82,13 +86,15 @@ class OwnGame:
         scale = max(float((self.values * most).sum()), np.finfo(float).tiny)
         found = np.minimum(start, upper)
         plain = ~self.weights.any(axis=0)  # of no use: only their charges count
+        if self.shared_caps:
+            plain = np.zeros_like(plain)
         found[plain] = self._cheapest(upper)[plain]
         if not plain.all():
             used = np.flatnonzero(~plain)
             part = replace(self, weights=self.weights[:, used], costs=self.costs.take(used))
             found[used] = climb(part, found[used], upper[used], scale)
         slopes = np.asarray(self.weights.T @ self.marginal_payoffs(found)) - self.costs.slope(found)
-        return found, self.welfare(found) + float(tangent_gains(found, slopes, upper).sum())
+        return found, self.welfare(found) + float(tangent_gains(found, slopes, upper, self.shared_caps).sum())
 
     def _cheapest(self, upper: FloatArray) -> FloatArray:
         """The amounts up to `upper` that cost least, or earn most where charges are negative."""
@@ -112,6 +118,7 @@ def own_game(federation: Federation, agent: int, contributions: FloatArray) -> O
         payoff=federation.payoff.take(tasks),
         costs=federation.costs.take(own),
         background=np.asarray(rows @ others),
+        shared_caps=take_shared_caps(federation.shared_caps, own),
     )
 
 
@@ -130,7 +137,7 @@ def best_without_payments(
             utilities[agent] = float((federation.values[tasks] * federation.payoff.take(tasks).value(base)).sum())
             actions[own] = 0.0
             continue
-        upper = game.box(federation.caps[own])
+        upper = game.box(federation.reachable_caps[own])
         actions[own], gain = game.best(start[own], upper)
         utilities[agent] = float((game.values * game.payoff.value(game.background)).sum()) + gain
     return actions, utilities
@@ -150,6 +157,7 @@ def best_at_prices_of_lots(
         payoff=federation.payoff.take(tasks),
         costs=Charges(linear, quadratic),
         background=np.zeros(tasks.size),
+        shared_caps=federation.shared_caps,
     )
     return game.best(contributions, upper)
 

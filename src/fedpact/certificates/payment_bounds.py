@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.certificates.shapley_check import check_shares
+from fedpact.certificates.shared_caps import add_room_worth, steepest_first_prices
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
@@ -68,7 +69,13 @@ def price_payment_bounds(federation: Federation, contributions: FloatArray) -> P
     costs = federation.costs.slope(s)
     noise = ROUNDING * s.size * (sizes.T @ slopes + costs)
     upper = np.maximum(contribution_bounds(federation)[0], s)
-    radius = _radius(s, weights.T @ slopes - costs, noise, upper=upper, diagonal=curvature.diagonal(), inverse=inverse)
+    rises, spare = weights.T @ slopes - costs, 0.0
+    if federation.shared_caps:  # within a shared cap, no step gains more than at slopes less its price, and its room
+        prices, per_lot = steepest_first_prices(rises, upper, federation.shared_caps)
+        rises = rises - per_lot
+        spare = float(add_room_worth(np.zeros_like(s), s, prices, federation.shared_caps).sum())
+    bent = {"diagonal": curvature.diagonal(), "inverse": inverse}
+    radius = _radius(s, rises, noise, upper=upper, **bent, spare=max(spare, 0.0))
     moved = radius * np.sqrt(inverse.diagonal())
     reached = radius * np.sqrt(np.einsum("ij,jk,ik->i", weights, inverse, weights))
     if not _keeps_curvature(federation, data, reached):
@@ -143,12 +150,16 @@ def _radius(
     upper: FloatArray,
     diagonal: FloatArray,
     inverse: FloatArray,
+    spare: float = 0.0,
 ) -> float:
-    """How far a maximiser can be in the norm of the curvature, whose inverse is a matrix or a diagonal."""
+    """How far a maximiser can be in the norm of the curvature, whose inverse is a matrix or a diagonal.
+
+    `spare` is what may be gained besides.
+    """
     room, steepness = np.where(slopes > 0, upper - s, s), np.abs(slopes) + noise
     # A slope that is all noise may point either way; a sure one is worth no more than the room there is.
     bounded = (np.abs(slopes) > noise) & (np.abs(slopes) >= diagonal * room)
-    promised = float((steepness[bounded] * room[bounded]).sum())
+    promised = spare + float((steepness[bounded] * room[bounded]).sum())
     free = np.where(bounded, 0.0, steepness)
     if inverse.ndim == 1:
         pull = float(np.sqrt((free**2 * inverse).sum()))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.certificates.deviations import Deviations, free_riding, isolation
-from fedpact.certificates.optimality import best_contributions
+from fedpact.certificates.shared_caps import best_contributions
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 

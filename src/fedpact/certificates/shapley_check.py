@@ -26,9 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.optimality import best_contributions
 from fedpact.certificates.own_lots import OwnGame
+from fedpact.certificates.shared_caps import best_contributions
 from fedpact.federation import Cost, Exponential, Federation
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.utils.arrays import FloatArray, sum_by
 
 MAX_COALITION_AGENTS = 12
@@ -351,6 +352,7 @@ class CoalitionsOfLots:
             payoff=federation.payoff.take(tasks),
             costs=federation.costs.take(own),
             background=self.data[before].ravel(),
+            shared_caps=take_shared_caps(federation.shared_caps, own),
         )
 
 
@@ -401,6 +403,7 @@ class _IntegralOfLots:
             costs=federation.costs.take(own),
             background=np.zeros(sum(each.size for each in values)),
             floor=np.concatenate([np.zeros(0), *floors]),
+            shared_caps=take_shared_caps(federation.shared_caps, own),
         )
 
     def _tasks(self, lowest: FloatArray, highest: FloatArray) -> Iterator[Any]:

@@ -33,8 +33,8 @@ app = typer.Typer(
     cls=CommandsOnDemand,
     rich_markup_mode=None,  # plain help takes a third of the time
     help="Design, certify and settle the deal behind a federated model.",
-    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, hospitals-lots, paper-w1, "
-    "paper-w2, paper-w3.\n\n"
+    epilog="SCENARIO is a .toml or .json file, or a built-in federation: hospitals, hospitals-lots, "
+    "hospitals-privacy, paper-w1, paper-w2, paper-w3.\n\n"
     f"Exit codes: {IN_WORDS}.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

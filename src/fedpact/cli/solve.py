@@ -34,6 +34,7 @@ from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import blocking_group_record, departures_record
+from fedpact.report.shared_caps import shared_cap_sentences
 from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
@@ -211,8 +212,10 @@ def _reciprocity_text(outcome: Outcome) -> str:
 def _show_lots(outcome: Outcome, unit: Unit) -> None:
     """What each member brings of each of its lots, and how much there is."""
     federation, brought = outcome.federation, outcome.contributions
-    columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.caps))]
+    columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.reachable_caps))]
     print_agents(unit.of_data("Lots"), federation.lot_labels, columns, sizes=brought, kind="lot")
+    for sentence in shared_cap_sentences(outcome, unit):
+        console.print(escape(terminal_text(sentence)))
     console.print()
 
 

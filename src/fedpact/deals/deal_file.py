@@ -91,6 +91,12 @@ def outcome_record(outcome: Outcome) -> dict[str, Any]:
     if federation.has_lots:
         record |= {"task_owners": [federation.names[owner] for owner in federation.task_owners]}
         record |= {"task_names": federation.task_names, "task_payoffs": outcome.task_payoffs}
+    if federation.shared_caps:
+        labels = federation.lot_labels
+        record["shared_caps"] = [
+            {"lots": [labels[lot] for lot in shared.lots], "cap": shared.cap} for shared in federation.shared_caps
+        ]
+        record["shared_cap_prices"] = outcome.shared_cap_prices
     record["worst_reciprocity"] = {
         "value": worst.value,
         "contributions": worst.contributions,

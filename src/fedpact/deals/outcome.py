@@ -14,16 +14,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
+from fedpact.certificates.assumptions import BOUND_TOLERANCE, Assumption, assumptions, diagnose
 from fedpact.certificates.certificates import Certificate, certify
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
-from fedpact.federation import Federation
+from fedpact.federation import Federation, SharedCap
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.social_optimum import OptimalFace
@@ -246,6 +246,28 @@ class Outcome:
     def net_externality(self) -> FloatArray:
         """T_i: what one more sample of i's is worth to all the others together, per lot."""
         return read_only_copy(self._played.net_externality(self.contributions))
+
+    @cached_property
+    def shared_cap_prices(self) -> FloatArray:
+        """What one more sample under each shared cap would add to the welfare of all; 0 where there is room."""
+        slopes = np.asarray(self._played.weights.T @ self._played.marginal_payoffs(self.contributions))
+        marginal = slopes - self.federation.costs.slope(self.contributions)
+        prices = [
+            max(float(marginal[list(shared.lots)][open_lots].max(initial=0.0)), 0.0) if is_full else 0.0
+            for shared, is_full, open_lots in self._shared_cap_uses
+        ]
+        return read_only_copy(np.array(prices, dtype=np.float64))
+
+    @property
+    def _shared_cap_uses(self) -> list[tuple[SharedCap, bool, NDArray[np.bool_]]]:
+        """Every shared cap, whether it is full, and which of its lots have room below their own caps."""
+        found = []
+        for shared in self.federation.shared_caps:
+            own = list(shared.lots)
+            brought, caps = self.contributions[own], self.federation.caps[own]
+            is_full = bool(brought.sum() >= shared.cap * (1.0 - BOUND_TOLERANCE))
+            found.append((shared, is_full, brought < caps * (1.0 - BOUND_TOLERANCE)))
+        return found
 
     @property
     def group_profiles(self) -> GroupProfiles:

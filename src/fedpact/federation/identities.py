@@ -73,9 +73,7 @@ def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tup
     )
 
 
-def _split_shared_caps(
-    federation: Federation, place: int, parts: int, lots: Owners, owners: Owners
-) -> list[SharedCap]:
+def _split_shared_caps(federation: Federation, place: int, parts: int, lots: Owners, owners: Owners) -> list[SharedCap]:
     """Every name has a part of each cap that the agent's lots share."""
     found = []
     for shared in federation.shared_caps:

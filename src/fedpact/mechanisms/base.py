@@ -25,6 +25,7 @@ from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
 from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.shared_caps import require_own_caps
 from fedpact.mechanisms.outside import guard_methods
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
@@ -86,6 +87,8 @@ class Mechanism(ABC):
         False where every agent trains alone.
     knows_lots
         Whether it takes agents with several lots of data or tasks; others are refused.
+    knows_shared_caps
+        Whether it takes lots that share a cap; others are refused.
     is_baseline
         True where it is shown for comparison only: it is never recommended, and may have no outcome.
     has_side_payments
@@ -102,6 +105,7 @@ class Mechanism(ABC):
     federated: bool = True
     is_baseline: bool = False
     knows_lots: bool = False
+    knows_shared_caps: bool = False
     has_side_payments: bool = False
 
     @property
@@ -189,6 +193,8 @@ class Mechanism(ABC):
         """
         if not self.knows_lots:
             require_single_lots(federation, f"the mechanism {self.name}")
+        if not self.knows_shared_caps:
+            require_own_caps(federation, f"the mechanism {self.name}")
         profile = np.asarray(contributions, dtype=np.float64)
         return Outcome(
             federation=federation,

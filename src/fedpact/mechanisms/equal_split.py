@@ -41,6 +41,7 @@ class EqualSplit(OptimumMechanism):
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
     knows_lots = True
+    knows_shared_caps = True
     optimum_names = ("maximiser of the potential", "maximisers of the potential")
 
     def played(self, federation: Federation) -> Federation:

@@ -90,6 +90,7 @@ class ExternalityMechanism(OptimumMechanism):
         "data it gives."
     )
     knows_lots = True
+    knows_shared_caps = True
     claims: Sequence[Claim] = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, Claim.SPLIT_PROOF)
     claims_without_harm: Sequence[Claim] = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
 

@@ -41,6 +41,7 @@ class LeaveOneOut(OptimumMechanism):
     claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
     is_baseline = True
     knows_lots = True
+    knows_shared_caps = True
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         without = ~np.eye(federation.n_agents, dtype=np.bool_)[:, federation.lot_owners] * contributions

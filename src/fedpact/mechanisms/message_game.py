@@ -30,6 +30,7 @@ from fedpact.certificates.own_lots import Charges, OwnGame
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
+from fedpact.federation.shared_caps import require_own_caps
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -190,6 +191,7 @@ class MessageGame:
     """
 
     def __init__(self, federation: Federation) -> None:
+        require_own_caps(federation, "the message game")
         self.federation = federation
         if federation.has_lots:
             self.form = GameForm(_has_stake(federation), federation.caps, federation.names, federation.lot_labels)

@@ -67,6 +67,7 @@ class SemivalueMechanism(Mechanism):
     claims = (Claim.NASH,)
     is_baseline = True
     knows_lots = True
+    knows_shared_caps = True
 
     def __init__(self, probability: float | None = BANZHAF) -> None:
         if probability is not None and not 0.0 < probability < 1.0:

@@ -72,6 +72,7 @@ class ShapleyMechanism(Mechanism):
         "A member that poses as several gains by it."
     )
     knows_lots = True
+    knows_shared_caps = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
 
     def solve(self, federation: Federation) -> Outcome:

@@ -21,6 +21,7 @@ class Standalone(Mechanism):
     plain_title = "everybody alone"
     description = "Nobody federates: each member trains alone on its own data."
     knows_lots = True
+    knows_shared_caps = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.INDIVIDUAL_RATIONALITY)
     federated = False
     is_baseline = True

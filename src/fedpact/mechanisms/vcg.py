@@ -50,6 +50,7 @@ class VCGMechanism(OptimumMechanism):
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
     is_baseline = True
     knows_lots = True
+    knows_shared_caps = True
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         costs = federation.spending(contributions)

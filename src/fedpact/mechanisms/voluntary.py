@@ -45,6 +45,7 @@ class Voluntary(Mechanism):
     plain_title = "share freely, no payments"
     description = "The model is shared freely and nobody pays; each member contributes only what suits itself."
     knows_lots = True
+    knows_shared_caps = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE)
     is_baseline = True
 

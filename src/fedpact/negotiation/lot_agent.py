@@ -18,6 +18,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.ownership import Owners
+from fedpact.federation.shared_caps import require_own_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough
@@ -80,6 +81,7 @@ class LotAgent:
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> LotAgent:
         """The agent of a federation, with its own rows and its own lots' costs and nothing else."""
+        require_own_caps(federation, "a negotiation")
         tasks, lots = federation.tasks_of(index), federation.lots_of(index)
         return cls(
             name=federation.names[index],

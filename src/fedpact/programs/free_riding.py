@@ -119,7 +119,7 @@ def _damped_answers(federation: Federation) -> FloatArray:
             if not federation.admits(answer):
                 raise _outside_domain(federation, answer)
             return answer
-        if distance <= CLOSE_ANSWERS * size and tries < MAX_TRIES:
+        if distance <= CLOSE_ANSWERS * size and tries < MAX_TRIES and not federation.shared_caps:
             tries, near = tries + 1, _newton_answers(federation, answer)
             if near is not None and np.abs(near - answer).max() <= FAR_ANSWERS * size:
                 profile, before = near, np.inf

@@ -244,7 +244,9 @@ def _finish(program: Program, shared_caps: Sequence[SharedCap], near: FloatArray
         variables, taken = finish_batch(pivoted, begin)
         reached, steps = _pull_inside(near, pivoted.profile(variables), program.upper), steps + taken
         gradient = program.gradient(reached)
-        gain = shared_prices(reached, gradient, program.upper, shared_caps)[1] if _keeps(reached, shared_caps) else np.inf
+        gain = (
+            shared_prices(reached, gradient, program.upper, shared_caps)[1] if _keeps(reached, shared_caps) else np.inf
+        )
         if not gain < 0.5 * least:
             return (reached, steps) if gain < least else (best, steps)
         best, least, near = reached, gain, reached

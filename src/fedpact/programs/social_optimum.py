@@ -489,9 +489,7 @@ def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
     if face is not None and not face.is_point:
         try:
             smallest = face.least_norm()
-            solution = conclude_within(
-                WelfareProgram(federation), federation.shared_caps, smallest, found.iterations
-            )
+            solution = conclude_within(WelfareProgram(federation), federation.shared_caps, smallest, found.iterations)
         except NotConverged:  # the face was drawn too wide by rounding: the optimum found stands
             face = OptimalFace(
                 point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps

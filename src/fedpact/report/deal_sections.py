@@ -39,6 +39,7 @@ from fedpact.report.numbers import (
     share_text,
     without_rounding,
 )
+from fedpact.report.shared_caps import shared_cap_sentences
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
 from fedpact.stability import StableFederation
 from fedpact.utils.arrays import FloatArray
@@ -82,7 +83,7 @@ def contributions(view: View) -> dict[str, Any]:
     profiles = _profiles(view)
     numbers = np.array([profile.contributions for profile in profiles])
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
-    shown, caps = numbers[:, chosen.agents], view.federation.caps
+    shown, caps = numbers[:, chosen.agents], view.federation.reachable_caps
     near = caps[chosen.agents][caps[chosen.agents] <= CAP_REACH * shown.max()]
     line = NumberLine.over(shown, near)
     texts = np.array(number_texts(shown.ravel())).reshape(shown.shape)
@@ -97,6 +98,7 @@ def contributions(view: View) -> dict[str, Any]:
         "chosen": chosen,
         "caps_marked": caps <= line.high,
         "lots": _which_lots(view),
+        "shared": shared_cap_sentences(view.chosen, view.unit) if view.chosen is not None else [],
     }
 
 
@@ -106,7 +108,7 @@ def _which_lots(view: View) -> Markup | None:
     if not given.has_lots or outcome is None:
         return None
     brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
-    whole = brought & (outcome.contributions >= given.caps * (1.0 - BOUND_TOLERANCE))
+    whole = brought & (outcome.contributions >= given.reachable_caps * (1.0 - BOUND_TOLERANCE))
     words = (("brought whole", whole), ("brought in part", brought & ~whole), ("at home", ~brought))
     told = [
         Markup("{}: {}").format(word, mention_list([view.lots[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]]))
@@ -131,7 +133,7 @@ def _profiles(view: View) -> list[Profile]:
 def _contribution_bars(
     view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
 ) -> ContributionGroup:
-    who, cap = view.lots[agent], float(view.federation.caps[agent])
+    who, cap = view.lots[agent], float(view.federation.reachable_caps[agent])
     rows = []
     for profile, text in zip(profiles, texts, strict=True):
         given = float(profile.contributions[agent])

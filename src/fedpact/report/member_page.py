@@ -150,8 +150,11 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
 def _at_most(outcome: Outcome, lot: int) -> str:
     """What a contribution is of, and whether the lot stays at home."""
     cap = float(outcome.federation.caps[lot])
+    shared = [each.cap for each in outcome.federation.shared_caps if lot in each.lots]
+    cap = min([cap, *shared])
     home = ["it stays at home"] if outcome.federation.has_lots and outcome.contributions[lot] == 0.0 else []
-    return ", ".join([*([f"of at most {number_text(cap)}"] if np.isfinite(cap) else []), *home])
+    most = [f"of at most {number_text(cap)}"] if np.isfinite(cap) else []
+    return ", ".join([*most, *(["with the lots it shares a cap with"] if shared else []), *home])
 
 
 def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Federations that come with fedpact: five hospitals, the same with data of several kinds, the paper's instances."""
+"""Federations that come with fedpact: hospitals, with data of several kinds, with privacy; the paper's instances."""
 
 from __future__ import annotations
 
@@ -106,6 +106,39 @@ def hospitals_with_lots() -> Scenario:
     )
 
 
+def hospitals_with_privacy(privacy_price: float = 0.001) -> Scenario:
+    """Three hospitals that bring each record raw or with noise: privacy is a choice, and has a price.
+
+    A thousand raw records cost their owner `privacy_price` more than with noise. Noise takes four fifths of what they
+    teach others; their owner trains on its own records as they are.
+    """
+    names, records = HOSPITALS[:3], (40.0, 25.0, 20.0)
+    kinds = (("raw", 1.0, 0.001 + privacy_price), ("with noise", 0.2, 0.001))
+    lots = [(name, *kind, 3e-5 * (kind[0] == "raw")) for name in names for kind in kinds]
+    weights = [
+        [
+            ALIKE[HOSPITALS.index(receiver), HOSPITALS.index(giver)] * (1.0 if receiver == giver else quality)
+            for giver, _, quality, *_ in lots
+        ]
+        for receiver in names
+    ]
+    federation = Federation(
+        np.round(weights, 3),
+        names=names,
+        lot_owners=[owner for owner, *_ in lots],
+        lot_names=[kind for _, kind, *_ in lots],
+        payoff=PowerLaw(beta=0.3),
+        costs=Quadratic([cost for *_, cost, _ in lots], [rise for *_, rise in lots]),
+        shared_caps=[((2 * place, 2 * place + 1), cap) for place, cap in enumerate(records)],
+    )
+    return Scenario(
+        federation=federation,
+        title="Three hospitals that choose how much privacy to keep",
+        description="Contributions in thousands of patient records; each is brought raw, with noise, or not at all.",
+        money=Money(currency="EUR", per_payoff=1_000_000.0),
+    )
+
+
 def paper(key: str) -> Scenario:
     """An instance of the paper's Table 1: gamma = 0.001, beta = 0.02, and caps of 400, which the paper leaves open."""
     title, weights = PAPER_WEIGHTS[key]
@@ -116,6 +149,7 @@ def paper(key: str) -> Scenario:
 EXAMPLES: Mapping[str, Callable[[], Scenario]] = {
     "hospitals": hospitals,
     "hospitals-lots": hospitals_with_lots,
+    "hospitals-privacy": hospitals_with_privacy,
     **{key: (lambda key=key: paper(key)) for key in PAPER_WEIGHTS},  # type: ignore[misc]
 }
 

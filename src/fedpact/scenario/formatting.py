@@ -1,8 +1,8 @@
 """Plain data as TOML or JSON text that people can read: one line per key, one line per row of a matrix.
 
 The writers know the structure of scenario files and no more: texts, floats, lists of them, one matrix, and tables one
-level deep. Floats are written by `repr`, so they come back bit for bit. By hand, because libraries put every number of
-a matrix on a line of its own.
+level deep or lists of these. Floats are written by `repr`, so they come back bit for bit. By hand, because libraries
+put every number of a matrix on a line of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ WIDTH = 100
 def toml_text(document: Mapping[str, Any]) -> str:
     """A TOML document, tables after everything else."""
     tables = {key: given for key, given in document.items() if isinstance(given, Mapping)}
-    blocks = [_toml_lines({key: given for key, given in document.items() if key not in tables})]
+    lists = {key: given for key, given in document.items() if _is_list_of_tables(given)}
+    blocks = [_toml_lines({key: given for key, given in document.items() if key not in tables.keys() | lists.keys()})]
     blocks += [f"[{key}]\n{_toml_lines(given)}" for key, given in tables.items()]
+    blocks += [f"[[{key}]]\n{_toml_lines(each)}" for key, given in lists.items() for each in given]
     return "\n".join(blocks)
+
+
+def _is_list_of_tables(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and isinstance(given[0], Mapping)
 
 
 def _toml_lines(entries: Mapping[str, Any]) -> str:
@@ -68,6 +74,8 @@ def _object(document: Mapping[str, Any], *, indent: str) -> str:
 def _json_value(given: Any, indent: str) -> str:
     if isinstance(given, Mapping):
         return _object(given, indent=indent)
+    if _is_list_of_tables(given):
+        return "[" + ", ".join(_object(each, indent=indent) for each in given) + "]"
     return _list(given, _json_scalar, indent=indent + "  ") if isinstance(given, list) else _json_scalar(given)
 
 

@@ -203,6 +203,22 @@ def _costs(field: str, given: Any) -> float | list[float] | Quadratic:
     return Quadratic(**{key: numbers(f"{field}.{key}", given[key]) for key in keys})
 
 
+def _shared_caps(field: str, given: Any) -> list[dict[str, Any]]:
+    """Tables of lots, by name, and the cap they share."""
+    if not isinstance(given, list):
+        rule = "must be a list of tables with the keys lots and cap"
+        raise InvalidInput(field=field, rule=rule, value=given)
+    keys = ("lots", "cap")
+    tables = [table(f"{field}[{place}]", entry, keys, required=keys) for place, entry in enumerate(given)]
+    return [
+        {
+            "lots": name_list(f"{field}[{place}].lots", entry["lots"]),
+            "cap": number(f"{field}[{place}].cap", entry["cap"]),
+        }
+        for place, entry in enumerate(tables)
+    ]
+
+
 def _payoff(field: str, given: Any) -> Payoff:
     given = table(field, given, ["family", *OWNERS], required=["family"])
     name = text(f"{field}.family", given["family"])
@@ -285,6 +301,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "lot_names": name_list,
     "task_owners": name_list,
     "task_names": name_list,
+    "shared_caps": _shared_caps,
     "money": _money,
     "uncertainty": _uncertainty_table,
 }

@@ -49,6 +49,14 @@ weights = [
 {weights}
 ]
 """
+SHARED_CAPS = """\
+
+# If lots of one member are the same records, offered raw or with noise for instance, say how many there are in all: a
+# table for each at the end of this file, after all others. Remove the # to use it.
+# [[shared_caps]]
+# lots = {lots}
+# cap = 100.0
+"""
 TEMPLATE = """\
 # A scenario for fedpact: who takes part, what each one's data is worth to the others, what data costs.
 # Lines that start with # are comments. Change the numbers, keep the keys.
@@ -70,7 +78,7 @@ costs = {costs}
 
 # The most units of data that can be given: a number for all, or a list with one per {giver}. inf means no limit.
 caps = {caps}
-
+{shared}
 # What one more point of accuracy is worth: money per point, for all or one per {receiver}. As plain numbers,
 # values = 1.0, what a payoff of 1 is worth: an accuracy 100 points above that of no data.
 values = {values}
@@ -166,6 +174,7 @@ def scenario_text(answers: ScenarioAnswers) -> str:
         unit=toml_string(answers.unit),
         costs=toml_value(list(answers.costs)),
         caps=toml_value([float(cap) for cap in answers.caps]),
+        shared=SHARED_CAPS.format(lots=_first_lots(answers)) if len(answers.lots) > 1 else "",
         values=toml_value(list(answers.values)),
         beta=answers.beta,
     )
@@ -203,6 +212,11 @@ def _ownership(answers: ScenarioAnswers) -> str:
     }
     rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
     return LOTS.format(weights=_weights(rows, answers.weights), **keys)
+
+
+def _first_lots(answers: ScenarioAnswers) -> str:
+    """The labels of the first member's lots."""
+    return toml_value([f"{answers.names[0]}: {lot}" for lot in answers.lots[:2]])
 
 
 def _weights(members: Sequence[str], rows: Sequence[Sequence[float]]) -> str:

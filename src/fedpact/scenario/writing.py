@@ -72,12 +72,13 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
         "weights": weights_file if federation.is_sparse else federation.weights.tolist(),
         "costs": _costs(federation.costs),
         "caps": _shared(federation.caps),
+        "shared_caps": _shared_caps(federation),
         "values": _shared(federation.values),
         "payoff": _payoff(federation.payoff),
         "money": scenario.money and asdict(scenario.money),
         "uncertainty": scenario.uncertainty and _uncertainty(scenario.uncertainty, federation, correlations_file),
     }
-    return {key: given for key, given in document.items() if given not in ("", None)}
+    return {key: given for key, given in document.items() if given not in ("", None, [])}
 
 
 def _ownership(federation: Federation) -> dict[str, Any]:
@@ -92,6 +93,12 @@ def _ownership(federation: Federation) -> dict[str, Any]:
         if federation.has_lots or list(names) != everybody:
             document[f"{kind}_names"] = list(names)
     return document
+
+
+def _shared_caps(federation: Federation) -> list[dict[str, Any]]:
+    """Lots by their labels, and the cap they share."""
+    labels = federation.lot_labels
+    return [{"lots": [labels[lot] for lot in each.lots], "cap": each.cap} for each in federation.shared_caps]
 
 
 def _shared(numbers: FloatArray) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.certificates.optimality import best_contributions, tangent_gains
+from fedpact.certificates.optimality import tangent_gains
+from fedpact.certificates.shared_caps import best_contributions
 
 
 def test_roots_of_every_size_are_found_to_the_last_digit() -> None:

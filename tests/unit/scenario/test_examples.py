@@ -10,7 +10,7 @@ from fedpact.scenario.examples import EXAMPLES, example, hospitals
 
 
 def test_names_of_the_examples() -> None:
-    assert list(EXAMPLES) == ["hospitals", "hospitals-lots", "paper-w1", "paper-w2", "paper-w3"]
+    assert list(EXAMPLES) == ["hospitals", "hospitals-lots", "hospitals-privacy", "paper-w1", "paper-w2", "paper-w3"]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -42,6 +42,7 @@ def test_hospitals_tell_the_story_they_are_there_for() -> None:
 
 def test_unknown_example_lists_the_known() -> None:
     with pytest.raises(
-        fp.InvalidInput, match="no built-in federation 'banks'; there are hospitals, hospitals-lots, paper-w1"
+        fp.InvalidInput,
+        match="no built-in federation 'banks'; there are hospitals, hospitals-lots, hospitals-privacy, paper-w1",
     ):
         example("banks")

@@ -1,0 +1,28 @@
+"""What reports say of caps that lots share."""
+
+import fedpact as fp
+from fedpact.report.member_page import render_member_page
+from fedpact.report.numbers import Unit
+from fedpact.report.page import render_report
+from fedpact.report.shared_caps import shared_cap_sentences
+from fedpact.scenario.examples import hospitals_with_privacy
+
+SCENARIO = hospitals_with_privacy()
+
+
+def test_sentences_say_how_the_cap_is_used() -> None:
+    outcome = fp.ExternalityMechanism().solve(SCENARIO.federation)
+    unit = Unit.of(SCENARIO.money, outcome.payoffs)
+    first, *_ = told = shared_cap_sentences(outcome, unit)
+    assert len(told) == 3 and shared_cap_sentences(outcome, unit, agent=0) == [first]
+    assert first.startswith("University brings ") and "all of the 40 that these lots share. One more would add" in first
+    less = fp.ExternalityMechanism().outcome_at(SCENARIO.federation, 0.5 * outcome.contributions)
+    room = shared_cap_sentences(less, unit)[0]
+    assert room.endswith("20 of the 40 that these lots share.")
+
+
+def test_the_report_says_it() -> None:
+    comparison = fp.compare(SCENARIO.federation, ["externality", "standalone"])
+    page = render_report(comparison, scenario_title=SCENARIO.title)
+    assert "that these lots share" in page and "no cap" not in page
+    assert "with the lots it shares a cap with" in render_member_page(comparison, "City", scenario_title=SCENARIO.title)

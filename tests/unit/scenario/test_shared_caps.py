@@ -1,0 +1,56 @@
+"""Shared caps in scenario files: read, written, in the schema and in the template."""
+
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import fedpact as fp
+from fedpact.scenario import load_scenario, save_scenario, schema
+from fedpact.scenario.examples import hospitals_with_privacy
+from fedpact.scenario.reading import parse_scenario
+from fedpact.scenario.template import template
+from fedpact.scenario.writing import scenario_to_dict
+
+DOCUMENT = {
+    "weights": [[1.0, 0.4]],
+    "costs": 0.01,
+    "payoff": {"family": "log"},
+    "lot_owners": ["A", "A"],
+    "lot_names": ["raw", "noised"],
+    "task_owners": ["A"],
+}
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_files_come_back_as_they_were(suffix: str, tmp_path: Path) -> None:
+    scenario = hospitals_with_privacy()
+    path = tmp_path / f"privacy{suffix}"
+    save_scenario(scenario, path)
+    assert load_scenario(path) == scenario
+    assert load_scenario(path).federation.shared_caps == scenario.federation.shared_caps
+    jsonschema.validate(scenario_to_dict(scenario), schema())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("raw", "shared_caps must be a list of tables with the keys lots and cap"),
+        ([{"lots": ["A: raw", "A: noised"]}], r"shared_caps\[0\].cap is missing"),
+        ([{"lots": ["A: raw", "A: noised"], "cap": "ten"}], r"shared_caps\[0\].cap must be a number"),
+        ([{"lots": ["A: raw", "A: noise"], "cap": 1.0}], r"shared_caps\[0\] must name lots by their labels"),
+    ],
+)
+def test_what_is_wrong_is_named(given: object, message: str) -> None:
+    with pytest.raises(fp.InvalidInput, match=message):
+        parse_scenario(DOCUMENT | {"shared_caps": given}, where="file", folder=Path())
+
+
+def test_the_template_shows_how() -> None:
+    text = template(["North", "South"], lots=["raw", "with noise"])
+    start = text.index("# [[shared_caps]]")
+    table = text[start : text.index("\n\n", start)].replace("# ", "")
+    found = parse_scenario(tomllib.loads(text + "\n" + table), where="template", folder=Path())
+    assert found.federation.shared_caps == (fp.SharedCap((0, 1), 100.0),)
+    assert "shared_caps" not in template(["North", "South"])
