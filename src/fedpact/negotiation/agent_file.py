@@ -1,7 +1,8 @@
 """What stands in a member's private file, checked: its row, payoff, cost and cap. The file is written by people too.
 
 Of a member with several lots or tasks it says whose every lot is (`lot_owners`, `lot_names`, of everybody's) and has an
-entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap).
+entry for each of its own `tasks` (name, weights of all lots, payoff, value) and `lots` (linear, quadratic, cap), and
+`shared_caps` (lots, by place among its own, and cap) if some of its lots share one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic
+from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
 from fedpact.federation.payoffs import FAMILIES
+from fedpact.federation.shared_caps import checked_shared_caps
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.utils.arrays import FloatArray
@@ -42,6 +44,8 @@ def record_of_agent(agent: AnyAgent) -> dict[str, Any]:
                 _cost_record(agent.costs.take([lot])) | {"cap": cap} for lot, cap in enumerate(agent.caps.tolist())
             ],
         }
+        if agent.shared_caps:
+            record["shared_caps"] = [{"lots": list(each.lots), "cap": each.cap} for each in agent.shared_caps]
     else:
         record |= {"weights": agent.weights.tolist(), "value": agent.value, "cap": agent.cap}
         record |= _payoff_record(agent.payoff) | _cost_record(agent.cost)
@@ -109,7 +113,14 @@ def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
         costs=_cost(lots),
         caps=np.array([_cap(lot) for lot in lots]),
         least_gain=_least_gain(record.get("least_gain", 0.0)),
+        shared_caps=_shared_caps(record.get("shared_caps"), len(lots)),
     )
+
+
+def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
+    places = [str(place) for place in range(n_own)]
+    owners = np.zeros(n_own, dtype=np.intp)
+    return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
 
 
 def _objects(given: Any, key: str, wanted: tuple[str, ...]) -> list[Mapping[str, Any]]:

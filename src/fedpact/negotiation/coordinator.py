@@ -21,6 +21,7 @@ from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.ownership import labels
+from fedpact.federation.shared_caps import require_own_caps
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess
@@ -295,7 +296,9 @@ def _reach_deal(channel: Channel, header: Header, listener: Listener | None) -> 
 
 
 def _check_lots(session: Session, header: Header) -> None:
-    """Raise `InvalidInput` where members have several lots and what is negotiated knows one each."""
+    """Raise `InvalidInput` where members have several lots, or lots that share caps, and this knows none."""
+    if (header.mechanism, header.protocol) != ("externality", "price-discovery"):
+        require_own_caps(session, f"negotiating {header.mechanism!r} by {header.protocol}")
     if session.layout is not None and (header.mechanism, header.protocol) in SINGLE_LOTS:
         ways = "; ".join(
             f"{mechanism!r} by {protocol}"
@@ -367,7 +370,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
 
 
 def _game_form(session: Session) -> GameForm | None:
-    """The game between the members; None where fewer than three draw on somebody's data."""
+    """The game between the members; None where fewer than three draw on somebody's data, or lots share caps."""
     members, lots = session.members, session.lots
     matters = np.array([session.uses(int(place))[lots] for place in members])
     called = None
@@ -375,6 +378,7 @@ def _game_form(session: Session) -> GameForm | None:
         everything = labels(session.lot_owners, session.layout.lot_names, session.names)
         called = [everything[lot] for lot in lots]
     try:
+        require_own_caps(session, "the message game")
         return GameForm(matters, session.caps[lots], [session.names[place] for place in members], called)
     except InvalidInput as error:
         session.notify({"event": "no game", "reason": str(error)})

@@ -22,6 +22,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.federation import SharedCap
 from fedpact.mechanisms.fair import check_shares, no_deal_error
 from fedpact.negotiation.group_answers import KnownAnswers, read_group_marginals
 from fedpact.negotiation.price_discovery import PriceSearch, notify_prices, price_result
@@ -92,6 +93,7 @@ class GroupTable:
         self.histories: dict[int, list[MarginalAnswer]] = {int(place): [] for place in members}
         self.cost_histories = self.histories
         self.caps = self.for_all_lots(session.caps[members])
+        self.shared_caps: tuple[SharedCap, ...] = ()
 
     def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the group as those of everybody; zero for the others."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedpact.federation import Cost, Federation, Payoff
+from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.ownership import Owners
-from fedpact.federation.shared_caps import require_own_caps
+from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough
@@ -59,6 +59,8 @@ class LotAgent:
         The curves of its tasks, and what accuracy is worth in each.
     costs, caps
         Of its own lots.
+    shared_caps
+        That some of its own lots share, by their places among these.
     secret, identity, least_gain
         As of an `Agent`.
     """
@@ -77,11 +79,11 @@ class LotAgent:
     secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
     identity: sum_terms.Identity | None = field(default=None, repr=False)
     least_gain: float | None = 0.0
+    shared_caps: tuple[SharedCap, ...] = ()
 
     @classmethod
     def of(cls, federation: Federation, index: int, *, least_gain: float | None = 0.0) -> LotAgent:
         """The agent of a federation, with its own rows and its own lots' costs and nothing else."""
-        require_own_caps(federation, "a negotiation")
         tasks, lots = federation.tasks_of(index), federation.lots_of(index)
         return cls(
             name=federation.names[index],
@@ -96,6 +98,7 @@ class LotAgent:
             costs=federation.costs.take(lots),
             caps=federation.caps[lots],
             least_gain=least_gain,
+            shared_caps=take_shared_caps(federation.shared_caps, lots),
         )
 
     @property
@@ -154,6 +157,7 @@ class LotAgent:
             names=[self.name],
             lot_owners=[0] * own.size,
             task_owners=[0] * len(self._tasks),
+            shared_caps=self.shared_caps,
         )
         return social_optimum(everything).welfare
 
@@ -164,6 +168,8 @@ class LotAgent:
     def _introduction(self, question: Question) -> Answer:
         layout = {"lot_owners": self.lot_owners.tolist(), "lot_names": list(self.lot_names)}
         said = layout | {"caps": [cap if math.isfinite(cap) else "inf" for cap in self.caps.tolist()]}
+        if self.shared_caps:
+            said |= {"shared_caps": [{"lots": list(each.lots), "cap": each.cap} for each in self.shared_caps]}
         if question.get("brief") is True:
             return said
         bends = -self.values * np.broadcast_to(self.payoff.curvature(np.zeros(len(self._tasks))), self.values.shape)

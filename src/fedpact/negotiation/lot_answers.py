@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation.ownership import Owners
+from fedpact.federation.shared_caps import SharedCap, checked_shared_caps, reachable_caps
 from fedpact.negotiation.validation import (
     BadAnswer,
     CostAnswer,
@@ -28,7 +29,7 @@ from fedpact.negotiation.validation import (
     read_task,
 )
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import short_repr
+from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_LOTS, MAX_LOT_NAME = 100_000, 200
 
@@ -47,11 +48,15 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LotIntroduction(Introduction):
-    """Who owns what, the caps of the agent's own lots, and which lots matter to it, in all and to each of its tasks."""
+    """Who owns what, the caps of the agent's own lots, and which lots matter to it, in all and to each of its tasks.
+
+    `shared_caps` are by place among its own lots.
+    """
 
     layout: Layout
     own_caps: FloatArray
     task_uses: tuple[NDArray[np.bool_], ...] = ()
+    shared_caps: tuple[SharedCap, ...] = ()
 
     @property
     def caps(self) -> FloatArray:
@@ -87,10 +92,11 @@ def read_lot_introduction(raw: Mapping[str, Any], place: int, size: int, *, brie
     layout = _read_layout(raw, size)
     own, n_lots = layout.lots_of(place), len(layout.lot_owners)
     caps = _entries(raw, "caps", own.size, "its lots")
-    own_caps = np.array([read_cap({"cap": cap}) for cap in caps])
+    shared_caps = _read_shared_caps(raw, own.size)
+    own_caps = reachable_caps(np.array([read_cap({"cap": cap}) for cap in caps]), shared_caps)
     uses = np.ones(n_lots, dtype=bool)
     if brief:
-        return LotIntroduction(cap=np.inf, uses=uses, layout=layout, own_caps=own_caps)
+        return LotIntroduction(cap=np.inf, uses=uses, layout=layout, own_caps=own_caps, shared_caps=shared_caps)
     tasks = raw.get("tasks")
     if not isinstance(tasks, list) or (not tasks and not own.size):
         raise BadAnswer(f"tasks must list which lots matter to each task, got {short_repr(tasks)}")
@@ -100,7 +106,13 @@ def read_lot_introduction(raw: Mapping[str, Any], place: int, size: int, *, brie
         uses |= each
     stiffness = read_stiffness(raw)
     return LotIntroduction(
-        cap=np.inf, uses=uses, layout=layout, own_caps=own_caps, task_uses=task_uses, stiffness=stiffness
+        cap=np.inf,
+        uses=uses,
+        layout=layout,
+        own_caps=own_caps,
+        task_uses=task_uses,
+        stiffness=stiffness,
+        shared_caps=shared_caps,
     )
 
 
@@ -157,6 +169,15 @@ def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
     if not named or not all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names or ()):
         raise BadAnswer(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
     return Layout(tuple(owners), tuple(names or ()))
+
+
+def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ...]:
+    places = [str(place) for place in range(n_own)]
+    owners, given = np.zeros(n_own, dtype=np.intp), raw.get("shared_caps")
+    try:
+        return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the agent",))
+    except InvalidInput as error:
+        raise BadAnswer(str(error)) from error
 
 
 def _read_uses(given: Any, n_lots: int) -> NDArray[np.bool_]:

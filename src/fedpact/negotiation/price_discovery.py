@@ -190,5 +190,6 @@ def _canonical(model: WelfareModel) -> FloatArray | None:
         scale=model.scale,
         bends=model.cost_curvatures > 0,
         caps=model.caps,
+        shared_caps=model.shared_caps,
     )
     return None if face.is_point else face.least_norm()

@@ -15,13 +15,17 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.federation import SharedCap
+from fedpact.federation.shared_caps import first_exceeded, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
 from fedpact.programs.batch_solver import climb
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.shared_caps import maximise_within, shared_prices
 from fedpact.programs.small_batches import Programs
 from fedpact.programs.solver import linearised_gains, maximise_batch, room
 from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.utils.errors import NotConverged
 
 AnswerT = TypeVar("AnswerT", bound=CostAnswer)
 STRETCH = 64.0
@@ -66,6 +70,10 @@ class Table(Protocol):
     def caps(self) -> FloatArray:
         """The caps of all lots; zero for those of agents who are not at the table."""
 
+    @property
+    def shared_caps(self) -> tuple[SharedCap, ...]:
+        """That the members' lots share, by their places among all lots."""
+
     def for_all_lots(self, numbers: Sequence[float] | FloatArray) -> FloatArray:
         """Numbers of the members' lots as those of all lots."""
 
@@ -88,6 +96,7 @@ class WelfareModel:
     curves: PayoffCurves = field(repr=False)
     task_members: NDArray[np.intp]
     lot_members: NDArray[np.intp]
+    shared_caps: tuple[SharedCap, ...] = ()
 
     @classmethod
     def of(cls, table: Table, at: FloatArray) -> WelfareModel:
@@ -110,6 +119,7 @@ class WelfareModel:
             curves=fit_curves(histories, lots),
             task_members=np.searchsorted(members, table.task_owners[table.tasks]),
             lot_members=np.searchsorted(members, table.lot_owners[lots]),
+            shared_caps=take_shared_caps(table.shared_caps, lots),
         )
 
     @property
@@ -156,6 +166,8 @@ class WelfareModel:
         are at most twice the payoffs and costs of this one.
         """
         upper = np.maximum(np.minimum(self.caps, self.affordable(2.0 * self.scale)), self.at)
+        if self.shared_caps:
+            return shared_prices(self.at, self.marginal_welfare, upper, self.shared_caps)[1] / self.scale
         return float(linearised_gains(self.at, self.marginal_welfare, upper).sum()) / self.scale
 
     def best(self) -> tuple[FloatArray, float]:
@@ -193,6 +205,12 @@ class WelfareModel:
         return self.marginal_costs - self.cost_curvatures * self.at
 
     def _maximise(self, box: FloatArray) -> FloatArray:
+        if self.shared_caps:
+            try:
+                return maximise_within(_Program(self, box), self.shared_caps).contributions
+            except NotConverged as error:  # what was reached is asked about
+                reached = getattr(error.result, "contributions", self.at)
+                return self.at if first_exceeded(reached, self.shared_caps) else reached
         few = self.at.size <= MAX_COMPILED_AGENTS and self.payoffs.size == self.at.size
         found, gain = self._climb(box) if few and self._can_be_squared(box) else (self.at, np.inf)
         if gain <= MAX_LINEARISED_GAIN:
