@@ -186,7 +186,7 @@ def test_reciprocity_can_fail(route: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_maximiser_that_stops_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     solvers = [
         (social_optimum, "maximise_welfare", fp.ExternalityMechanism()),
-        (shapley_equilibrium, "maximise", fp.ShapleyMechanism()),
+        (shapley_equilibrium, "maximise_within", fp.ShapleyMechanism()),
     ]
     for module, name, mechanism in solvers:
         right = getattr(module, name)

@@ -354,6 +354,9 @@ def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
     if given.costs.quadratic.any():
         columns["rising per unit by"] = view.unit.given_column(2.0 * given.costs.quadratic[shown])
     columns["Cap"] = [given_text(float(cap)) for cap in given.caps[shown]]
+    if given.shared_caps:
+        shared = {lot: given_text(each.cap) for each in given.shared_caps for lot in each.lots}
+        columns["Shared cap"] = [shared.get(lot, "none") for lot in shown.tolist()]
     return columns
 
 

@@ -83,7 +83,6 @@ def test_contributions_are_checked_against_them() -> None:
     ("use", "who"),
     [
         (lambda fed: fp.negotiate(fed, protocol="admm"), "negotiating 'externality' by admm"),
-        (lambda fed: fp.negotiate(fed, protocol="sums"), "negotiating 'externality' by sums"),
         (lambda fed: fp.negotiate(fed, mechanism="shapley"), "negotiating 'shapley' by price-discovery"),
         (MessageGame, "the message game"),
         (lambda fed: merge_agents(fed, ("A", "B")), "posing as one"),
