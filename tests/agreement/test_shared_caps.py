@@ -15,7 +15,7 @@ from fedpact.mechanisms.shapley import best_response_dynamics
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import group_optima
 from fedpact.programs.shared_caps import shared_prices
-from random_cases import cases
+from random_cases import cases, some
 from strategies import FAMILIES, random_lots, with_shared_caps
 
 FOUND = 1e-8  # of the payoff scale: what SciPy's sequential programming finds
@@ -24,7 +24,7 @@ SAME = 1e-6  # of the largest contribution
 
 def instances(seed: int, count: int, few: int = 2, **pinned: object) -> Iterator[fp.Federation]:
     rng = np.random.default_rng(seed)
-    for family in FAMILIES:
+    for family in some(FAMILIES, few=2):
         for _ in range(cases(count, few=few)):
             collinear = bool(rng.integers(2))
             yield with_shared_caps(rng, random_lots(rng, family=family, collinear=collinear, **pinned))  # type: ignore[arg-type]

@@ -145,6 +145,8 @@ def _contribution_bars(
             before = "stays at home "
         rows.append(BarRow(label=profile.title, picture=picture, number=text, before=before))
     note = "no cap" if np.isinf(cap) else f"can give up to {given_text(cap)}" if cap > 0 else "has nothing to give"
+    if any(agent in shared.lots for shared in view.federation.shared_caps):
+        note += ", counting the lots it shares a cap with"
     return ContributionGroup(agent=who, rows=rows, note=note)
 
 
