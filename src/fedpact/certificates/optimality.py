@@ -144,10 +144,10 @@ def _climb_within(federation: ConcaveGame, s: FloatArray, upper: FloatArray, sca
         bends = -federation.values * federation.payoff.curvature(federation.data(at))
         return np.asarray(columns.T @ (bends[:, None] * columns) + np.diag(federation.costs.curvature(at)))
 
-    bounded = {"upper": upper, "shared_caps": federation.shared_caps}
-    return InteriorClimb(slopes, curvature, federation.admits, **bounded, scale=scale).run(
-        s, lambda at: _slopes_and_gain(federation, at, upper)[1], GAIN_TOLERANCE * scale
+    barrier = InteriorClimb(
+        slopes, curvature, federation.admits, upper=upper, shared_caps=federation.shared_caps, scale=scale
     )
+    return barrier.run(s, lambda at: _slopes_and_gain(federation, at, upper)[1], GAIN_TOLERANCE * scale)
 
 
 def _slopes_and_gain(federation: ConcaveGame, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:

@@ -74,8 +74,8 @@ def price_payment_bounds(federation: Federation, contributions: FloatArray) -> P
         prices, per_lot = steepest_first_prices(rises, upper, federation.shared_caps)
         rises = rises - per_lot
         spare = float(add_room_worth(np.zeros_like(s), s, prices, federation.shared_caps).sum())
-    bent = {"diagonal": curvature.diagonal(), "inverse": inverse}
-    radius = _radius(s, rises, noise, upper=upper, **bent, spare=max(spare, 0.0))
+    diagonal, spare = curvature.diagonal(), max(spare, 0.0)
+    radius = _radius(s, rises, noise, upper=upper, diagonal=diagonal, inverse=inverse, spare=spare)
     moved = radius * np.sqrt(inverse.diagonal())
     reached = radius * np.sqrt(np.einsum("ij,jk,ik->i", weights, inverse, weights))
     if not _keeps_curvature(federation, data, reached):

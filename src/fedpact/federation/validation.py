@@ -116,7 +116,7 @@ def checked_inputs(
     if lot_owners is not None or task_owners is not None:
         owned = {"lot_owners": lot_owners, "task_owners": task_owners}
         owned |= {"lot_names": lot_names, "task_names": task_names}
-        numbers = {"costs": costs, "payoff": payoff, "caps": caps, "values": values}
+        numbers: dict[str, Any] = {"costs": costs, "payoff": payoff, "caps": caps, "values": values}
         return _inputs_with_lots(weights, names, owned, shared_caps, **numbers)
     matrix = errors.attempt(_checked_matrix, weights)
     size = None if matrix is None else matrix.shape[0]
@@ -159,7 +159,7 @@ def _inputs_with_lots(
     tasks = TaskLabels(labels(ownership.task_owners, ownership.task_names, known))
     errors.attempt(_check_entries, matrix, tasks, lots)
     checked = _checked_numbers(errors, lots, tasks, **numbers)
-    named = {"owners": ownership.lot_owners, "lot_names": ownership.lot_names, "names": known}
+    named: dict[str, Any] = {"owners": ownership.lot_owners, "lot_names": ownership.lot_names, "names": known}
     shared = errors.attempt(checked_shared_caps, shared_caps, labels=lots, **named)
     errors.raise_errors()
     return _inputs(matrix, known, ownership, checked, shared or ())

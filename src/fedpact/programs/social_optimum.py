@@ -28,6 +28,7 @@ from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.shared_caps import SharedCap, shared_members
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.least_norm import nearest_to_zero
 from fedpact.programs.parts import maximise_by_parts
 from fedpact.programs.shared_caps import conclude_within, maximise_within, shared_prices
 from fedpact.programs.small_stakes import settle_small_stakes
@@ -39,11 +40,6 @@ from fedpact.utils.errors import NotConverged
 FREE_TOLERANCE = 1e-10
 # Directions the weights shrink by more than this are taken not to change anybody's reach.
 RANK_TOLERANCE = 1e-11
-MAX_STEPS_PER_AGENT = 20
-MULTIPLIER_TOLERANCE = 1e-12
-# More coordinates are not released one after the other, but the right ones guessed first.
-MAX_RELEASED_ONE_BY_ONE = 50
-MAX_DUAL_STEPS, MIN_DUAL_STEP, DUAL_RIDGE = 60, 1e-6, 1e-12
 FACE_TOLERANCE = 1e-6  # of the largest contribution
 # Of the largest contribution: where an agent counts as at its bound; how far one is taken from there, and how far shows
 # that it can go (a linear program is solved to 1e-7).
@@ -96,7 +92,7 @@ class OptimalFace:
         if self.shared_caps:
             best[self.free] = self._nearest_within(())
         else:
-            best[self.free] = _nearest_to_zero(self.normals, self.point[self.free], self.caps[self.free])
+            best[self.free] = nearest_to_zero(self.normals, self.point[self.free], self.caps[self.free])
         return best
 
     def _nearest_within(self, full: tuple[int, ...]) -> FloatArray:
@@ -123,12 +119,12 @@ class OptimalFace:
         rows, rooms = self._shared_rows()
         caps, normals, point = self.caps[self.free], self.normals, start
         for place in held:  # from within to where the next shared cap is full
-            ahead = _nearest_to_zero(normals, point, caps)
+            ahead = nearest_to_zero(normals, point, caps)
             here, there = rows[place] @ point, rows[place] @ ahead
             share = np.clip((rooms[place] - here) / (there - here), 0.0, 1.0) if there > here else 0.0
             point = point + share * (ahead - point)
             normals, _ = np.linalg.qr(np.column_stack([normals, rows[place]]))
-        return _nearest_to_zero(normals, point, caps)
+        return nearest_to_zero(normals, point, caps)
 
     def _shared_rows(self) -> tuple[FloatArray, FloatArray]:
         """Which free lots each shared cap is over, and what the others leave of it."""
@@ -242,8 +238,16 @@ def face_from(
         full = prices * sizes > FREE_TOLERANCE * scale
         stacked = sp.vstack([weights, rows[full]]) if sp.issparse(weights) else np.concatenate([weights, rows[full]])
         left = tuple(shared for shared, is_full in zip(shared_caps, full, strict=True) if not is_full)
-        inner = {"weights": stacked, "point": point, "marginal": marginal - prices @ rows, "upper": upper}
-        return replace(face_from(**inner, scale=scale, bends=bends, caps=caps), shared_caps=left)
+        face = face_from(
+            weights=stacked,
+            point=point,
+            marginal=marginal - prices @ rows,
+            upper=upper,
+            scale=scale,
+            bends=bends,
+            caps=caps,
+        )
+        return replace(face, shared_caps=left)
     free = np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
     columns = weights[:, free]
     columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
@@ -264,68 +268,6 @@ def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
         return np.eye(rank)
     basis, _ = np.linalg.qr((rows[:rank] * (size.min() / size)).T)
     return basis
-
-
-def _nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -> FloatArray:
-    """min |s|^2 over normals.T s = normals.T point, 0 <= s <= caps, by an active set that starts at `point`.
-
-    With some coordinates held at a bound, the others' minimiser is a least-norm solution; go there, or as far as the
-    box allows and hold what blocks; at the minimiser release the held coordinate whose multiplier is most wrong. SciPy
-    has no solver for least norms with bounds and equalities that ends exactly.
-    """
-    point = np.clip(point, 0.0, caps)
-    target = normals.T @ point
-    size = max(float(point.max()), np.finfo(float).tiny)
-    if point.size > MAX_RELEASED_ONE_BY_ONE:
-        point = _nearly_nearest_to_zero(normals, point, caps)
-    low, high = point <= 0.0, point >= caps
-    for _ in range(MAX_STEPS_PER_AGENT * point.size):
-        free = ~(low | high)
-        wanted = np.where(high, caps, 0.0)
-        multipliers = np.linalg.lstsq(normals[free].T @ normals[free], target - normals.T @ wanted, rcond=1e-13)[0]
-        wanted[free] = normals[free] @ multipliers
-        step = wanted - point
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(step < 0, -point / step, np.where(step > 0, (caps - point) / step, np.inf))
-        room[~free] = np.inf
-        blocking = int(np.argmin(room))
-        if room[blocking] < 1.0:
-            point = np.clip(point + room[blocking] * step, 0.0, caps)
-            low[blocking], high[blocking] = step[blocking] < 0, step[blocking] > 0
-            continue
-        point = np.clip(wanted, 0.0, caps)
-        pull = normals @ multipliers  # where a held coordinate would go
-        wrong = np.where(low, pull, np.where(high, caps - pull, -np.inf))
-        worst = int(np.argmax(wrong))
-        if wrong[worst] <= MULTIPLIER_TOLERANCE * size:
-            break
-        low[worst] = high[worst] = False
-    return point
-
-
-def _nearly_nearest_to_zero(normals: FloatArray, point: FloatArray, caps: FloatArray) -> FloatArray:
-    """The same by Newton's method on the multipliers, which guesses all the held coordinates at once; or `point`.
-
-    The minimiser is clip(normals @ m, 0, caps) with the m at which it meets the equalities; these are the slope of a
-    convex function of m that is made of quadratic pieces.
-    """
-    target = normals.T @ point
-    tolerance = MULTIPLIER_TOLERANCE * max(float(point.max()), np.finfo(float).tiny)
-    pull = normals @ target
-    for _ in range(MAX_DUAL_STEPS):
-        nearest = np.clip(pull, 0.0, caps)
-        missed = target - normals.T @ nearest
-        if np.abs(missed).max() <= tolerance:
-            return nearest
-        loose = normals[(pull > 0.0) & (pull < caps)]
-        system = loose.T @ loose
-        system.flat[:: system.shape[0] + 1] += DUAL_RIDGE
-        step = np.linalg.solve(system, missed)
-        change, length = normals @ step, 1.0
-        while (target - normals.T @ np.clip(pull + length * change, 0.0, caps)) @ step < 0 and length > MIN_DUAL_STEP:
-            length *= 0.5  # past the minimum along the step
-        pull = pull + length * change
-    return point
 
 
 def faces_possible(
