@@ -9,7 +9,8 @@ import pytest
 
 import fedpact as fp
 from cases import W1, W2, answers, table_1, welfare_total
-from fedpact.programs.social_optimum import _nearest_to_zero, _row_space, social_optimum
+from fedpact.programs.least_norm import nearest_to_zero
+from fedpact.programs.social_optimum import _row_space, social_optimum
 from strategies import random_federations
 
 # Equal welfare at two optima: rounding of the payoffs.
@@ -103,8 +104,8 @@ def test_least_norm_of_many_is_the_same_guessed_or_released_one_by_one(size, ran
     normals, _ = np.linalg.qr(rng.normal(size=(size, rank)) + 1.0)
     caps = rng.uniform(0.5, 2.0, size)
     point = np.clip(rng.uniform(-1.0, 2.0, size), 0.0, caps)
-    guessed = _nearest_to_zero(normals, point, caps)
-    monkeypatch.setattr("fedpact.programs.social_optimum.MAX_RELEASED_ONE_BY_ONE", size)
-    np.testing.assert_allclose(guessed, _nearest_to_zero(normals, point, caps), atol=1e-11)
+    guessed = nearest_to_zero(normals, point, caps)
+    monkeypatch.setattr("fedpact.programs.least_norm.MAX_RELEASED_ONE_BY_ONE", size)
+    np.testing.assert_allclose(guessed, nearest_to_zero(normals, point, caps), atol=1e-11)
     np.testing.assert_allclose(normals.T @ guessed, normals.T @ point, atol=1e-12)
     assert np.linalg.norm(guessed) < np.linalg.norm(point)
