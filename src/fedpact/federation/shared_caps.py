@@ -12,7 +12,7 @@ only knows boxes refuses shared caps (`require_own_caps`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -132,7 +132,7 @@ def _checked(
         raise InvalidInput(
             field="shared_caps", index=place, rule="must name lots of one agent", value=lots, given=whose
         )
-    if isinstance(cap, bool) or not np.isscalar(cap) or not np.isreal(cap) or not 0.0 <= float(cap) < np.inf:
+    if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 <= float(cap) < np.inf:
         rule = "must have a cap that is finite and at least zero"
         raise InvalidInput(field="shared_caps", index=place, rule=rule, value=cap, agent=names[agents[0]])
     return SharedCap(tuple(found), float(cap))

@@ -104,7 +104,7 @@ class OptimalFace:
         start, held = self.point[self.free], list(full)
         while True:
             nearest = self._nearest_holding(held, start)
-            over = [place for place in np.flatnonzero(rows @ nearest > rooms * OVER_FULL) if place not in held]
+            over = [place for place in np.flatnonzero(rows @ nearest > rooms * OVER_FULL).tolist() if place not in held]
             if not over:
                 break
             held.append(over[0])
