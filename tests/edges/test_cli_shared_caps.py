@@ -22,6 +22,7 @@ def test_solve_says_what_to_bring_and_what_one_more_is_worth(run) -> None:
     assert all(price > 0 for price in record["shared_cap_prices"])
 
 
+@pytest.mark.slow
 def test_deals_are_checked_and_settled(run, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deal.json").write_text(run("solve", NAME, "--json").out, encoding="utf-8")
@@ -34,6 +35,7 @@ def test_deals_are_checked_and_settled(run, tmp_path, monkeypatch) -> None:
     assert over.code == 2 and "at most the shared cap 40" in " ".join(over.err.split())
 
 
+@pytest.mark.slow
 def test_negotiated_between_members_that_say_their_shared_caps(run, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("negotiate", NAME, "--transcript", "said.jsonl").code == 0

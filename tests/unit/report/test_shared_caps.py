@@ -1,5 +1,7 @@
 """What reports say of caps that lots share."""
 
+import pytest
+
 import fedpact as fp
 from fedpact.report.member_page import render_member_page
 from fedpact.report.numbers import Unit
@@ -21,6 +23,7 @@ def test_sentences_say_how_the_cap_is_used() -> None:
     assert room.endswith("20 of the 40 that these lots share.")
 
 
+@pytest.mark.slow
 def test_the_report_says_it() -> None:
     comparison = fp.compare(SCENARIO.federation, ["externality", "standalone"])
     page = render_report(comparison, scenario_title=SCENARIO.title)
