@@ -154,8 +154,11 @@ def test_loose_shared_caps_change_nothing() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [fp.ExternalityMechanism(), pytest.param(fp.ShapleyMechanism(), marks=pytest.mark.slow), fp.Standalone()]
-    + [pytest.param(fp.Voluntary(), marks=pytest.mark.slow)],
+    [
+        fp.ExternalityMechanism(),
+        fp.Standalone(),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in (fp.ShapleyMechanism(), fp.Voluntary())),
+    ],
     ids=lambda each: each.name,
 )
 def test_one_cap_for_all_lots_that_are_alike_is_a_lot_with_that_cap(mechanism: fp.Mechanism) -> None:

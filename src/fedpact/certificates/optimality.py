@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedpact.certificates.shared_caps import (
     InteriorClimb,
     add_room_worth,
+    best_contributions,
     sales_within,
     steepest_first_prices,
 )
@@ -28,6 +29,17 @@ from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
+
+__all__ = [
+    "ConcaveGame",
+    "best_at_prices",
+    "best_contributions",
+    "better_profile",
+    "climb",
+    "sales",
+    "tangent_gains",
+    "welfare_bound",
+]
 
 
 def tangent_gains(
