@@ -12,6 +12,7 @@ from extremes.evaluator import Evaluator, evaluate
 from extremes.exact import ExactFederation, decimals, price_payments, shapley_gains, welfare_gap
 from extremes.extended import shapley_integral
 from extremes.federations import FAMILIES, GROUP, draw_group
+from extremes.no_equilibrium import is_refuted
 from extremes.trials import BAD, CRASHED, FLAGGED, HUNG, RIGHT, WRONG, Trial, check, mechanisms_for
 from random_cases import ALL_CASES, cases
 
@@ -35,6 +36,29 @@ def test_who_has_little_at_stake_is_certified_too(number: int) -> None:
     federation = draw_group(1, number // GROUP)[number % GROUP]
     outcome = fp.ExternalityMechanism().solve(federation)
     assert all(outcome.certificates[claim].holds for claim in fp.ExternalityMechanism().promises(federation))
+
+
+@pytest.mark.parametrize("number", [21, 133])
+def test_who_has_next_to_nothing_at_stake_has_its_best_answer(number: int) -> None:
+    """Shapley equilibria with agents who belong at zero, and whose whole stake is rounding to the maximiser."""
+    outcome = fp.ShapleyMechanism().solve(draw_group(301, number // GROUP)[number % GROUP])
+    assert outcome.certificates["nash"].holds
+    assert (outcome.contributions == 0.0).any()
+
+
+def test_rounding_is_no_group_that_leaves() -> None:
+    """Stakes from 1e-19 to 1e4: nobody harms, so no group gains by leaving, as the theorem says."""
+    outcome = fp.ExternalityMechanism().solve(draw_group(203, 83 // GROUP)[83 % GROUP])
+    assert not outcome.federation.has_harm
+    assert outcome.certificates["core"].holds
+
+
+def test_that_there_is_no_equilibrium_is_proved_where_first_samples_cost_nothing() -> None:
+    federation = draw_group(301, 323 // GROUP)[323 % GROUP]
+    assert (federation.costs.linear == 0.0).any()
+    with pytest.raises(fp.NoEquilibrium) as raised:
+        fp.Voluntary().solve(federation)
+    assert is_refuted(ExactFederation(federation), raised.value.proof)
 
 
 def test_a_group_follows_from_its_seed_and_number() -> None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from fedpact.certificates.shapley_check import check_shares
 from fedpact.certificates.shared_caps import add_room_worth, steepest_first_prices
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, sum_by
 
 MAX_DENSE_AGENTS = 1000
 MIN_EIGENVALUE = 1e-9  # of the curvature scaled to a unit diagonal: below it there may be many optima
@@ -94,8 +95,9 @@ def price_payment_bounds(federation: Federation, contributions: FloatArray) -> P
 def share_payment_bounds(federation: Federation, contributions: FloatArray) -> PaymentBounds:
     """Payments up to the Shapley share, p_i = phi_i - a_i.
 
-    The potential is a sum over all groups of members, each part concave. The groups of one member alone bound its
-    curvature from below: each counts with weight 1/n, and their curvature is diagonal.
+    The potential is a sum over all groups of members, each part concave; every group counts everybody's payoff. The
+    groups of one member alone bound its curvature from below: each counts with weight 1/n, and their curvature is
+    diagonal.
     """
     s, size = np.asarray(contributions), federation.n_agents
     shares = check_shares(federation, s)
@@ -105,10 +107,9 @@ def share_payment_bounds(federation: Federation, contributions: FloatArray) -> P
     nothing_known = PaymentBounds(payments=payments, errors=np.full(size, np.inf))
     if federation.has_lots:
         return nothing_known
-    own = federation.own_weights
-    alone = -federation.values * federation.payoff.curvature(own * s)
-    curvature = own**2 * alone / size + federation.costs.curvature(s)
-    if not shares.proves or not (curvature > 0).all():
+    effects = GroupEffects(federation)
+    curvature = effects.curvature_alone(s) / size + federation.costs.curvature(s)
+    if not shares.proves or not ((curvature > 0) & np.isfinite(curvature)).all():
         return nothing_known
     costs, scale = federation.costs.slope(s), float(np.abs(shares.values).sum())
     doubt = ROUNDING * size + shares.error / max(scale, np.finfo(float).tiny)
@@ -116,17 +117,50 @@ def share_payment_bounds(federation: Federation, contributions: FloatArray) -> P
     slopes = shares.slopes - costs
     radius = _radius(s, slopes, noise, upper=federation.caps, diagonal=curvature, inverse=1.0 / curvature)
     moved = radius / np.sqrt(curvature)
-    if not _keeps_curvature(federation, own * s, np.abs(own) * moved):
+    if not (effects.curvature_alone(s, moved) >= KEPT_CURVATURE * effects.curvature_alone(s)).all():
         return nothing_known
-    # In every group that counts member k's payoff its reach is at least that of its own data, less all harm.
-    lowest = np.asarray(federation.negative_weights() @ (s + moved)) + np.maximum(own, 0.0) * np.maximum(s - moved, 0.0)
-    if (lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)).any():
+    per_sample = effects.steepest(s, moved)
+    if not np.isfinite(per_sample).all():
         return nothing_known
-    steepest = federation.values * federation.payoff.slope(lowest)
-    per_sample = np.asarray(abs(federation.weights).T @ steepest)  # the most a group's payoff changes
     # A share averages differences of two groups' payoffs, and the member's own payoff is a third.
     error = 3.0 * radius * float(np.sqrt((per_sample**2 / curvature).sum())) + shares.error + ROUNDING * size * scale
     return PaymentBounds(payments=payments, errors=np.full(size, error))
+
+
+class GroupEffects:
+    """The weights that are not zero, one by one: what sender j's data is to receiver i in groups of members."""
+
+    def __init__(self, federation: Federation) -> None:
+        entries = sp.coo_array(federation.weights)
+        self.weights, (self.receivers, self.senders) = entries.data, entries.coords
+        self.payoff, self.values = federation.payoff.take(self.receivers), federation.values[self.receivers]
+        self.floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)[self.receivers]
+        self.negative, self.size = federation.negative_weights(), federation.n_agents
+
+    def curvature_alone(self, s: FloatArray, moved: FloatArray | float = 0.0) -> FloatArray:
+        """(n,): how everybody's payoff together bends in j's data if j is alone, at least; NaN outside the domain.
+
+        Slopes of payoffs fall ever more slowly, so the curvature is least where the reach is largest.
+        """
+        change = np.broadcast_to(moved, s.shape)[self.senders]
+        reach = self.weights * s[self.senders]
+        safe = (reach - np.abs(self.weights) * change) > self.floor
+        bends = -self.payoff.curvature(np.where(safe, reach + np.abs(self.weights) * change, 0.0))
+        return self._by_sender(np.where(safe, self.values * self.weights**2 * bends, np.nan))
+
+    def steepest(self, s: FloatArray, moved: FloatArray) -> FloatArray:
+        """(n,): the most that a group's payoffs change with a unit of j's data, which is in it; NaN outside the domain.
+
+        A receiver's reach is at least what j brings, less all harm.
+        """
+        harm = np.asarray(self.negative @ (s + moved))[self.receivers]
+        helped = np.maximum(self.weights, 0.0) * np.maximum(s - moved, 0.0)[self.senders]
+        safe = harm + helped > self.floor
+        slopes = self.values * self.payoff.slope(np.where(safe, harm + helped, 0.0))
+        return self._by_sender(np.where(safe, np.abs(self.weights) * slopes, np.nan))
+
+    def _by_sender(self, amounts: FloatArray) -> FloatArray:
+        return sum_by(self.senders, amounts, self.size)
 
 
 def _inverse(curvature: FloatArray) -> FloatArray | None:

@@ -144,7 +144,7 @@ def _read_log(path: Path, member: str | None, lots: bool | None) -> Iterable[tup
         return [(path, _read_ledger_runs(path))]
     if path.suffix.lower() == ".csv":
         with error_context(str(path)):
-            head = next(iter(read_cells(path)), (1, []))[1]
+            head = next(iter(read_cells(path, max_rows=1)), (1, []))[1]
         if head[:2] == list(ROUND_HEADS[:2]):
             return [(path, _read_rounds(path))]
     return [(path, read_runs(path, member=member, lots=lots))]

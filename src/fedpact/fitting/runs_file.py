@@ -106,7 +106,7 @@ def read_subsets(path: Path) -> LogTable:
 
 def _read_table(path: Path, kinds: Sequence[str], *, member: str | None = None, lots: bool | None = False) -> LogTable:
     """A file whose first kind of column says what agents gave."""
-    found = read_cells(path)
+    found = read_cells(path, max_rows=MAX_RUNS_READ + 2)  # the head, and one to tell that there are more
     if not found:
         raise InvalidInput("the file has no rows")
     (head_row, head), rows = found[0], found[1:]

@@ -28,16 +28,20 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Federation
+from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray, like_sized
 
 Proof = dict[str, Any]
 Row = list[Any]
 
-MAX_CASES, MAX_BENT_CASES = 400, 150  # linear programs; the second where costs bend, which takes tangents and answers
-MAX_BENT_AGENTS = 20  # from which on that counts
+MAX_WORK = 2_000_000  # numbers in all linear programs together, a few seconds
+WORK_PER_CASE = 1_500  # numbers that take as long as a linear program without any
 MAX_CUTS = 6  # rounds of tangents in one case
 MAX_REPAIRS = 30
+GROWTH = 1e3  # from one amount to the next, of who might contribute without end
+MAX_POLISHES = 12  # contributions that might be an equilibrium, from which Newton steps are tried
 LEEWAY = 1e-9  # of every number in an inequality: multiples that contradict it with this to spare do so exactly
+SLOPE_LEEWAY = 1e-11  # of a slope, the same
 FEASIBLE = 1e-9  # a violation, with numbers of like size, that is rounding of the linear program
 VIOLATED = 1e-7  # the same, of complementarity, from which on an agent is looked at
 MAX_NAMES = 3  # told in an error
@@ -127,8 +131,9 @@ class Refuter:
         self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
         self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
         self.found: FloatArray | None = None
-        dear = bool(self.quadratic.any()) and federation.n_agents > MAX_BENT_AGENTS
-        self.left = MAX_BENT_CASES if dear else MAX_CASES
+        self.alone, _ = standalone_optimum(federation)
+        self.polishes = MAX_POLISHES
+        self.left = MAX_WORK
 
     def decide(self) -> FloatArray | Proof | None:
         """An equilibrium, a proof that there is none, or None where neither was found."""
@@ -152,19 +157,28 @@ class Refuter:
             marginal = self.linear + 2.0 * self.quadratic * contributions
             return np.asarray(self.federation.payoff.inverse_slope(marginal / self.worth))
 
+    def _surely_enough(self, contributions: FloatArray) -> FloatArray:
+        """t_i(s_i) and a little more, so that rounding of reach and of slopes leaves no doubt."""
+        wanted, payoff = self.wanted(contributions), self.federation.payoff
+        defined = np.isfinite(wanted) & (wanted > self.floor)
+        at = np.where(defined, wanted, 0.0)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            width = payoff.slope(at) / -payoff.curvature(at)
+        width = np.where(defined & np.isfinite(width), width, 0.0)
+        return np.asarray(wanted + LEEWAY * np.abs(wanted) + SLOPE_LEEWAY * width)
+
     def _refute(self, case: Case) -> tuple[Proof, list[Leaf]] | None:
         """The proof that no equilibrium is in a case, with its contradictions; None without one, or one is found."""
         agent: int | None = None
         bound: str | float | None = None
         for _ in range(MAX_CUTS):
-            self.left -= 1
-            if self.left < 0:
+            if self.left <= 0:
                 return None
             leaf, s, agent = self._solve(case)
             if s is None:
                 if leaf is not None:
                     return {"rows": leaf.rows}, [leaf]
-                bound = "zero"  # of who contributes without end, which the linear program overlooked
+                bound = self._bound_without_end(case, agent)
                 break
             agent, bound = self._most_violated(case, s)
             cuts = self._cuts(case, s)
@@ -172,7 +186,8 @@ class Refuter:
                 break
             case = replace(case, tangents=case.tangents + cuts)
         if s is not None and (agent is None or isinstance(bound, float)):
-            self.found = self.polish(s)
+            self.polishes -= 1
+            self.found = self.polish(s) if self.polishes >= 0 else None
         if agent is None or bound is None or self.found is not None:
             return None
         refuted = []
@@ -186,6 +201,16 @@ class Refuter:
             refuted.append(part)
         (at, first), (away, second) = refuted
         return {"agent": int(agent), "bound": bound, "at": at, "away": away}, first + second
+
+    def _bound_without_end(self, case: Case, agent: int | None) -> str | float:
+        """Where to tell apart who contributes without end, which the linear program overlooked.
+
+        If that is known to be positive already, and yet no data is enough or not in proportion, then by an amount: what
+        it would contribute alone, or more.
+        """
+        if agent not in case.positive or self.alone[agent] <= 0:
+            return "zero"
+        return float(max(self.alone[agent], GROWTH * case.low[agent]))
 
     def _rows(self, case: Case) -> tuple[list[Row], FloatArray, FloatArray]:
         """The inequalities of a case, matrix @ s >= bounds."""
@@ -201,20 +226,18 @@ class Refuter:
                 matrix.append(factors)
                 bounds.append(bound)
 
-        payoff = self.federation.payoff
-        for agent, at in case.tangents:
-            if agent not in case.below_cap:
-                continue
-            here, one = np.array([at]), payoff.take([agent])
-            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                bend = -self.worth[agent] * float(one.curvature(here)[0])
-                excess = self.worth[agent] * float(one.slope(here)[0]) - self.linear[agent]
-                if bend > 0:
-                    add(["wants", agent, at], 1.0, float(2.0 * self.quadratic[agent] / bend), float(at + excess / bend))
-        enough = self.wanted(case.low)
-        enough = enough + LEEWAY * np.abs(enough)
-        ends = self.wanted(np.where(np.isfinite(case.high), case.high, 0.0))
-        ends = ends + LEEWAY * np.abs(ends)
+        drawn = [(agent, at) for agent, at in case.tangents if agent in case.below_cap]
+        agents, places = [agent for agent, _ in drawn], np.array([at for _, at in drawn])
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            payoff, worth = self.federation.payoff.take(agents), self.worth[agents]
+            bends = -worth * payoff.curvature(places)
+            owns = 2.0 * self.quadratic[agents] / bends
+            reaches = places + (worth * payoff.slope(places) - self.linear[agents]) / bends
+        for (agent, at), bend, own, reach in zip(drawn, bends, owns, reaches, strict=True):
+            if bend > 0:
+                add(["wants", agent, at], 1.0, float(own), float(reach))
+        enough = self._surely_enough(case.low)
+        ends = self._surely_enough(np.where(np.isfinite(case.high), case.high, 0.0))
         for agent in sorted(case.positive):
             left, right, width = float(enough[agent]), float(ends[agent]), case.high[agent] - case.low[agent]
             add(["enough", agent, left], -1.0, 0.0, -left)
@@ -233,6 +256,7 @@ class Refuter:
         from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed off the ordinary case
 
         names, matrix, bounds = self._rows(case)
+        self.left -= WORK_PER_CASE + matrix.size
         if not names:
             return None, case.low, None
         loose = np.hstack([matrix + LEEWAY * np.abs(matrix), (bounds - LEEWAY * np.abs(bounds))[:, None]])
@@ -254,45 +278,47 @@ class Refuter:
             return None, case.low, None
         if answer.fun <= FEASIBLE:
             return None, np.clip(answer.x[:-1] * unit, case.low, case.high), None
-        multipliers, agent = self._repair(case, names, matrix, np.maximum(-answer.ineqlin.marginals, 0.0) * rows)
-        if agent is not None:
-            return None, None, agent
+        multipliers, repaired, is_repaired = self._repair(
+            case, names, matrix, np.maximum(-answer.ineqlin.marginals, 0.0) * rows
+        )
+        if not is_repaired:
+            return None, None, repaired
         gains, asked = multipliers @ matrix, multipliers * bounds
         most = np.where(gains > 0, case.high, case.low)
         reached = np.where(gains != 0, gains * np.where(gains != 0, most, 0.0), 0.0)
-        return (
-            Leaf(
-                case=case,
-                rows=[[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0],
-                gains=gains,
-                spare=float(asked.sum() - reached.sum()),
-                size=float(np.abs(asked).sum() + np.abs(reached).sum()),
-            ),
-            None,
-            None,
+        leaf = Leaf(
+            case=case,
+            rows=[[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0],
+            gains=gains,
+            spare=float(asked.sum() - reached.sum()),
+            size=float(np.abs(asked).sum() + np.abs(reached).sum()),
         )
+        if repaired is not None and not leaf.spare > 0:  # what was repaired is no contradiction any more
+            return None, None, repaired
+        return leaf, None, None
 
     def _repair(
         self, case: Case, names: list[Row], matrix: FloatArray, multipliers: FloatArray
-    ) -> tuple[FloatArray, int | None]:
-        """Multipliers under which nobody without a cap could make up for what is missing; or who could, by rounding.
+    ) -> tuple[FloatArray, int | None, bool]:
+        """Multipliers under which nobody without a cap could make up for what is missing; who could, by rounding.
 
         What is small beside other numbers of a column passes for nothing in a linear program, but without a cap it
-        counts. An agent that has enough data of its own is held against it by that.
+        counts. An agent that has enough data of its own is held against it by that; the last says whether it is.
         """
         enough = {row[1]: place for place, row in enumerate(names) if row[0] == "enough"}
         multipliers = multipliers / multipliers.max()
+        repaired = None
         for _ in range(MAX_REPAIRS):
             gains = multipliers @ matrix
             open_ended = np.flatnonzero(np.isinf(case.high) & (gains > 0))
             if not open_ended.size:
-                return multipliers, None
+                return multipliers, repaired, True
             for agent in open_ended.tolist():
                 if agent not in enough:
-                    return multipliers, agent
-                place = enough[agent]
+                    return multipliers, agent, False
+                place, repaired = enough[agent], agent
                 multipliers[place] += (1.0 + CLOSE) * gains[agent] / -matrix[place, agent]
-        return multipliers, None
+        return multipliers, repaired, False
 
     def _cuts(self, case: Case, s: FloatArray) -> tuple[tuple[int, float], ...]:
         """Tangents that exclude contributions at which somebody below its cap, its costs bending, wants more."""

@@ -9,15 +9,26 @@ be exchanged for each other; then each agent's split is the one of smallest norm
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.programs.best_response import best_answer
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.shared_caps import conclude_within, maximise_within
 from fedpact.programs.social_optimum import OptimalFace, face_from
-from fedpact.programs.solver import Solution, coalition_room, edge_rows, interior_point, room
+from fedpact.programs.solver import (
+    GAIN_TOLERANCE,
+    MAX_ITERATIONS,
+    Solution,
+    coalition_room,
+    edge_rows,
+    interior_point,
+    room,
+)
 from fedpact.shapley.enumeration import semivalue_weights
+from fedpact.shapley.own_share import own_shares
 from fedpact.shapley.potential import (
     ROUGH_TOLERANCE,
     CompiledPotential,
@@ -30,6 +41,12 @@ from fedpact.shapley.semivalues import SemivaluePotential
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain
 
+# Of the slopes that cancel at an equilibrium, by how much they may differ: first for those who belong at a bound.
+SLOPE_TOLERANCES = (0.5, 1e-7, 1e-7)
+LAST_GAIN = 0.01 * GAIN_TOLERANCE  # of the scale: below, one gain is as good as another to the maximiser
+MAX_SETTLED_AGENTS = 100
+MAX_AGENTS_IN_SECONDS, WORK_WITH_HARM = 60, 8e6  # forty steps or more; most take thirty
+MAX_ITERATIONS_OF_MANY = 120
 CLOSE_TO_THE_EDGE = 1e-6  # of the way from no data to the edge: a slope there has ten digits at most
 
 
@@ -91,10 +108,59 @@ def shapley_optimum(federation: Federation) -> Solution:
         rough = ShapleyProgram(federation, CompiledPotential(federation, tolerance=ROUGH_TOLERANCE))
     program = ShapleyProgram(federation, potential)
     try:
-        found = maximise_within(program, federation.shared_caps, rough=rough)
+        found = maximise_within(
+            program, federation.shared_caps, rough=rough, max_iterations=_max_iterations(federation)
+        )
     except NotConverged as error:
         raise NotConverged(f"{error}{_reason(federation, error.result.contributions)}", result=error.result) from error
-    return _least_norm(program, found)
+    return _least_norm(program, _settle_small_stakes(program, found))
+
+
+def _max_iterations(federation: Federation) -> int:
+    """Where somebody is harmed a Newton step costs about n^3, and at the edge of the domain they may not end.
+
+    Up to sixty agents have an answer, or a refusal, within seconds; more have to be waited for in any case.
+    """
+    if not federation.has_harm:
+        return MAX_ITERATIONS
+    if federation.n_agents > MAX_AGENTS_IN_SECONDS:
+        return MAX_ITERATIONS_OF_MANY
+    return int(min(WORK_WITH_HARM / federation.n_agents**3, MAX_ITERATIONS))
+
+
+def _settle_small_stakes(program: ShapleyProgram, found: Solution) -> Solution:
+    """The same equilibrium with those at their best answers who have next to nothing at stake beside the whole.
+
+    Their contributions are as good as any to the maximiser, which sees all of them together (as in
+    `fedpact.programs.small_stakes`); to themselves they are not.
+    """
+    federation = program.federation
+    if federation.has_lots or federation.shared_caps or federation.n_agents > MAX_SETTLED_AGENTS:
+        return found
+    for tol in SLOPE_TOLERANCES:
+        profile = found.contributions.copy()
+        unsettled = _unsettled(program, profile, tol)
+        if not unsettled.size:
+            continue
+        try:
+            for agent in unsettled.tolist():
+                (share,) = own_shares(federation, profile, [agent])
+                profile[agent], _ = best_answer(federation, share, agent, guess=float(profile[agent]))
+            found = conclude_within(program, (), profile, found.iterations)
+        except (NotConverged, OutsideDomain):  # at this size rounding rules
+            break
+    return found
+
+
+def _unsettled(program: ShapleyProgram, contributions: FloatArray, tol: float) -> NDArray[np.intp]:
+    """Whose slopes do not cancel to `tol`, with no bound in the way, though that is nothing beside the whole."""
+    cost = program.federation.costs.slope(contributions)
+    marginal = program.gradient(contributions)
+    could_move = np.where(marginal > 0, contributions < program.upper, contributions > 0)
+    away = np.abs(marginal) > tol * (np.abs(marginal + cost) + cost)
+    near = np.where(marginal > 0, np.minimum(contributions, program.upper - contributions), contributions)
+    little = np.abs(marginal) * near <= LAST_GAIN * float(np.max(program.scale))
+    return np.flatnonzero(could_move & away & little)
 
 
 def _least_norm(program: ShapleyProgram, found: Solution) -> Solution:

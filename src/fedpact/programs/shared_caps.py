@@ -27,6 +27,7 @@ from fedpact.federation.shared_caps import SharedCap, shared_members
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.solver import (
     GAIN_TOLERANCE,
+    MAX_ITERATIONS,
     Program,
     Solution,
     Status,
@@ -50,21 +51,22 @@ def maximise_within(
     *,
     tol: float = GAIN_TOLERANCE,
     rough: Program | None = None,
+    max_iterations: int = MAX_ITERATIONS,
 ) -> Solution:
     """Maximise a program within shared caps; `NotConverged` (with the `Solution` reached) above `tol`.
 
-    `rough` is as in `maximise`, which this is where nothing is shared.
+    `rough` and `max_iterations` are as in `maximise`, which this is where nothing is shared.
     """
     cutting = [shared for shared in shared_caps if program.upper[list(shared.lots)].sum() > shared.cap]
     if not cutting:
-        return _with_prices(maximise(program, tol=tol, rough=rough), len(shared_caps))
+        return _with_prices(maximise(program, tol=tol, rough=rough, max_iterations=max_iterations), len(shared_caps))
     if program.upper.size > MAX_SHARING_LOTS:
         raise InvalidInput(
             f"shared_caps are known among up to {MAX_SHARING_LOTS} lots, got {program.upper.size}; leave them out and "
             "lower the caps of the lots instead"
         )
     try:
-        loose = maximise(program, tol=tol, rough=rough)
+        loose = maximise(program, tol=tol, rough=rough, max_iterations=max_iterations)
         if _keeps(loose.contributions, cutting):
             return _with_prices(loose, len(shared_caps))
     except NotConverged:  # without the shared caps there may be no end

@@ -186,7 +186,13 @@ class Solution:
     shared_multipliers: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
-def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | None = None) -> Solution:
+def maximise(
+    program: Program,
+    *,
+    tol: float = GAIN_TOLERANCE,
+    rough: Program | None = None,
+    max_iterations: int = MAX_ITERATIONS,
+) -> Solution:
     """Maximise one program; raises `NotConverged` (with the `Solution` reached) above `tol`.
 
     With `rough`, a cheaper program with nearly the same maximiser and the same box, the barrier is followed there and
@@ -203,7 +209,7 @@ def maximise(program: Program, *, tol: float = GAIN_TOLERANCE, rough: Program | 
             return conclude(program, points, before, tol=tol)
         except NotConverged:  # the barrier was left too early, or rough integrals led too far away
             pass
-    points, iterations = maximise_batch(program)
+    points, iterations = maximise_batch(program, max_iterations=max_iterations)
     return conclude(program, points, before + iterations, tol=tol)
 
 
@@ -247,11 +253,13 @@ def finish_batch(program: Program, contributions: FloatArray) -> tuple[FloatArra
     return np.clip(x, 0.0, 1.0) * program.upper, steps
 
 
-def maximise_batch(program: Program, *, last_barrier: float = LAST_BARRIER) -> tuple[FloatArray, int]:
+def maximise_batch(
+    program: Program, *, last_barrier: float = LAST_BARRIER, max_iterations: int = MAX_ITERATIONS
+) -> tuple[FloatArray, int]:
     """Maximisers of all programs of a batch, (..., n), and the number of Newton steps."""
     scaled = _Scaled(program)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # trial points may overflow; they are rejected
-        x, z, v, steps = _follow_barrier(scaled, last_barrier)
+        x, z, v, steps = _follow_barrier(scaled, last_barrier, max_iterations)
         near, at_edge = x, scaled.ends_at_edge(scaled.gradient(x), x)
         x, more = _finish(scaled, x, held_low=x < z, held_high=(1.0 - x) < v)
         if at_edge and _gap(scaled.gradient(x), x) > GAIN_TOLERANCE:  # it takes the barrier to stay where it is
@@ -341,14 +349,16 @@ def _longest(x: FloatArray, step: FloatArray) -> FloatArray:
     return ratio.min(axis=-1)
 
 
-def _follow_barrier(problem: _Scaled, last: float) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+def _follow_barrier(
+    problem: _Scaled, last: float, max_iterations: int = MAX_ITERATIONS
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     x = problem.start()
     mu = np.full(x.shape[:-1], FIRST_BARRIER)
     edge_mu = mu  # at the edge of the domain: the same at first, in the end next to nothing
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at, least, rests = 0, np.full(mu.shape, np.inf), False
-    for iteration in range(MAX_ITERATIONS):
+    for iteration in range(max_iterations):
         repulsion = problem.repulsion(x)
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
         if (error < SURE_PROGRESS * least).any():

@@ -161,25 +161,29 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     hessian = np.zeros((rows.n_lots, rows.n_lots))
-    precision = Precision.for_curvature(harmed=bool((rows.pulls(contributions) < 0).any()))
+    harmed = bool((rows.pulls(contributions) < 0).any())
+    precision = Precision.for_curvature(harmed=harmed)
+    most = MAX_EXACT_Q_NODES_HARMED if harmed else MAX_EXACT_Q_NODES
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
-        slots = max(precision.q_nodes, MAX_EXACT_Q_NODES) if (x < 0).any() else 1
+        exact_nodes = (int(factors.max(initial=0)) + 1) // 2
+        slots = (exact_nodes if exact_nodes <= most else max(precision.q_nodes, most)) if (x < 0).any() else 1
         at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
         for own, part in block.blocks(at_once):
             entries = slice(block.starts[own.start], block.starts[own.stop])
             roots = np.zeros((times[own].size * slots, rows.n_agents))
             arguments = (
                 part.starts, part.agents, x[entries], part.weights, part.counts, factors[own], times[own],
-                log_masses[own], _exact_rules(MAX_EXACT_Q_NODES), gauss_legendre(precision.q_nodes), precision.living,
-                roots,
+                log_masses[own], _exact_rules(most), gauss_legendre(precision.q_nodes), precision.living, roots,
             )  # fmt: skip
-            helped, harmed = _split_by_harm(part, x[entries])
-            _run_rows(kernels.curvature_helped, helped, *arguments)
-            _run_rows(kernels.curvature_harmed, harmed, *arguments)
+            own_helped, own_harmed = _split_by_harm(part, x[entries])
+            _run_rows(kernels.curvature_helped, own_helped, *arguments)
+            _run_rows(kernels.curvature_harmed, own_harmed, *arguments)
             if part.lots is not None:
                 weights = np.repeat(part.lots.dense(part), times.shape[1] * slots, axis=0)
                 roots = roots[:, part.lots.owners] * weights
+            if slots > 1:
+                roots = roots[np.repeat(log_masses[own].ravel() > -np.inf, slots)]
             hessian -= roots.T @ roots
     return hessian
 
@@ -224,6 +228,10 @@ def _prepare_nodes(
     step = np.log(2.0) / precision.per_octave
     times, log_masses = rows.payoff.rule(low if lowest is None else lowest, high, step, precision.tail)
     log_masses = log_masses + np.log(rows.values)[:, None]
+    if times.shape[1] > 1 and (low < 0).any():
+        # There are as many nodes as one receiver at the edge of its domain needs; others have no mass at the last.
+        idle = times * np.maximum(high, -np.broadcast_to(rows.payoff.floor, high.shape))[:, None] < precision.tail
+        log_masses = np.where(idle & (low < 0)[:, None], -np.inf, log_masses)
     return x, factors, np.ascontiguousarray(times[:, ::-1]), np.ascontiguousarray(log_masses[:, ::-1])
 
 

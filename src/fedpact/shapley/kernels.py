@@ -31,6 +31,7 @@ announce_compiling()
 
 MAX_SERIES_TERMS = 38
 CACHE_BLOCK = 512  # agents
+SMALL_PRODUCT = 1e-200  # far from underflow
 MAX_SERIES_STEP = 0.3  # the series is used up to this largest q m
 
 
@@ -173,52 +174,74 @@ def _helped(done, x, counts, times, per_octave, log_masses, exact, roots, living
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _split(t, x, damped, sign):
-    """e^{-|t x|}, and -1 where the exponent -t x is positive. Returns nothing; fills `damped` and `sign`."""
+def _split(t, x, first, last):
+    """Fill in the factors 1 - q + q e at q = 0 and at q = 1, both divided by e where e is above one."""
     for k in range(x.size):
-        damped[k] = math.exp(-abs(t * x[k]))
-        sign[k] = -1.0 if x[k] < 0.0 else 1.0
+        damped = math.exp(-abs(t * x[k]))
+        first[k] = damped if x[k] < 0.0 else 1.0
+        last[k] = 1.0 if x[k] < 0.0 else damped
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _core(damped, sign, q):
-    """The factor 1 - q + q e, divided by e where e is above one."""
-    return q + (1.0 - q) * damped if sign < 0.0 else 1.0 - q + q * damped
-
-
-@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _slope_in_q(damped, sign, counts, q):
+def _slope_in_q(first, last, counts, q):
     """Derivative of the log of the product: falling in q."""
     total = 0.0
-    for k in range(damped.size):
-        total -= counts[k] * sign[k] * (1.0 - damped[k]) / _core(damped[k], sign[k], q)
+    for k in range(first.size):
+        total += counts[k] * (last[k] - first[k]) / ((1.0 - q) * first[k] + q * last[k])
     return total
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _level_in_q(damped, sign, counts, q):
-    """Log of the product of the cores."""
+def _level_in_q(first, last, counts, q):
+    """Log of the product of the factors."""
     total, block = 0.0, 1.0
-    for k in range(damped.size):
+    for k in range(first.size):
+        factor = (1.0 - q) * first[k] + q * last[k]
         if counts[k] == 1.0:
-            block *= _core(damped[k], sign[k], q)
-            if block < 1e-200:
+            block *= factor
+            if block < SMALL_PRODUCT:
                 total += math.log(block)
                 block = 1.0
         else:
-            total += counts[k] * math.log(_core(damped[k], sign[k], q))
+            total += counts[k] * math.log(factor)
     return total + math.log(block)
 
 
+@nb.njit(cache=True, fastmath=FAST, error_model="numpy")
+def _levels(first, last, counts, q, block, levels):
+    """The same at every q, which rises, with `block` to work in; logs are taken when a product may become small."""
+    for i in range(q.size):
+        block[i] = 1.0
+        levels[i] = 0.0
+    least = 1.0
+    for k in range(first.size):
+        start, rise = first[k], last[k] - first[k]
+        if counts[k] != 1.0:
+            for i in range(q.size):
+                levels[i] += counts[k] * math.log(start + q[i] * rise)
+            continue
+        lowest = start + (q[0] if rise > 0.0 else q[q.size - 1]) * rise
+        if least * lowest < SMALL_PRODUCT:
+            for i in range(q.size):
+                levels[i] += math.log(block[i])
+                block[i] = 1.0
+            least = 1.0
+        least *= lowest
+        for i in range(q.size):
+            block[i] *= start + q[i] * rise
+    for i in range(q.size):
+        levels[i] += math.log(block[i])
+
+
 @nb.njit(cache=True, error_model="numpy")
-def _peak(damped, sign, counts):
+def _peak(first, last, counts):
     """Where the log-concave product is largest, closely enough to lay nodes around it."""
     low, high = 0.0, 1.0
-    if _slope_in_q(damped, sign, counts, 1e-300) <= 0.0:
+    if _slope_in_q(first, last, counts, 1e-300) <= 0.0:
         return 0.0
     for _ in range(24):
         middle = 0.5 * (low + high)
-        if _slope_in_q(damped, sign, counts, middle) > 0.0:
+        if _slope_in_q(first, last, counts, middle) > 0.0:
             low = middle
         else:
             high = middle
@@ -226,14 +249,14 @@ def _peak(damped, sign, counts):
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _where_fallen(damped, sign, counts, peak, bound, floor):
+def _where_fallen(first, last, counts, peak, bound, floor):
     """The q between `peak` and `bound` at which the log of the product has fallen to `floor`, or `bound`."""
-    if _level_in_q(damped, sign, counts, bound) >= floor:
+    if _level_in_q(first, last, counts, bound) >= floor:
         return bound
     inside, outside = peak, bound
     for _ in range(14):
         middle = 0.5 * (inside + outside)
-        if _level_in_q(damped, sign, counts, middle) >= floor:
+        if _level_in_q(first, last, counts, middle) >= floor:
             inside = middle
         else:
             outside = middle
@@ -241,17 +264,17 @@ def _where_fallen(damped, sign, counts, peak, bound, floor):
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _lay_around_peak(damped, sign, counts, exact, window, living, q, q_weights):
+def _lay_around_peak(first, last, counts, exact, window, living, q, q_weights):
     """Nodes on [0, 1]: exact for few agents, else Gauss-Legendre around the peak. Returns how many."""
     if exact[0].size:
         for i in range(exact[0].size):  # an assignment of slices takes seconds to compile
             q[i] = exact[0][i]
             q_weights[i] = exact[1][i]
         return exact[0].size
-    peak = _peak(damped, sign, counts)
-    floor = _level_in_q(damped, sign, counts, peak) - living
-    start = _where_fallen(damped, sign, counts, peak, 1e-300, floor)
-    end = _where_fallen(damped, sign, counts, peak, 1.0, floor)
+    peak = _peak(first, last, counts)
+    floor = _level_in_q(first, last, counts, peak) - living
+    start = _where_fallen(first, last, counts, peak, 1e-300, floor)
+    end = _where_fallen(first, last, counts, peak, 1.0, floor)
     for i in range(window[0].size):
         q[i] = start + (end - start) * window[0][i]
         q_weights[i] = (end - start) * window[1][i]
@@ -263,24 +286,27 @@ def _harmed(x, counts, times, log_masses, exact, window, living, value, slope, b
     """A receiver that somebody harms."""
     n_agents = x.size
     most = max(exact[0].size, window[0].size)
-    damped, sign = np.empty(n_agents), np.empty(n_agents)
-    q, q_weights, part = np.empty(most), np.empty(most), np.empty(most)
+    first, last = np.empty(n_agents), np.empty(n_agents)
+    q, q_weights, part, block = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     harm = 0.0
     for k in range(n_agents):
         harm += counts[k] * max(-x[k], 0.0)
     for place in range(times.size):
         t = times[place]
-        _split(t, x, damped, sign)
-        n_q = _lay_around_peak(damped, sign, counts, exact, window, living, q, q_weights)
+        if log_masses[place] == -np.inf:
+            continue
+        _split(t, x, first, last)
+        n_q = _lay_around_peak(first, last, counts, exact, window, living, q, q_weights)
+        _levels(first, last, counts, q[:n_q], block, part)
         for i in range(n_q):
-            level = log_masses[place] + t * harm + _level_in_q(damped, sign, counts, q[i])
-            part[i] = math.exp(level) * q_weights[i]
+            part[i] = math.exp(log_masses[place] + t * harm + part[i]) * q_weights[i]
         for k in range(n_agents):
-            total = 0.0
+            total, start, rise = 0.0, first[k], last[k] - first[k]
             for i in range(n_q):
-                total += part[i] / _core(damped[k], sign[k], q[i])
-            value[k] += total * sign[k] * -math.expm1(-abs(t * x[k]))
-            rate = total * t * (damped[k] if sign[k] > 0.0 else 1.0)
+                total += part[i] / (start + q[i] * rise)
+            missed = -math.expm1(-abs(t * x[k]))
+            value[k] += total * (missed if x[k] >= 0.0 else -missed)
+            rate = total * t * last[k]
             slope[k] += rate
             bend[k] += rate * t
 
@@ -343,22 +369,22 @@ def own_coefficients(
         others[places[i] - starts[i]] -= 1.0
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
         most = max(rule[0].size, window[0].size)
-        damped, sign = np.empty(others.size), np.empty(others.size)
-        q, q_weights = np.empty(most), np.empty(most)
+        first, last = np.empty(others.size), np.empty(others.size)
+        q, q_weights, block, levels = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
         harm = 0.0
         for k in range(others.size):
             harm += others[k] * max(-x[own][k], 0.0)
         for j in range(times.shape[1]):
-            _split(times[i, j], x[own], damped, sign)
-            n_q = _lay_around_peak(damped, sign, others, rule, window, living, q, q_weights)
+            _split(times[i, j], x[own], first, last)
+            n_q = _lay_around_peak(first, last, others, rule, window, living, q, q_weights)
+            _levels(first, last, others, q[:n_q], block, levels)
             highest = -np.inf
             for a in range(n_q):
-                level = _level_in_q(damped, sign, others, q[a]) + math.log(q_weights[a])
-                q[a] = level
-                highest = max(highest, level)
+                levels[a] += math.log(q_weights[a])
+                highest = max(highest, levels[a])
             total = 0.0
             for a in range(n_q):
-                total += math.exp(q[a] - highest)
+                total += math.exp(levels[a] - highest)
             log_coefficients[i, j] = log_masses[i, j] + times[i, j] * harm + highest + math.log(total)
 
 
@@ -414,19 +440,21 @@ def curvature_harmed(
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
         most = max(rule[0].size, window[0].size)
-        damped, sign = np.empty(x[own].size), np.empty(x[own].size)
-        q, q_weights = np.empty(most), np.empty(most)
+        pulls, columns, each = x[own], agents[own], weights[own]
+        first, last = np.empty(pulls.size), np.empty(pulls.size)
+        q, q_weights, block, levels = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
         harm = 0.0
-        for k in range(damped.size):
-            harm += counts[own][k] * max(-x[own][k], 0.0)
+        for k in range(pulls.size):
+            harm += counts[own][k] * max(-pulls[k], 0.0)
         for j in range(n_times):
             t = times[i, j]
-            _split(t, x[own], damped, sign)
-            n_q = _lay_around_peak(damped, sign, counts[own], rule, window, living, q, q_weights)
+            if log_masses[i, j] == -np.inf:
+                continue
+            _split(t, pulls, first, last)
+            n_q = _lay_around_peak(first, last, counts[own], rule, window, living, q, q_weights)
+            _levels(first, last, counts[own], q[:n_q], block, levels)
             for a in range(n_q):
-                level = log_masses[i, j] + t * harm + _level_in_q(damped, sign, counts[own], q[a])
-                size = math.sqrt(q_weights[a] * math.exp(level) * q[a]) * t
-                place = (i * n_times + j) * slots + a
-                for k in range(damped.size):
-                    remaining = (damped[k] if sign[k] > 0.0 else 1.0) / _core(damped[k], sign[k], q[a])
-                    rows[place, agents[own][k]] += size * weights[own][k] * remaining
+                size = math.sqrt(q_weights[a] * math.exp(log_masses[i, j] + t * harm + levels[a]) * q[a]) * t
+                row = rows[(i * n_times + j) * slots + a]
+                for k in range(pulls.size):
+                    row[columns[k]] += size * each[k] * last[k] / ((1.0 - q[a]) * first[k] + q[a] * last[k])

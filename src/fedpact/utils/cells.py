@@ -35,24 +35,26 @@ THREE_AFTER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # one thing as a decimal c
 DOT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
-def read_cells(path: Path) -> list[Row]:
-    """The rows of a CSV or Parquet file that are not blank, numbered as a spreadsheet does.
+def read_cells(path: Path, *, max_rows: int | None = None) -> list[Row]:
+    """The rows of a CSV or Parquet file that are not blank, numbered as a spreadsheet does; the first of them only.
 
     All rows have the same columns, unless the file gives some of them more or fewer cells.
     """
     kind = choose_format(path, CELL_FORMATS)
-    return _without_empty_end(_parquet_rows(path)) if kind == "parquet" else text_cells(read_text(path))
+    if kind == "parquet":
+        return _without_empty_end(_parquet_rows(path)[:max_rows])
+    return text_cells(read_text(path), max_rows=max_rows)
 
 
-def text_cells(content: str) -> list[Row]:
+def text_cells(content: str, *, max_rows: int | None = None) -> list[Row]:
     """The rows of CSV text, as `read_cells` gives those of a file."""
-    return _without_empty_end(_csv_rows(content))
+    return _without_empty_end(list(islice(_csv_rows(content), max_rows)))
 
 
-def _csv_rows(content: str) -> list[Row]:
+def _csv_rows(content: str) -> Iterator[Row]:
     separator, skipped = _separator(content)
     rows = enumerate(read_csv_rows(content, separator=separator), start=1)
-    return [(row, cells) for row, cells in islice(rows, skipped, None) if any(map(str.strip, cells))]
+    return ((row, cells) for row, cells in islice(rows, skipped, None) if any(map(str.strip, cells)))
 
 
 def _separator(content: str) -> tuple[str, int]:

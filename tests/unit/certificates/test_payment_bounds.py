@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds, share_payment_bounds
+from fedpact.certificates.payment_bounds import (
+    GroupEffects,
+    PaymentBounds,
+    price_payment_bounds,
+    share_payment_bounds,
+)
 from fedpact.federation import Federation
+from fedpact.mechanisms.payment_check import AT_PROFILE, check_payments
 from fedpact.utils.arrays import FloatArray
 from strategies import random_federations
 
@@ -46,6 +54,31 @@ def test_at_an_equilibrium_the_bound_is_rounding(mechanism: fp.Mechanism) -> Non
     bounds, exact, _ = bounds_near(mechanism, federation, 0.0, np.random.default_rng(RNG_SEED))
     assert (bounds.errors < 1e-11).all()
     np.testing.assert_allclose(bounds.payments, exact, atol=1e-13)
+
+
+def test_no_group_changes_more_or_bends_less() -> None:
+    """Every group counts the payoffs of all, those outside it too, whose own data is then not there."""
+    weights = np.array([[1.0, 0.3, -0.01], [0.2, 1.0, 0.0], [0.5, 0.4, 1.0]])
+    federation = fp.Federation(weights, costs=0.001, caps=20.0, payoff=fp.PowerLaw(beta=0.5), values=[1.0, 2.0, 3.0])
+    s = np.array([9.0, 4.0, 2.0])
+    effects, payoff, values = GroupEffects(federation), federation.payoff, federation.values
+    most, least = effects.steepest(s, np.zeros(3)), effects.curvature_alone(s)
+    for group in product([False, True], repeat=3):
+        reach = weights @ np.where(group, s, 0.0)
+        changes = np.abs(weights).T @ (values * payoff.slope(reach))
+        bends = (weights**2).T @ (values * -payoff.curvature(reach))
+        assert (changes[list(group)] <= most[list(group)]).all()
+        if sum(group) == 1:
+            np.testing.assert_allclose(bends[list(group)], least[list(group)], rtol=1e-12)
+
+
+def test_shares_of_sixty_members_are_certified_where_they_are() -> None:
+    rng = np.random.default_rng(60)
+    weights = rng.random((60, 60))
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=rng.uniform(0.0005, 0.002, 60), caps=400.0, payoff=fp.PowerLaw(beta=0.1))
+    found = check_payments(fp.ShapleyMechanism(), fp.ShapleyMechanism().solve(federation))
+    assert found.is_certified and found.method == AT_PROFILE
 
 
 def test_where_there_are_many_optima_nothing_is_known() -> None:

@@ -123,6 +123,8 @@ def test_a_file_of_too_many_runs_is_refused_before_it_is_fitted(
     assert read(tmp_path, head + 3 * row).n_runs == 3
     with pytest.raises(fp.InvalidInput, match="more than 3 rows; average runs"):
         read(tmp_path, head + 4 * row)
+    with pytest.raises(fp.InvalidInput, match="more than 3 rows; average runs"):
+        read(tmp_path, head + 5 * row + 'what comes after is not looked at"\n')
 
 
 LOTS = "contributions.St. Mary.X-rays,contributions.St. Mary.scans,contributions.City"
