@@ -27,8 +27,9 @@ RESULTS: Mapping[str, str] = {
     "fig5": "fedpact.paper.fig5:fig5_result",
     "theorems": "fedpact.paper.theorems:theorems_result",
     "heterogeneous": "fedpact.paper.heterogeneous:heterogeneous_result",
+    "lots": "fedpact.paper.lots:lots_result",
 }
-ON_REQUEST = ("fig4", "heterogeneous")  # they train models for minutes: not among all
+ON_REQUEST = ("fig4", "heterogeneous", "lots")  # they train models for minutes: not among all
 
 
 class Judgement(StrEnum):

@@ -41,9 +41,14 @@ def checked_samples(given: Any, names: Sequence[str]) -> IntArray:
     return frozen_counts(np.broadcast_to(numbers, len(names)))
 
 
-def checked_counts(label: str, row: str, given: ArrayLike, available: IntArray, names: Sequence[str]) -> IntArray:
-    """A table of contributions with a row per `row` and a column per agent, none beyond what the agent has."""
-    rule = f"{label} must be whole numbers with a row per {row} and a column per agent ({len(names)})"
+def checked_counts(
+    label: str, row: str, given: ArrayLike, available: IntArray, names: Sequence[str], *, whose: str = "agent"
+) -> IntArray:
+    """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is.
+
+    `names` are those of the columns, and `whose` says what a column is.
+    """
+    rule = f"{label} must be whole numbers with a row per {row} and a column per {whose} ({len(names)})"
     try:
         numbers = np.asarray(given)
     except ValueError as error:
@@ -59,6 +64,6 @@ def checked_counts(label: str, row: str, given: ArrayLike, available: IntArray, 
             at, agent = divmod(place, len(names))
             raise InvalidInput(
                 f"{label}[{at}, {agent}] must {must.format(available[agent])}, got {numbers[at, agent]:g}: "
-                f'agent "{names[agent]}" has {available[agent]} training samples'
+                f'{whose} "{names[agent]}" has {available[agent]} training samples'
             )
     return numbers.astype(np.int64)

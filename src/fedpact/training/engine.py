@@ -40,7 +40,7 @@ class Engine:
     Parameters
     ----------
     holdings
-        One per agent, noise included.
+        One per agent, noise included; they say which lots and tasks there are.
     n_classes, training, seed
         The network's outputs, how it is trained, and everything random.
     privacy
@@ -58,7 +58,8 @@ class Engine:
         self._device = cpu_device()
         self._training, self._seed = training, seed
         self._held = np.array([len(own.labels) for own in holdings])
-        self._test_sizes = np.array([len(own.test_labels) for own in holdings])
+        lots, tasks = (np.concatenate([getattr(own, part) for own in holdings]) for part in ("lots", "tasks"))
+        self._n_lots, self._test_sizes = int(lots.max()) + 1, np.bincount(tasks)
         weights = initial_weights(
             (holdings[0].pixels.shape[1], *training.hidden, n_classes), generator(seed, Stream.WEIGHTS)
         )
@@ -81,7 +82,7 @@ class Engine:
         self._orders: list[NDArray[np.int32]] = []
 
     def final(self, profiles: IntArray) -> Iterator[tuple[int, FloatArray]]:
-        """Train a model for every profile; as each is finished, its place and all agents' accuracies."""
+        """Train a model for every profile; as each is finished, its place and all tasks' accuracies."""
         rounds = self._training.rounds
         orders = self._put(self._shuffles(rounds))
         tested = np.arange(rounds) == rounds - 1
@@ -100,7 +101,7 @@ class Engine:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def history(self, schedule: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Accuracies and mean losses of all agents after every round of one model."""
+        """Accuracies and mean losses of all tasks after every round of one model."""
         orders = self._put(self._shuffles(len(schedule)))
         right, loss = self._run(orders, schedule, np.ones(len(schedule), dtype=np.bool_))
         return right / self._test_sizes, loss / self._test_sizes
@@ -121,7 +122,7 @@ class Engine:
     def _compile(self, orders: Any, tested: NDArray[np.bool_]) -> None:
         """Train nobody for as many rounds, so that threads do not each compile the program."""
         with COMPILING:
-            self._run(orders, np.zeros((len(tested), len(self._held)), dtype=np.int64), np.zeros_like(tested))
+            self._run(orders, np.zeros((len(tested), self._n_lots), dtype=np.int64), np.zeros_like(tested))
 
     def _shuffles(self, rounds: int) -> NDArray[np.int32]:
         """(rounds, local epochs, all samples and padding) orders of every agent's samples, the same for all models."""
@@ -137,21 +138,36 @@ class Engine:
 
     def _agents(self, holdings: Sequence[Holdings], live: NDArray[np.bool_], matrix: NDArray[np.float32]) -> Agents:
         test_pixels = np.concatenate([own.test_pixels for own in holdings])
-        owners = np.repeat(np.arange(len(holdings), dtype=np.int32), self._test_sizes)
+        lots = np.concatenate([own.lots for own in holdings])
+        lot_owners = np.empty(self._n_lots, dtype=np.int32)
+        lot_owners[lots] = np.repeat(np.arange(len(holdings), dtype=np.int32), self._held)
         return Agents(
             pixels=np.concatenate([own.pixels[:, live] for own in holdings]),
             labels=np.concatenate([own.labels for own in holdings]),
             starts=(self._held.cumsum() - self._held).astype(np.int32),
             held=self._held.astype(np.int32),
+            lots=lots,
+            ranks=_ranks(lots),
+            lot_owners=lot_owners,
             test_pixels=test_pixels[:, live],
             test_fixed=test_pixels[:, ~live] @ matrix[~live],
             test_labels=np.concatenate([own.test_labels for own in holdings]),
-            test_owners=owners,
+            test_tasks=np.concatenate([own.tasks for own in holdings]),
             longest=self._longest,
+            n_tasks=len(self._test_sizes),
         )
 
     def _put(self, given: Any) -> Any:
         return jax.device_put(given, self._device)
+
+
+def _ranks(lots: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Which of its lot's samples each is, from 0, in their order."""
+    order = np.argsort(lots, kind="stable")
+    sizes = np.bincount(lots)
+    ranks = np.empty(len(lots), dtype=np.int32)
+    ranks[order] = np.arange(len(lots)) - np.repeat(sizes.cumsum() - sizes, sizes)
+    return ranks
 
 
 def _privacy(strengths: dict[str, FloatArray], seed: int) -> Privacy:

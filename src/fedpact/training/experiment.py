@@ -1,5 +1,8 @@
 """An experiment: images dealt to agents, noise, and a way to train. It answers what accuracy a profile gives.
 
+Agents may hold several lots of images, and be tested on several tasks: a profile then has a number per lot, and
+accuracies have one per task.
+
 Everything random follows from the seed: who holds which images and in which order, the noise, the weights the network
 starts with, the minibatches. All profiles share these, so two of them differ by their data alone; accuracies are the
 same bit for bit on one machine, whatever else is asked at the same time and however many threads there are.
@@ -9,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.federation.ownership import OwnersGiven, Ownership, checked_ownership, labels
 from fedpact.federation.validation import checked_names
 from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images
@@ -44,10 +49,10 @@ class Histories:
     Attributes
     ----------
     contributions
-        (rounds, n_agents) samples used.
+        (rounds, n_agents), or (rounds, lots): samples used.
     accuracies, loss
-        (rounds, n_agents) on each agent's test set, after the round; the loss is the mean of minus the
-        log-probability of the right class.
+        (rounds, n_agents), or (rounds, tasks): on each agent's test set, after the round; the loss is the mean of
+        minus the log-probability of the right class.
     """
 
     contributions: IntArray
@@ -79,6 +84,10 @@ class Experiment:
         Whole number of at least 0.
     names
         One per agent; "agent 0", "agent 1", ... if not given.
+    lot_owners, lot_names
+        If agents hold several lots of images: the agent of each lot, by name or place, and what the lots are called.
+        Then samples, the mix of classes, `LabelNoise` and `PixelNoise` are per lot, and an agent is tested on the test
+        images of all its lots. `with_lots` sorts images into lots that were dealt already.
     """
 
     images: Images
@@ -91,6 +100,10 @@ class Experiment:
     training: Training = field(default_factory=Training)
     seed: int = 0
     names: Sequence[str] = ()
+    lot_owners: OwnersGiven | None = None
+    lot_names: Sequence[str] | None = None
+    ownership: Ownership = field(init=False, repr=False)
+    _training_seed: int | None = field(init=False, repr=False, default=None)
     _noise: Strengths = field(init=False, repr=False)
     holdings: list[Holdings] = field(init=False, repr=False)
 
@@ -104,15 +117,102 @@ class Experiment:
         object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
         object.__setattr__(self, "names", checked_names(None if self.names == () else self.names, self.n_agents))
-        object.__setattr__(self, "samples", checked_samples(self.samples, self.names))
+        object.__setattr__(self, "ownership", self._checked_ownership())
+        object.__setattr__(self, "samples", checked_samples(self.samples, self.lot_labels))
         object.__setattr__(self, "test_share", _checked_share(self.test_share))
-        object.__setattr__(self, "_noise", checked_noise(self.noise, self.names))
+        object.__setattr__(self, "_noise", checked_noise(self.noise, self.names, self.lot_labels))
         object.__setattr__(self, "holdings", self._deal_images())
+
+    @property
+    def n_lots(self) -> int:
+        """How many lots there are; as many as agents if these have one each."""
+        return len(self.ownership.lot_owners)
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are; as many as agents if these have one each."""
+        return len(self.ownership.task_owners)
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether agents hold several lots, or are tested on several tasks."""
+        owned, agents = self.ownership, np.arange(self.n_agents)
+        return not (np.array_equal(owned.lot_owners, agents) and np.array_equal(owned.task_owners, agents))
+
+    @property
+    def lot_labels(self) -> tuple[str, ...]:
+        """What people call the lots."""
+        return labels(self.ownership.lot_owners, self.ownership.lot_names, self.names)
 
     @cached_property
     def available(self) -> IntArray:
-        """Training samples each agent holds: the most it can contribute."""
-        return frozen_counts([len(own.labels) for own in self.holdings])
+        """Training samples of each lot, one per agent as a rule: the most that can be contributed."""
+        held = np.concatenate([own.lots for own in self.holdings])
+        return frozen_counts(np.bincount(held, minlength=self.n_lots))
+
+    @cached_property
+    def test_sizes(self) -> IntArray:
+        """Images of each task, one per agent as a rule."""
+        tested = np.concatenate([own.tasks for own in self.holdings])
+        return frozen_counts(np.bincount(tested, minlength=self.n_tasks))
+
+    def with_lots(self, lots: Sequence[ArrayLike], names: Sequence[Sequence[str]]) -> Experiment:
+        """The same images, those to train on sorted into lots; `fedpact.training.sample_lots` finds some.
+
+        Parameters
+        ----------
+        lots
+            Per agent: the lot of each of its training samples (`holdings[agent].labels`), a place among its names.
+        names
+            Per agent: what its lots are called; each must hold a sample.
+        """
+        if not len(lots) == len(names) == self.n_agents:
+            raise InvalidInput(f"lots and names must have {self.n_agents} entries, one per agent")
+        sorted_samples, first = [], 0
+        for own, given, called, agent in zip(self.holdings, lots, names, self.names, strict=True):
+            places = np.asarray(given)
+            if places.shape != own.labels.shape or not np.array_equal(np.unique(places), np.arange(len(called))):
+                raise InvalidInput(
+                    f"lots must have one of {len(called)} places for each of the {len(own.labels)} training samples of "
+                    f'agent "{agent}", and a sample in each'
+                )
+            sorted_samples.append(replace(own, lots=(first + places).astype(np.int32)))
+            first += len(called)
+        counts = [len(called) for called in names]
+        return self._sorted(
+            sorted_samples,
+            lot_owners=np.repeat(np.arange(self.n_agents), counts),
+            lot_names=[name for called in names for name in called],
+        )
+
+    def with_training_seed(self, seed: int) -> Experiment:
+        """The same images in the same hands; models start with other weights and take samples in another order."""
+        made = self._sorted(self.holdings)
+        object.__setattr__(made, "_training_seed", whole_number("seed", seed, least=0))
+        return made
+
+    def with_tasks(self, classes: Mapping[str, Sequence[int]]) -> Experiment:
+        """The same images, everybody tested on several tasks: by name, the classes whose test images make it up.
+
+        Everybody needs a test image in every task; test images of no task are left out.
+        """
+        tested = []
+        for place, own in enumerate(self.holdings):
+            tasks = np.full(len(own.test_labels), -1, dtype=np.int32)
+            for number, (name, chosen) in enumerate(classes.items()):
+                among = np.isin(own.test_labels, np.asarray(chosen))
+                if not among.any():
+                    raise InvalidInput(f'agent "{self.names[place]}" has no test image of task "{name}" ({chosen})')
+                tasks[among] = place * len(classes) + number
+            kept = tasks >= 0
+            tested.append(
+                replace(own, test_pixels=own.test_pixels[kept], test_labels=own.test_labels[kept], tasks=tasks[kept])
+            )
+        return self._sorted(
+            tested,
+            task_owners=np.repeat(np.arange(self.n_agents), len(classes)),
+            task_names=[*classes] * self.n_agents,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -133,6 +233,11 @@ class Experiment:
             "training": asdict(self.training),
             "seed": self.seed,
         }
+        if self._training_seed is not None:
+            settings["training_seed"] = self._training_seed
+        if self.has_lots:
+            sorted_images = [part.tobytes() for own in self.holdings for part in (own.lots, own.tasks)]
+            settings["lots"] = hashlib.sha256(b"".join(sorted_images)).hexdigest()
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
     def accuracies(self, profiles: ArrayLike, *, progress: Callable[[int, int], None] | None = None) -> FloatArray:
@@ -141,15 +246,15 @@ class Experiment:
         Parameters
         ----------
         profiles
-            (m, n_agents) whole numbers: how many of its samples each agent contributes. A coalition is a profile with
-            zeros for those outside; somebody must contribute something.
+            (m, n_agents) whole numbers: how many of its samples each agent contributes, per lot where it has several.
+            A coalition is a profile with zeros for those outside; somebody must contribute something.
         progress
             Called with the number of models finished and to train.
 
         Returns
         -------
         FloatArray
-            (m, n_agents) shares of right answers.
+            (m, n_agents) shares of right answers, per task where agents have several.
 
         Raises
         ------
@@ -157,7 +262,7 @@ class Experiment:
             If a loss is not finite: the learning rate is too large.
         """
         chosen = self._checked_profiles(profiles)
-        found = np.empty(chosen.shape)
+        found = np.empty((len(chosen), self.n_tasks))
         for done, (place, row) in enumerate(self.each(chosen)):
             found[place] = row
             if progress is not None:
@@ -178,10 +283,10 @@ class Experiment:
         Parameters
         ----------
         schedule
-            (rounds, n_agents) whole numbers: how many of its samples each agent contributes in each round. A round
-            without samples leaves the model as it is.
+            (rounds, n_agents) whole numbers: how many of its samples each agent contributes in each round, per lot
+            where it has several. A round without samples leaves the model as it is.
         """
-        contributions = checked_counts("schedule", "round", schedule, self.available, self.names)
+        contributions = self._checked_counts("schedule", "round", schedule)
         if not len(contributions):
             raise InvalidInput("schedule must have at least one round, got none")
         accuracies, loss = self._engine.history(contributions)
@@ -194,7 +299,8 @@ class Experiment:
         from fedpact.training.engine import Engine  # noqa: PLC0415 - JAX takes a second to import
 
         privacy = self._noise.get(PrivateUpdates)
-        return Engine(self.holdings, self.images.n_classes, self.training, self.seed, privacy)
+        seed = self.seed if self._training_seed is None else self._training_seed
+        return Engine(self.holdings, self.images.n_classes, self.training, seed, privacy)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, which every process makes for itself."""
@@ -208,12 +314,45 @@ class Experiment:
             self.partition,
             test_share=self.test_share,
             rng=rng,
-            names=self.names,
+            names=self.lot_labels,
         )
-        return make_holdings(self.images, shares, self._noise, self.seed)
+        return make_holdings(self.images, shares, self._noise, self.seed, owners=self.ownership.lot_owners)
+
+    def _checked_ownership(self) -> Ownership:
+        """Whose the lots are; tasks are the agents' own until `with_tasks` says otherwise."""
+        count = self.n_agents if self.lot_owners is None else len(self.lot_owners)
+        owned = checked_ownership(
+            tuple(self.names),
+            (self.n_agents, count),
+            lot_owners=self.lot_owners,
+            task_owners=None,
+            lot_names=self.lot_names,
+            task_names=None,
+        )
+        without = first_where(~np.isin(np.arange(self.n_agents), owned.lot_owners))
+        if without is not None:
+            raise InvalidInput(
+                f'agent "{self.names[without]}" has no lot, so it has no images to be tested on; give it one'
+            )
+        return owned
+
+    def _sorted(self, holdings: list[Holdings], **owned: Any) -> Experiment:
+        """The same experiment with its images sorted otherwise."""
+        known = self.ownership._asdict() | owned
+        shape = len(known["task_owners"]), len(known["lot_owners"])
+        made = copy(self)
+        for name in ("_engine", "available", "test_sizes", "fingerprint"):
+            vars(made).pop(name, None)
+        object.__setattr__(made, "ownership", checked_ownership(tuple(self.names), shape, **known))
+        object.__setattr__(made, "holdings", holdings)
+        return made
+
+    def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
+        whose = "lot" if self.has_lots else "agent"
+        return checked_counts(label, row, given, self.available, self.lot_labels, whose=whose)
 
     def _checked_profiles(self, given: ArrayLike) -> IntArray:
-        profiles = checked_counts("profiles", "profile", given, self.available, self.names)
+        profiles = self._checked_counts("profiles", "profile", given)
         empty = first_where(profiles.sum(axis=1) == 0)
         if empty is not None:
             raise InvalidInput(

@@ -3,7 +3,8 @@
 Every round, every member with samples starts from the common model and takes its local epochs of stochastic gradient
 descent with momentum (McMahan and others, 2017): v <- momentum v + gradient, weights <- weights - rate v. The momentum
 starts at zero in every round and never leaves the member. The models are then averaged with the samples used as
-weights. A member with zero samples is not in the round; a round without any leaves the model as it is.
+weights. A member with zero samples is not in the round; a round without any leaves the model as it is. A member with
+several lots uses the first samples of each, as many as it contributes of it, and has one model all the same.
 
 The number of minibatches follows from the samples used while the program runs, so all profiles of one experiment share
 one compiled program and small ones cost little. The last minibatch of an epoch may be partial: its empty places have
@@ -47,26 +48,43 @@ class Descent:
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["pixels", "labels", "starts", "held", "test_pixels", "test_labels", "test_fixed", "test_owners"],
-    meta_fields=["longest"],
+    data_fields=[
+        "pixels",
+        "labels",
+        "starts",
+        "held",
+        "lots",
+        "ranks",
+        "lot_owners",
+        "test_pixels",
+        "test_labels",
+        "test_fixed",
+        "test_tasks",
+    ],
+    meta_fields=["longest", "n_tasks"],
 )
 @dataclass(frozen=True, kw_only=True)
 class Agents:
     """What all agents hold, one after the other: agent i's samples are `held[i]` rows from row `starts[i]`.
 
-    `longest` is the largest of `held`, up to a whole number of minibatches. `test_fixed` is what pixels that are left
-    out of training add to the first layer for every test image.
+    `longest` is the largest of `held`, up to a whole number of minibatches. `lots` says which lot a sample is of,
+    `ranks` which of that lot's samples it is, and `lot_owners` whose the lots are. `test_fixed` is what pixels that are
+    left out of training add to the first layer for every test image, and `test_tasks` the task it belongs to.
     """
 
     pixels: Any
     labels: Any
     starts: Any
     held: Any
+    lots: Any
+    ranks: Any
+    lot_owners: Any
     test_pixels: Any
     test_labels: Any
     test_fixed: Any
-    test_owners: Any
+    test_tasks: Any
     longest: int
+    n_tasks: int
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["clip", "deviation", "key"], meta_fields=[])
@@ -99,22 +117,21 @@ def train_model(
     orders
         (rounds, local epochs, all samples and padding) for every agent's rows an order of its samples.
     schedule
-        (rounds, n_agents) samples used.
+        (rounds, lots) samples used; one lot per agent if agents have no others.
     tested
         (rounds,) true where the model is tested; elsewhere the answers are zeros.
 
     Returns
     -------
     tuple
-        Per round and agent: test images it gets right, and the sum of the losses of all of them.
+        Per round and task: test images it gets right, and the sum of the losses of all of them.
     """
 
     def one_round(current: Weights, given: tuple[jax.Array, ...]) -> tuple[Weights, tuple[jax.Array, jax.Array]]:
         number, order, used, test = given
         after = _average_round(current, agents, descent, privacy, (number, order, used))
-        n_agents = schedule.shape[1]
-        nothing = (jnp.zeros(n_agents, jnp.int32), jnp.zeros(n_agents, jnp.float32))
-        return after, lax.cond(test, lambda: _test_model(after, agents, n_agents), lambda: nothing)
+        nothing = (jnp.zeros(agents.n_tasks, jnp.int32), jnp.zeros(agents.n_tasks, jnp.float32))
+        return after, lax.cond(test, lambda: _test_model(after, agents), lambda: nothing)
 
     numbers = jnp.arange(len(schedule), dtype=jnp.int32)
     return lax.scan(one_round, weights, (numbers, orders, schedule, tested))[1]
@@ -124,13 +141,15 @@ def _average_round(
     weights: Weights, agents: Agents, descent: Descent, privacy: Privacy | None, given: tuple[jax.Array, ...]
 ) -> Weights:
     """The model after one round."""
-    number, orders, used = given
+    number, orders, lots_used = given
+    used = jnp.zeros_like(agents.held).at[agents.lot_owners].add(lots_used)
     total = jnp.maximum(used.sum(), 1).astype(jnp.float32)
 
     def add_member(sum_so_far: Weights, agent: jax.Array) -> tuple[Weights, None]:
         def add() -> Weights:
+            among = (lots_used, used[agent])
             update = _difference(
-                _train_locally(weights, agents, descent, orders=orders, agent=agent, used=used[agent]), weights
+                _train_locally(weights, agents, descent, orders=orders, agent=agent, samples=among), weights
             )
             if privacy is not None:
                 update = _make_private(update, privacy, number, agent)
@@ -144,15 +163,25 @@ def _average_round(
 
 
 def _train_locally(
-    weights: Weights, agents: Agents, descent: Descent, *, orders: jax.Array, agent: jax.Array, used: jax.Array
+    weights: Weights,
+    agents: Agents,
+    descent: Descent,
+    *,
+    orders: jax.Array,
+    agent: jax.Array,
+    samples: tuple[jax.Array, jax.Array],
 ) -> Weights:
-    """One member's model after its local epochs on its first `used` samples."""
+    """One member's model after its local epochs on the first samples of each lot, as many as are used of it.
+
+    `samples` are those used of every lot, and of all lots of the member.
+    """
     size, start = descent.batch_size, agents.starts[agent]
+    lots_used, used = samples
     places = jnp.arange(agents.longest, dtype=jnp.int32)
 
     def epoch(state: tuple[Weights, Weights], order: jax.Array) -> tuple[tuple[Weights, Weights], None]:
         own = lax.dynamic_slice(order, (start,), (agents.longest,)).astype(jnp.int32)
-        among = (own < used) & (places < agents.held[agent])
+        among = (agents.ranks[start + own] < lots_used[agents.lots[start + own]]) & (places < agents.held[agent])
         rows = start + own[jnp.nonzero(among, size=agents.longest, fill_value=0)[0]]
 
         def step(number: jax.Array, state: tuple[Weights, Weights]) -> tuple[Weights, Weights]:
@@ -192,8 +221,8 @@ def _make_private(update: Weights, privacy: Privacy, number: jax.Array, agent: j
     return shaped(scale * flat + privacy.deviation[agent] * jax.random.normal(key, flat.shape, jnp.float32))
 
 
-def _test_model(weights: Weights, agents: Agents, n_agents: int) -> tuple[jax.Array, jax.Array]:
-    """Right answers and losses on every agent's test images."""
+def _test_model(weights: Weights, agents: Agents) -> tuple[jax.Array, jax.Array]:
+    """Right answers and losses on every task's test images."""
     loss, right = losses(weights, agents.test_pixels, agents.test_labels, agents.test_fixed)
-    counts = jnp.zeros(n_agents, jnp.int32).at[agents.test_owners].add(right.astype(jnp.int32))
-    return counts, jnp.zeros(n_agents, jnp.float32).at[agents.test_owners].add(loss)
+    counts = jnp.zeros(agents.n_tasks, jnp.int32).at[agents.test_tasks].add(right.astype(jnp.int32))
+    return counts, jnp.zeros(agents.n_tasks, jnp.float32).at[agents.test_tasks].add(loss)

@@ -1,8 +1,9 @@
 """What spoils an agent's contribution: wrong labels, noisy pixels, updates made private.
 
 Noise spoils what an agent contributes. Test sets stay as they are, labels and pixels, so that accuracies measure what
-the others' data is worth on clean images. Every strength is a number or one per agent. A stronger noise spoils the same
-samples and more: two strengths are compared on common random numbers.
+the others' data is worth on clean images. Every strength is a number or one per agent; where agents have several lots,
+one per lot, but for updates, which are an agent's. A stronger noise spoils the same samples and more: two strengths are
+compared on common random numbers.
 """
 
 from __future__ import annotations
@@ -111,8 +112,11 @@ Strengths = dict[type[Noise], dict[str, FloatArray]]
 KINDS = (LabelNoise, PixelNoise, PrivateUpdates)
 
 
-def checked_noise(given: Any, names: Sequence[str]) -> Strengths:
-    """Strengths per agent of every kind of noise given; each kind at most once."""
+def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str] | None = None) -> Strengths:
+    """Strengths of every kind of noise given, each kind at most once.
+
+    What spoils samples has a strength per lot, where agents have several; what spoils updates has one per agent.
+    """
     listed = [given] if isinstance(given, Noise) else given
     if not isinstance(listed, Sequence) or not all(isinstance(noise, KINDS) for noise in listed):
         raise InvalidInput(
@@ -122,7 +126,7 @@ def checked_noise(given: Any, names: Sequence[str]) -> Strengths:
     for noise in listed:
         if type(noise) in strengths:
             raise InvalidInput(f"noise names {type(noise).__name__} twice; give it once, with one number per agent")
-        strengths[type(noise)] = noise.per_agent(names)
+        strengths[type(noise)] = noise.per_agent(names if lots is None or isinstance(noise, PrivateUpdates) else lots)
     return strengths
 
 

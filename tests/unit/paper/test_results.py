@@ -11,7 +11,17 @@ from fedpact.utils.errors import InvalidInput
 
 
 def test_names_are_those_of_the_paper() -> None:
-    assert list(results.RESULTS) == ["fig1", "fig2", "fig3", "table1", "fig4", "fig5", "theorems", "heterogeneous"]
+    assert list(results.RESULTS) == [
+        "fig1",
+        "fig2",
+        "fig3",
+        "table1",
+        "fig4",
+        "fig5",
+        "theorems",
+        "heterogeneous",
+        "lots",
+    ]
     usual = [name for name in results.RESULTS if name not in results.ON_REQUEST]
     assert results.choose_results([]) == results.choose_results(["all"]) == usual
     assert results.choose_results(["fig5", "fig1", "fig5"]) == ["fig1", "fig5"]

@@ -34,12 +34,20 @@ def gradients(layers: Layers, pixels: np.ndarray, labels: np.ndarray) -> Layers:
     return slopes
 
 
-def local(layers: Layers, own: Holdings, used: int, orders: np.ndarray, training: Any) -> Layers:
+def chosen_samples(own: Holdings, used: np.ndarray) -> np.ndarray:
+    """Whether each sample is used: the first ones of every lot, as many as are used of it."""
+    chosen = np.zeros(len(own.lots), dtype=bool)
+    for lot in np.unique(own.lots):
+        chosen[np.flatnonzero(own.lots == lot)[: used[lot]]] = True
+    return chosen
+
+
+def local(layers: Layers, own: Holdings, chosen: np.ndarray, orders: np.ndarray, training: Any) -> Layers:
     layers = [[part.copy() for part in layer] for layer in layers]
     velocity = [[np.zeros_like(part) for part in layer] for layer in layers]
     for everybody in orders:
-        order = everybody[everybody < used]
-        for start in range(0, used, training.batch_size):
+        order = everybody[chosen[everybody]]
+        for start in range(0, len(order), training.batch_size):
             batch = order[start : start + training.batch_size]
             slopes = gradients(layers, own.pixels[batch].astype(float), own.labels[batch])
             for layer, speed, slope in zip(layers, velocity, slopes, strict=True):
@@ -56,13 +64,14 @@ def federated(
     orders: Sequence[Sequence[np.ndarray]],
     training: Any,
 ) -> list[Layers]:
-    """The model after every round; `orders[round][agent]` has a row per local epoch."""
+    """The model after every round; `orders[round][agent]` has a row per local epoch, `schedule[round]` is by lot."""
     models = []
     for used, given in zip(schedule, orders, strict=True):
-        members = [agent for agent in range(len(holdings)) if used[agent]]
-        trained = [local(layers, holdings[agent], used[agent], given[agent], training) for agent in members]
+        chosen = [chosen_samples(own, used) for own in holdings]
+        members = [agent for agent in range(len(holdings)) if chosen[agent].any()]
+        trained = [local(layers, holdings[agent], chosen[agent], given[agent], training) for agent in members]
         if members:
-            shares = used[members] / used.sum()
+            shares = np.array([chosen[agent].sum() for agent in members]) / used.sum()
             layers = [
                 [
                     sum(share * model[depth][place] for share, model in zip(shares, trained, strict=True))

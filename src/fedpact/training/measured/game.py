@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.federation.ownership import require_single_lots
 from fedpact.shapley.blackbox import SampledShapley, sample_game
 from fedpact.shapley.coalition_cache import Coalition
 from fedpact.training import Experiment, Histories
@@ -57,13 +58,13 @@ class MeasuredGame:
 
     @property
     def available(self) -> FloatArray:
-        """The most each can contribute."""
+        """The most each can contribute, per lot where agents have several."""
         return self.experiment.available.astype(np.float64)
 
     @property
     def test_sizes(self) -> FloatArray:
-        """Images each is tested on."""
-        return np.array([len(own.test_labels) for own in self.experiment.holdings], dtype=np.float64)
+        """Images each is tested on, per task where agents have several."""
+        return self.experiment.test_sizes.astype(np.float64)
 
     @contextmanager
     def counting(self) -> Iterator[set[str]]:
@@ -81,6 +82,7 @@ class MeasuredGame:
 
     def profile(self, contributions: ArrayLike, coalition: Iterable[int] | None = None) -> np.ndarray:
         """Whole samples used: contributions rounded, zero outside the coalition."""
+        require_single_lots(self.experiment, "a measured game")
         given = checked_numbers("contributions", contributions, lambda x: x >= 0, "at least zero")
         used = np.broadcast_to(nearest_counts(given), (self.n_agents,))
         if coalition is None:
@@ -94,7 +96,10 @@ class MeasuredGame:
         return np.where(np.isin(np.arange(self.n_agents), members), used, 0)
 
     def many(self, profiles: ArrayLike) -> FloatArray:
-        """Accuracies of several models at once, (models, n_agents); what is missing is trained in one go."""
+        """Accuracies of several models at once, (models, n_agents); what is missing is trained in one go.
+
+        Where agents have several lots or tasks, profiles are per lot and accuracies per task.
+        """
         rows = [tuple(map(int, row)) for row in np.atleast_2d(np.asarray(profiles))]
         for asked in self._asked:
             asked.update(_key(row) for row in rows if any(row))
@@ -105,7 +110,7 @@ class MeasuredGame:
                 self.trained += 1
                 if self._progress is not None:
                     self._progress(1)
-        return np.array([self._store[_key(row)] if any(row) else [0.0] * self.n_agents for row in rows])
+        return np.array([self._store[_key(row)] if any(row) else [0.0] * self.experiment.n_tasks for row in rows])
 
     def history(self, schedule: ArrayLike) -> Histories:
         """One model whose contributions change from round to round, tested after each."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ class Formula:
         self.n_agents = federation.n_agents
         self.available = federation.caps.astype(np.int64)
         self.names = federation.names
-        self.holdings = [SimpleNamespace(test_labels=range(test_size)) for _ in range(self.n_agents)]
+        self.has_lots, self.n_tasks = False, self.n_agents
+        self.test_sizes = np.full(self.n_agents, test_size)
         self.asked: list[tuple[int, ...]] = []
         self._noisy, self._test_size = noisy, test_size
 
