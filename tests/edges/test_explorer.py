@@ -14,6 +14,7 @@ import fedpact as fp
 from edges.browser import OPTIONS, axe_source, chromium, explorer
 from fedpact.explorer.validation import typed_number
 from fedpact.scenario.examples import example, hospitals
+from lots_scenario import SCENARIO as LOTS
 
 PATIENCE = 120_000  # milliseconds; a busy machine is no failure
 REFUSED = "status of 422"  # what browsers say of a refusal, which the page explains
@@ -164,6 +165,28 @@ def test_members_come_and_go(page):
     assert field(page, "weights[0,1]").input_value() == "0.49"
     page.click("#x-undo")
     page.wait_for_function("() => document.querySelector('#gains').innerText.includes('University')")
+
+
+@pytest.mark.browser
+def test_lots_are_opened_added_edited_and_removed(page, tmp_path):
+    file = tmp_path / "lots.toml"
+    fp.save_scenario(LOTS, file)
+    page.locator("#x-file").set_input_files(file)
+    field(page, "lot_names[1]").wait_for()
+    settled(page)
+    noisy = page.locator("#lots tr", has_text="noisy")
+    assert "stays at home" in noisy.inner_text()
+    field(page, "costs[1]").fill("0.001")
+    page.locator("#lots tr", has_text="noisy").filter(has_text="all of it").wait_for()
+    page.locator('[data-add-lot="1"]').click()
+    field(page, "lot_names[4]").wait_for()
+    settled(page)
+    assert "South: lot 2" in page.locator(".grid thead").inner_text()
+    field(page, "lot_names[4]").fill("new device")
+    page.wait_for_function("() => document.querySelector('#lots').innerText.includes('new device')")
+    page.locator('[data-remove-lot="4"]').click()
+    field(page, "lot_names[4]").wait_for(state="detached")
+    page.wait_for_function("() => !document.querySelector('#lots').innerText.includes('new device')")
 
 
 @pytest.mark.browser

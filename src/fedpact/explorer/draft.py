@@ -4,6 +4,10 @@ Fields are called as the library calls what they hold: `names[0]`, `costs[0]`, `
 `weights[0,1]`, `payoff.beta` or, where every member has its own curve, `payoff.beta[0]`; and `title`, `description`,
 `family`, `money.currency`, `money.per_payoff`. A draft keeps the texts of payoff families that are not chosen, so that
 trying another one loses nothing.
+
+Where members have several lots of data or several tasks, the draft says whose each is. Costs and caps are then numbered
+by lot, values and curves by task, weights by task and lot, and `lot_names[0]` and `task_names[0]` are what they are
+called. A draft without lots has one of each per member, in the members' order.
 """
 
 from __future__ import annotations
@@ -15,16 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation.ownership import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_MEMBERS = 30
 """The most members whose weights can be edited on a page, and whose deal follows every key."""
+MAX_LOTS = 60
 
 UNLIMITED = "unlimited"
-COLUMNS = ("names", "costs", "quadratic", "caps", "values")
+LOT_COLUMNS = ("costs", "quadratic", "caps")
+COLUMNS = ("names", *LOT_COLUMNS, "values")
 WORD_FIELDS = ("title", "description", "unit", "family", "money.currency", "money.per_payoff")
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 STARTS = {"beta": "0.3", "rate": "0.05", "half": "20"}
@@ -42,14 +47,18 @@ class Draft:
     n_agents
         How many members the page shows.
     own_curves
-        Whether every member has its own parameters of the payoff curve.
+        Whether every member (task) has its own parameters of the payoff curve.
     texts
         By field; what a field shows that is not among them is empty.
+    lot_owners, task_owners
+        The members whose lots and tasks there are, as places; None where everybody has one of each.
     """
 
     n_agents: int
     own_curves: bool
     texts: Mapping[str, str]
+    lot_owners: tuple[int, ...] | None = None
+    task_owners: tuple[int, ...] | None = None
 
     def __getitem__(self, field: str) -> str:
         return self.texts.get(field, "")
@@ -58,6 +67,29 @@ class Draft:
     def parameters(self) -> Sequence[str]:
         """The parameters of the chosen payoff family; none if there is no such family."""
         return PARAMETERS.get(self["family"], ())
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether the draft names lots and tasks."""
+        return self.lot_owners is not None
+
+    @property
+    def lots(self) -> tuple[int, ...]:
+        """The owner of every lot."""
+        return tuple(range(self.n_agents)) if self.lot_owners is None else self.lot_owners
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """The owner of every task."""
+        return tuple(range(self.n_agents)) if self.task_owners is None else self.task_owners
+
+    def lots_of(self, agent: int) -> list[int]:
+        """The places of a member's lots."""
+        return [lot for lot, owner in enumerate(self.lots) if owner == agent]
+
+    def tasks_of(self, agent: int) -> list[int]:
+        """The places of a member's tasks."""
+        return [task for task, owner in enumerate(self.tasks) if owner == agent]
 
     @classmethod
     def of_record(cls, record: Any) -> Draft:
@@ -72,25 +104,47 @@ class Draft:
                 raise InvalidInput(
                     f"{field} must be a text of up to {MAX_FIELD_LENGTH} characters, got {short_repr(text)}"
                 )
-        return cls(n_agents=count, own_curves=bool(record.get("own_curves")), texts=dict(texts))
+        lots, tasks = (_owners_of_record(record, key, count) for key in ("lot_owners", "task_owners"))
+        if (lots is None) != (tasks is None):
+            raise InvalidInput("lot_owners and task_owners go together; give both or none")
+        own = bool(record.get("own_curves"))
+        return cls(n_agents=count, own_curves=own, texts=dict(texts), lot_owners=lots, task_owners=tasks)
 
     def record(self) -> dict[str, Any]:
         """Plain data for the page."""
-        return {"n_agents": self.n_agents, "own_curves": self.own_curves, "texts": dict(self.texts)}
+        plain = {"n_agents": self.n_agents, "own_curves": self.own_curves, "texts": dict(self.texts)}
+        if not self.has_lots:
+            return plain
+        return plain | {"lot_owners": list(self.lots), "task_owners": list(self.tasks)}
+
+
+def _owners_of_record(record: Mapping[str, Any], key: str, count: int) -> tuple[int, ...] | None:
+    given = record.get(key)
+    if given is None:
+        return None
+    whole = isinstance(given, list) and all(isinstance(each, int) and 0 <= each < count for each in given)
+    if not whole or not 1 <= len(given) <= MAX_LOTS:
+        raise InvalidInput(f"{key} must be up to {MAX_LOTS} members from 0 to {count - 1}, got {short_repr(given)}")
+    return tuple(given)
 
 
 def field_names(draft: Draft) -> Iterator[str]:
     """The fields a page shows for a draft."""
     yield from WORD_FIELDS
-    agents = range(draft.n_agents)
-    for column in COLUMNS:
-        yield from (f"{column}[{agent}]" for agent in agents)
+    lots, tasks = range(len(draft.lots)), range(len(draft.tasks))
+    yield from (f"names[{agent}]" for agent in range(draft.n_agents))
+    if draft.has_lots:
+        yield from (f"lot_names[{lot}]" for lot in lots)
+        yield from (f"task_names[{task}]" for task in tasks)
+    for column in LOT_COLUMNS:
+        yield from (f"{column}[{lot}]" for lot in lots)
+    yield from (f"values[{task}]" for task in tasks)
     for parameter in draft.parameters:
         if draft.own_curves:
-            yield from (f"payoff.{parameter}[{agent}]" for agent in agents)
+            yield from (f"payoff.{parameter}[{task}]" for task in tasks)
         else:
             yield f"payoff.{parameter}"
-    yield from (f"weights[{receiver},{giver}]" for receiver in agents for giver in agents)
+    yield from (f"weights[{receiver},{giver}]" for receiver in tasks for giver in lots)
 
 
 def draft_of(scenario: Scenario) -> Draft:
@@ -103,18 +157,25 @@ def draft_of(scenario: Scenario) -> Draft:
     '80'
     """
     federation = scenario.federation
-    require_single_lots(federation, "the explorer")
     count = federation.n_agents
     if count > MAX_MEMBERS:
         raise InvalidInput(
             f"the explorer takes up to {MAX_MEMBERS} members, got {count:,}; "
             f"`fedpact compare` takes any number, with --html for a report"
         )
+    for what, number in (("lots", federation.n_lots), ("tasks", federation.n_tasks)):
+        if federation.has_lots and number > MAX_LOTS:
+            raise InvalidInput(
+                f"the explorer takes up to {MAX_LOTS} {what}, got {number:,}; `fedpact compare` takes more"
+            )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
     texts["unit"] = scenario.unit
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}
+    if federation.has_lots:
+        texts |= {f"lot_names[{lot}]": name for lot, name in enumerate(federation.lot_names)}
+        texts |= {f"task_names[{task}]": name for task, name in enumerate(federation.task_names)}
     columns = {
         "costs": federation.costs.linear,
         "quadratic": federation.costs.quadratic,
@@ -125,7 +186,7 @@ def draft_of(scenario: Scenario) -> Draft:
         texts |= {f"{label}[{agent}]": typed_text(number) for agent, number in enumerate(numbers)}
     own = False
     for label, numbers in federation.payoff.parameters.items():
-        each = np.broadcast_to(numbers, count)
+        each = np.broadcast_to(numbers, federation.n_tasks)
         own = own or bool((each != each[0]).any())
         texts[f"payoff.{label}"] = typed_text(each[0])
         if own:
@@ -133,7 +194,13 @@ def draft_of(scenario: Scenario) -> Draft:
     weights = federation.dense_weights()
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
     starts = {f"payoff.{label}": text for label, text in STARTS.items()}  # for the families that are not chosen
-    return Draft(n_agents=count, own_curves=own, texts=starts | texts)
+    owners = {"lot_owners": federation.lot_owners, "task_owners": federation.task_owners} if federation.has_lots else {}
+    return Draft(
+        n_agents=count,
+        own_curves=own,
+        texts=starts | texts,
+        **{key: tuple(map(int, each)) for key, each in owners.items()},
+    )
 
 
 def typed_text(number: float) -> str:
@@ -152,10 +219,47 @@ def with_agent(draft: Draft) -> Draft:
     new = draft.n_agents
     taken = {draft[f"names[{agent}]"].strip() for agent in range(new)}
     name = next(name for number in range(new + 1, 2 * new + 3) if (name := f"Member {number}") not in taken)
-    texts = {f"names[{new}]": name} | {f"{label}[{new}]": text for label, text in NEW_MEMBER.items()}
-    texts |= {f"weights[{new},{other}]": "0" for other in range(new)}
-    texts |= {f"weights[{other},{new}]": "0" for other in range(new)} | {f"weights[{new},{new}]": "1"}
-    return with_own_curves(replace(draft, n_agents=new + 1, texts={**draft.texts, **texts}))
+    made = replace(draft, n_agents=new + 1, texts={**draft.texts, f"names[{new}]": name})
+    if not draft.has_lots:
+        return with_own_curves(_with_row(_with_column(made, new, new), new))
+    made = replace(made, task_owners=(*draft.tasks, new))
+    made = _with_row(made, len(draft.tasks))
+    texts = {f"task_names[{len(draft.tasks)}]": "task", f"values[{len(draft.tasks)}]": NEW_MEMBER["values"]}
+    return with_own_curves(with_lot(replace(made, texts={**made.texts, **texts}), new))
+
+
+def with_lot(draft: Draft, agent: int) -> Draft:
+    """One more lot for a member: useful to its owner as one's own data usually is, and to nobody else yet."""
+    if not 0 <= agent < draft.n_agents:
+        raise InvalidInput(f"agent must be from 0 to {draft.n_agents - 1}, got {agent}")
+    if len(draft.lots) >= MAX_LOTS:
+        raise InvalidInput(f"the explorer takes up to {MAX_LOTS} lots; `fedpact compare` takes any number")
+    if not draft.has_lots:
+        everybody = tuple(range(draft.n_agents))
+        names = {
+            f"{part}_names[{place}]": called
+            for part, called in (("lot", "data"), ("task", "task"))
+            for place in everybody
+        }
+        draft = replace(draft, lot_owners=everybody, task_owners=everybody, texts={**draft.texts, **names})
+    new, taken = len(draft.lots), {draft[f"lot_names[{lot}]"].strip() for lot in draft.lots_of(agent)}
+    name = next(name for number in range(len(taken) + 1, 2 * len(taken) + 3) if (name := f"lot {number}") not in taken)
+    made = replace(draft, lot_owners=(*draft.lots, agent), texts={**draft.texts, f"lot_names[{new}]": name})
+    return _with_column(made, new, agent)
+
+
+def _with_column(draft: Draft, lot: int, owner: int) -> Draft:
+    """The numbers of a new lot."""
+    texts = {f"{label}[{lot}]": NEW_MEMBER[label] for label in LOT_COLUMNS}
+    texts |= {f"weights[{task},{lot}]": "1" if whose == owner else "0" for task, whose in enumerate(draft.tasks)}
+    return replace(draft, texts={**draft.texts, **texts})
+
+
+def _with_row(draft: Draft, task: int) -> Draft:
+    """The numbers of a new task, to whom the lots there are, but its owner's, are worth nothing."""
+    owner = draft.tasks[task]
+    texts = {f"weights[{task},{lot}]": "1" if whose == owner else "0" for lot, whose in enumerate(draft.lots)}
+    return replace(draft, texts={**draft.texts, f"values[{task}]": NEW_MEMBER["values"], **texts})
 
 
 def with_own_curves(draft: Draft, *, anew: bool = False) -> Draft:
@@ -165,7 +269,7 @@ def with_own_curves(draft: Draft, *, anew: bool = False) -> Draft:
     shared = {
         f"payoff.{label}[{agent}]": draft[f"payoff.{label}"]
         for label in draft.parameters
-        for agent in range(draft.n_agents)
+        for agent in range(len(draft.tasks))
     }
     return replace(draft, texts={**draft.texts, **shared} if anew else {**shared, **draft.texts})
 
@@ -176,14 +280,45 @@ def without_agent(draft: Draft, agent: int) -> Draft:
         raise InvalidInput(f"agent must be from 0 to {draft.n_agents - 1}, got {agent}")
     if draft.n_agents == 1:
         raise InvalidInput("a federation has at least one member; change this one instead")
+    lots = [lot for lot, owner in enumerate(draft.lots) if owner != agent]
+    tasks = [task for task, owner in enumerate(draft.tasks) if owner != agent]
+    if not lots or not tasks:
+        raise InvalidInput("a federation has at least one lot and one task; give another member one first")
+    agents = [other for other in range(draft.n_agents) if other != agent]
+    made = replace(draft, n_agents=len(agents), texts=_kept_texts(draft, agents, lots, tasks))
+    if not draft.has_lots:
+        return made
+    owners = {
+        key: tuple(agents.index(owners[place]) for place in kept)
+        for key, owners, kept in (("lot_owners", draft.lots, lots), ("task_owners", draft.tasks, tasks))
+    }
+    return replace(made, **owners)
+
+
+def without_lot(draft: Draft, lot: int) -> Draft:
+    """The draft without a lot; the others keep what was typed for them."""
+    if not draft.has_lots or not 0 <= lot < len(draft.lots):
+        raise InvalidInput(f"lot must be from 0 to {len(draft.lots) - 1}, got {lot}")
+    if len(draft.lots) == 1:
+        raise InvalidInput("a federation has at least one lot; change this one instead")
+    lots = [other for other in range(len(draft.lots)) if other != lot]
+    texts = _kept_texts(draft, range(draft.n_agents), lots, range(len(draft.tasks)))
+    return replace(draft, lot_owners=tuple(draft.lots[other] for other in lots), texts=texts)
+
+
+def _kept_texts(draft: Draft, agents: Sequence[int], lots: Sequence[int], tasks: Sequence[int]) -> dict[str, str]:
+    """The texts of the members, lots and tasks that are kept, numbered anew."""
     texts: dict[str, str] = {}
     for field, text in draft.texts.items():
         numbered = NUMBERED.search(field)
         if numbered is None:
             texts[field] = text
             continue
+        label = field[: numbered.start()]
         places = [int(place) for place in numbered.groups() if place is not None]
-        if agent not in places and max(places) < draft.n_agents:
-            moved = ",".join(str(place - (place > agent)) for place in places)
-            texts[f"{field[: numbered.start()]}[{moved}]"] = text
-    return replace(draft, n_agents=draft.n_agents - 1, texts=texts)
+        of_lots = label in LOT_COLUMNS or label == "lot_names"
+        kept = [tasks, lots] if label == "weights" else [lots if of_lots else agents if label == "names" else tasks]
+        if all(place in each for place, each in zip(places, kept, strict=True)):
+            moved = ",".join(str(list(each).index(place)) for place, each in zip(places, kept, strict=True))
+            texts[f"{label}[{moved}]"] = text
+    return texts

@@ -11,12 +11,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedpact.comparison import Comparison, Sweep
-from fedpact.deals import is_ledger
+from fedpact.deals import Deal, is_ledger
 from fedpact.deals.deal_file import deal_record, is_deal_record
-from fedpact.deals.outcome import PER_AGENT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, is_transcript
 from fedpact.negotiation.deal_check import CheckedDeal, check_deal
 from fedpact.report import render_report
+from fedpact.report.deal_sections import STAYS_AT_HOME
+from fedpact.report.numbers import number_texts
 from fedpact.report.records import comparison_record
 from fedpact.scenario import Scenario, parse_scenario, save_scenario
 from fedpact.utils.errors import InvalidInput, error_context
@@ -125,8 +127,25 @@ def _numbers(scenario: Scenario, comparison: Comparison) -> Content:
         "agent": agents,
     }
     for label in PER_AGENT:
+        if label in PER_LOT and scenario.federation.has_lots:
+            continue
         columns[label] = [number for outcome in comparison for number in getattr(outcome, label).tolist()]
+    if scenario.federation.has_lots:
+        columns["lots_brought"] = [text for outcome in comparison for text in brought_texts(outcome.deal)]
     return Content(csv_text(columns).encode(), "text/csv; charset=utf-8")
+
+
+def brought_texts(deal: Deal) -> list[str]:
+    """What every member of a deal gives; of several lots, those it brings."""
+    texts = number_texts(deal.contributions)
+    if not deal.has_lots:
+        return list(texts)
+    found: dict[str, list[str]] = {name: [] for name in deal.agents}
+    rows = zip(deal.lot_owners or (), deal.lot_names or (), texts, deal.contributions, strict=True)
+    for owner, name, text, amount in rows:
+        if amount > STAYS_AT_HOME * deal.contributions.max(initial=0.0):
+            found[owner].append(f"{text} of {name}")
+    return [", ".join(each) or "nothing" for each in found.values()]
 
 
 def _deal(scenario: Scenario, comparison: Comparison) -> Content:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedpact.explorer.charts import PACKAGE
-from fedpact.explorer.draft import MAX_MEMBERS, PARAMETERS, Draft
+from fedpact.explorer.draft import LOT_COLUMNS, MAX_LOTS, MAX_MEMBERS, PARAMETERS, Draft
 from fedpact.explorer.files import DOWNLOADS
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP
 from fedpact.explorer.views import MAPPED
@@ -48,6 +48,7 @@ TABS = {
 }
 EXAMPLE_TITLES = {
     "hospitals": "Five hospitals",
+    "hospitals-lots": "Five hospitals, lots of data",
     "paper-w1": "Paper, W1: equal",
     "paper-w2": "Paper, W2: unequal",
     "paper-w3": "Paper, W3: one harms",
@@ -56,20 +57,26 @@ EXAMPLE_TITLES = {
 
 def form_view(draft: Draft) -> Markup:
     """All fields, holding what was typed."""
-    columns = dict(HEADS)
-    if draft.own_curves:
-        columns |= {f"payoff.{label}": (label, PARAMETER_HINTS[label]) for label in draft.parameters}
+    own = {f"payoff.{label}": (label, PARAMETER_HINTS[label]) for label in draft.parameters} if draft.own_curves else {}
+    columns = dict(HEADS) | own
     return render(
         "form.html",
         package=PACKAGE,
         draft=draft,
         names=[_called(draft, agent) for agent in range(draft.n_agents)],
         columns=columns,
+        lot_columns={label: HEADS[label] for label in LOT_COLUMNS},
+        task_columns={"values": HEADS["values"]} | own,
         families=FAMILIES,
         hints=PARAMETER_HINTS,
         has_parameters=bool(PARAMETERS.get(draft["family"])),
         words=FIELD_WORDS,
         max_agents=MAX_MEMBERS,
+        max_lots=MAX_LOTS,
+        lot_labels=[_lot_called(draft, lot) for lot in range(len(draft.lots))],
+        task_labels=[_task_called(draft, task) for task in range(len(draft.tasks))],
+        lot_order=[lot for agent in range(draft.n_agents) for lot in draft.lots_of(agent)],
+        task_order=[task for agent in range(draft.n_agents) for task in draft.tasks_of(agent)],
     )
 
 
@@ -107,18 +114,40 @@ def _part_of(field: str) -> str:
         return "weights"
     if label in ("family", "") or label.startswith("payoff."):
         return "members" if "[" in field else "payoff"
-    return "members" if label in ("names", *HEADS) else "words"
+    return "members" if label in ("names", "lot_names", "task_names", *HEADS) else "words"
 
 
 def _words_for(draft: Draft, field: str) -> str:
     label, _, place = field.partition("[")
     places = [int(each) for each in place.removesuffix("]").split(",") if each]
     if label == "weights":
-        return f"{_called(draft, places[1])} to {_called(draft, places[0])}"
+        return f"{_lot_called(draft, places[1])} to {_task_called(draft, places[0])}"
     if label == "names":
         return f"Name of member {places[0] + 1}"
+    if label in ("lot_names", "task_names"):
+        part, owners = ("lot", draft.lots) if label == "lot_names" else ("task", draft.tasks)
+        return f"Name of a {part} of {_called(draft, owners[places[0]])}"
     called = HEADS[label][0] if label in HEADS else FIELD_WORDS.get(label, label.removeprefix("payoff."))
-    return f"{called} of {_called(draft, places[0])}" if places else called
+    if not places:
+        return called
+    whose = _lot_called if label in LOT_COLUMNS else _task_called
+    return f"{called} of {whose(draft, places[0])}"
+
+
+def _lot_called(draft: Draft, lot: int) -> str:
+    """A member where everybody has one lot, else the member and its lot."""
+    return _owned_called(draft, draft.lots[lot], draft[f"lot_names[{lot}]"]) if draft.has_lots else _called(draft, lot)
+
+
+def _task_called(draft: Draft, task: int) -> str:
+    if not draft.has_lots:
+        return _called(draft, task)
+    return _owned_called(draft, draft.tasks[task], draft[f"task_names[{task}]"])
+
+
+def _owned_called(draft: Draft, owner: int, own: str) -> str:
+    who = _called(draft, owner)
+    return own.strip() if own.strip().startswith(who) else f"{who}: {own.strip()}"
 
 
 def _called(draft: Draft, agent: int) -> str:

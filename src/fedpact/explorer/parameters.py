@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.comparison import Axis
-from fedpact.explorer.draft import typed_text
+from fedpact.explorer.draft import LOT_COLUMNS, typed_text
 from fedpact.explorer.validation import typed_number
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -27,6 +27,7 @@ LABELS = {"quadratic": "costs.quadratic"}
 WIDE = 3.0  # a range goes from nothing, or nearly, to this many times what there is now
 NEARLY = 0.1
 AROUND = 1.0  # weights vary this much to both sides at least
+PLACES = ("receiver", "giver", "agent")
 STEP_DIGITS = 3  # of the distance between points
 
 
@@ -59,44 +60,45 @@ class Parameter:
         if kind not in known:
             raise InvalidInput(f"there is no parameter {short_repr(kind)} to vary; there are {', '.join(known)}")
         keys = ("receiver", "giver") if kind == "weights" else ("agent",)
-        places = {key: _place(key, record.get(key), federation.n_agents) for key in keys}
+        places = {key: _place(key, record.get(key), len(_names(federation, str(kind), key))) for key in keys}
         return cls(kind=str(kind), **places)
 
     def words(self, federation: Federation) -> str:
         """The parameter as people read it."""
-        names = federation.names
         if self.kind == "weights":
-            giver = "others’" if self.giver is None else f"{names[self.giver]}’s"
-            receiver = "everybody else" if self.receiver is None else names[self.receiver]
+            lots, tasks = (_names(federation, self.kind, key) for key in ("giver", "receiver"))
+            giver = "others’" if self.giver is None else f"{lots[self.giver]}’s"
+            receiver = "everybody else" if self.receiver is None else tasks[self.receiver]
+            if federation.has_lots and self.giver is not None:
+                return f"usefulness of {lots[self.giver]} to {receiver}"
             return f"usefulness of {giver} data to {receiver}"
-        whose = "everybody" if self.agent is None else names[self.agent]
+        whose = "everybody" if self.agent is None else _names(federation, self.kind, "agent")[self.agent]
         return f"{KINDS.get(self.kind, self.kind).lower()} of {whose}"
 
     def places(self, federation: Federation) -> tuple[np.ndarray, ...]:
-        """Where in the federation: rows and columns of the weights, or agents."""
-        everybody = np.arange(federation.n_agents)
+        """Where in the federation: rows and columns of the weights, or agents (lots, tasks)."""
         if self.kind != "weights":
+            everybody = np.arange(len(_names(federation, self.kind, "agent")))
             return (everybody if self.agent is None else np.array([self.agent]),)
         if self.receiver is not None and self.giver is not None:
             return np.array([self.receiver]), np.array([self.giver])
-        chosen = ~np.eye(federation.n_agents, dtype=bool)
+        chosen = federation.task_owners[:, None] != federation.lot_owners[None, :]
         if self.receiver is not None:
-            chosen &= (everybody == self.receiver)[:, None]
+            chosen &= (np.arange(federation.n_tasks) == self.receiver)[:, None]
         if self.giver is not None:
-            chosen &= (everybody == self.giver)[None, :]
+            chosen &= (np.arange(federation.n_lots) == self.giver)[None, :]
         if not chosen.any():
             raise InvalidInput("there are no weights between members to vary: there is only one member")
         return np.nonzero(chosen)
 
     def axis(self, federation: Federation, points: FloatArray) -> Axis:
         """The parameter over some values, for a sweep."""
-        names = federation.names
-        who = {None: "*"} | dict(enumerate(names))
         label = LABELS.get(self.kind, self.kind)
+        who = {key: {None: "*"} | dict(enumerate(_names(federation, self.kind, key))) for key in PLACES}
         if self.kind == "weights":
-            label += f"[{who[self.receiver]},{who[self.giver]}]"
+            label += f"[{who['receiver'][self.receiver]},{who['giver'][self.giver]}]"
         elif self.agent is not None:
-            label += f"[{who[self.agent]}]"
+            label += f"[{who['agent'][self.agent]}]"
         return Axis(label=label, field=self.kind, places=self.places(federation), points=read_only_copy(points))
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
@@ -117,7 +119,7 @@ class Parameter:
             "caps": federation.caps,
             "values": federation.values,
         } | {
-            label: np.broadcast_to(numbers, federation.n_agents)
+            label: np.broadcast_to(numbers, federation.n_tasks)
             for label, numbers in federation.payoff.parameters.items()
         }
         return float(np.mean(arrays[self.kind][self.places(federation)]))
@@ -126,7 +128,8 @@ class Parameter:
         """A range worth looking at around its value."""
         now = self.now(federation)
         if self.kind == "weights":
-            own = self.receiver is not None and self.receiver == self.giver
+            single = self.receiver is not None and self.giver is not None
+            own = single and federation.task_owners[self.receiver] == federation.lot_owners[self.giver]
             around = max(AROUND, abs(now))
             return (_short(NEARLY * now), _short(WIDE * now)) if own else (_short(now - around), _short(now + around))
         if not np.isfinite(now) or now == 0:
@@ -160,6 +163,12 @@ def points_between(low: float, high: float, count: int) -> FloatArray:
     inner = np.round(points, int(np.clip(STEP_DIGITS - 1 - np.floor(np.log10(step)), 0, 300)))
     inner[[0, -1]] = low, high
     return inner if (np.diff(inner) > 0).all() else points
+
+
+def _names(federation: Federation, kind: str, key: str) -> Sequence[str]:
+    """Whose a number of this kind can be: lots', tasks' or, where everybody has one of each, members'."""
+    of_lots = key == "giver" or (key == "agent" and kind in LOT_COLUMNS)
+    return federation.lot_labels if of_lots else federation.task_labels
 
 
 def _place(key: str, given: Any, count: int) -> int | None:

@@ -82,6 +82,7 @@ def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
     at = FIELD.fullmatch(start)
     if at is None:
         raise InvalidInput(f"cells are pasted into a table's field, got {short_repr(start)}")
+    _require_no_lots(draft)
     cells = _cells(text)
     if not cells:
         raise InvalidInput("there is nothing in the cells that were pasted")
@@ -101,6 +102,7 @@ def paste_cells(draft: Draft, start: str, text: str) -> tuple[Draft, list[str]]:
 
 def open_table(draft: Draft, name: str, text: str) -> tuple[Draft, list[str]]:
     """The members or the weights of a CSV file in a draft; members it has already are known by their names."""
+    _require_no_lots(draft)
     cells = _cells(text)
     if not cells:
         raise InvalidInput(f"{name}: the file has no rows")
@@ -127,6 +129,14 @@ def open_table(draft: Draft, name: str, text: str) -> tuple[Draft, list[str]]:
         f"{name}: row 1 must name columns such as name, cost, cap and value, or the members along a table of weights, "
         f"got {_listed(cells[0])}"
     )
+
+
+def _require_no_lots(draft: Draft) -> None:
+    if draft.has_lots:
+        raise InvalidInput(
+            "tables go into members with one lot of data each; type the numbers of lots, or open a scenario file, "
+            "which `fedpact new --lots` writes"
+        )
 
 
 def _cells(text: str) -> Cells:

@@ -14,7 +14,17 @@ import numpy as np
 
 from fedpact.comparison import Sweep
 from fedpact.comparison.axes import check_axes
-from fedpact.explorer.draft import Draft, draft_of, typed_text, with_agent, with_own_curves, without_agent
+from fedpact.deals.outcome import PER_LOT
+from fedpact.explorer.draft import (
+    Draft,
+    draft_of,
+    typed_text,
+    with_agent,
+    with_lot,
+    with_own_curves,
+    without_agent,
+    without_lot,
+)
 from fedpact.explorer.files import (
     BYTE_ORDER_MARK,
     DOWNLOADS,
@@ -101,12 +111,16 @@ class Questions:
             return {"holds": not found.failures, "check": check_view(name, scenario, found)}
 
     def form(self, question: Question) -> Answer:
-        """The form for a draft, changed as asked: a member more or less."""
+        """The form for a draft, changed as asked: a member, or a lot of a member, more or less."""
         draft = Draft.of_record(question.get("draft"))
         if question.get("do") == "add":
             draft = with_agent(draft)
         elif question.get("do") == "remove":
             draft = without_agent(draft, _whole("agent", question.get("agent")))
+        elif question.get("do") == "add-lot":
+            draft = with_lot(draft, _whole("agent", question.get("agent")))
+        elif question.get("do") == "remove-lot":
+            draft = without_lot(draft, _whole("lot", question.get("lot")))
         return _form_answer(draft)
 
     def paste(self, question: Question) -> Answer:
@@ -135,6 +149,8 @@ class Questions:
             "deal": shown_deal,
             "curve": payoff_chart(federation, comparison),
             "agents": list(federation.names),
+            "lots": list(federation.lot_labels),
+            "tasks": list(federation.task_labels),
             "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
 
@@ -238,9 +254,11 @@ class Questions:
             raise InvalidInput(f"metric must be one of {', '.join(MAPPED)}, got {short_repr(metric)}")
         if mechanism not in FOLLOWED:
             raise InvalidInput(f"mechanism must be one of {', '.join(FOLLOWED)}, got {short_repr(mechanism)}")
-        agent = _whole("agent", question.get("agent", 0))
-        if not 0 <= agent < federation.n_agents:
-            raise InvalidInput(f"agent must be from 0 to {federation.n_agents - 1}, got {agent}")
+        agent, count_shown = _whole("agent", question.get("agent", 0)), federation.n_agents
+        if metric in PER_LOT:
+            count_shown = federation.n_lots
+        if not 0 <= agent < count_shown:
+            raise InvalidInput(f"agent must be from 0 to {count_shown - 1}, got {agent}")
         up, right = (self._axis(question.get(side), side, federation, count) for side in ("up", "right"))
         found = self.service.map_over(federation, [up, right], metric=metric, mechanism=mechanism, progress=progress)
         return found, (up[0].words(federation), right[0].words(federation)), agent

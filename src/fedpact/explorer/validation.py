@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedpact.explorer.draft import COLUMNS, UNLIMITED, Draft, field_names
+from fedpact.explorer.draft import LOT_COLUMNS, UNLIMITED, Draft, field_names
 from fedpact.federation import Federation, Payoff, Quadratic
 from fedpact.federation.costs import MUST_RISE
 from fedpact.federation.payoffs import FAMILIES
@@ -34,6 +34,8 @@ def _unit_of_data(field: str, given: str) -> str:
 
 TEXTS: Mapping[str, Callable[[str, str], str]] = {
     "names": name,
+    "lot_names": name,
+    "task_names": name,
     "title": text,
     "description": text,
     "unit": _unit_of_data,
@@ -125,8 +127,15 @@ def _stand_in(field: str) -> Any:
 
 def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector) -> Scenario | None:
     """The scenario, if nothing is refused."""
-    agents = range(draft.n_agents)
-    columns = {label: [entries[f"{label}[{agent}]"] for agent in agents] for label in COLUMNS}
+    lots, tasks = range(len(draft.lots)), range(len(draft.tasks))
+    columns = {label: [entries[f"{label}[{lot}]"] for lot in lots] for label in LOT_COLUMNS}
+    columns["values"] = [entries[f"values[{task}]"] for task in tasks]
+    columns["names"] = [entries[f"names[{agent}]"] for agent in range(draft.n_agents)]
+    owned: dict[str, Any] = {}
+    if draft.has_lots:
+        owned = {"lot_owners": list(draft.lots), "task_owners": list(draft.tasks)}
+        owned["lot_names"] = [entries[f"lot_names[{lot}]"] for lot in lots]
+        owned["task_names"] = [entries[f"task_names[{task}]"] for task in tasks]
     costs: Any = columns["costs"]
     if any(columns["quadratic"]):
         costs = refused.attempt(Quadratic, costs, columns["quadratic"]) or 1.0
@@ -135,12 +144,13 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
         payoff = refused.attempt(FAMILIES[draft["family"]], **_parameters(draft, entries))
     federation = refused.attempt(
         Federation,
-        [[entries[f"weights[{receiver},{giver}]"] for giver in agents] for receiver in agents],
+        [[entries[f"weights[{receiver},{giver}]"] for giver in lots] for receiver in tasks],
         costs=costs,
         payoff=payoff or FALLBACK,
         caps=columns["caps"],
         names=columns["names"],
         values=columns["values"],
+        **owned,
     )
     money = refused.attempt(_money, entries)
     if federation is None or refused.errors:
@@ -158,7 +168,7 @@ def _parameters(draft: Draft, entries: Mapping[str, Any]) -> dict[str, Any]:
     if not draft.own_curves:
         return {label: entries[f"payoff.{label}"] for label in draft.parameters}
     return {
-        label: [entries[f"payoff.{label}[{agent}]"] for agent in range(draft.n_agents)] for label in draft.parameters
+        label: [entries[f"payoff.{label}[{task}]"] for task in range(len(draft.tasks))] for label in draft.parameters
     }
 
 

@@ -8,19 +8,22 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.tolerances import utility_tolerances, would_leave
+from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, Sweep
 from fedpact.comparison.sweep_result import unit_of
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal import Event
 from fedpact.explorer.charts import PACKAGE, ChartLine, curve_chart, heat_cells
+from fedpact.explorer.files import brought_texts
 from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import CheckedDeal
+from fedpact.programs.social_optimum import social_optimum
 from fedpact.report.axes import tick_marks
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar
+from fedpact.report.deal_sections import BOUND_TOLERANCE, STAYS_AT_HOME
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
@@ -79,8 +82,39 @@ def view_of(scenario: Scenario, comparison: Comparison) -> View:
 def deal_view(view: View) -> Markup:
     """Recommendation, headline numbers, and a section for every question about the deal."""
     parts = [render_section(ident, view) for ident in SECTIONS]
-    summary = render_section("summary", view)
-    return render("deal.html", package=PACKAGE, summary=summary, contents=SECTIONS, parts=parts)
+    summary, contents = render_section("summary", view), dict(SECTIONS)
+    if view.federation.has_lots:
+        parts.insert(0, lots_view(view))
+        contents = {"lots": "Lots", **contents}
+    return render("deal.html", package=PACKAGE, summary=summary, contents=contents, parts=parts)
+
+
+def lots_view(view: View) -> Markup:
+    """Which lots are worth bringing, at the welfare optimum: brought, worth to others and to the owner, and cost.
+
+    One more unit of a lot is worth bringing if what it is worth to all others (its price) and to its owner is more than
+    it costs; at a lot that is brought in part the two are equal.
+    """
+    federation = view.federation
+    given = social_optimum(federation).contributions
+    slopes = federation.marginal_payoffs(given)
+    own = federation.own_worth(slopes)
+    price, cost = np.asarray(federation.weights.T @ slopes) - own, federation.costs.slope(given)
+    texts = {label: view.unit.column(numbers) for label, numbers in (("price", price), ("own", own), ("cost", cost))}
+    rows = [
+        {
+            "owner": federation.names[federation.lot_owners[lot]],
+            "name": federation.lot_names[lot],
+            "brought": text,
+            "cap": "no limit" if np.isinf(federation.caps[lot]) else number_texts(federation.caps[lot : lot + 1])[0],
+            "home": given[lot] <= STAYS_AT_HOME * given.max(initial=0.0),
+            "whole": given[lot] >= federation.caps[lot] * (1.0 - BOUND_TOLERANCE),
+            **{label: column[lot] for label, column in texts.items()},
+        }
+        for lot, text in enumerate(number_texts(given))
+    ]
+    ordered = [rows[lot] for agent in range(federation.n_agents) for lot in federation.lots_of(agent)]
+    return render("lots.html", package=PACKAGE, view=view, rows=ordered, unit=view.unit)
 
 
 def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
@@ -89,13 +123,13 @@ def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     across = np.linspace(0.0, CURVE_REACH * (most if most > 0 else 1.0), CURVE_POINTS)
     own = any(np.ndim(numbers) for numbers in federation.payoff.parameters.values())
     curves = [
-        federation.payoff.take([agent]).value(across) if own else federation.payoff.value(across)
-        for agent in range(federation.n_agents)
+        federation.payoff.take([task]).value(across) if own else federation.payoff.value(across)
+        for task in range(federation.n_tasks)
     ]
     worth = federation.values[:, None] * np.array(curves)
     alike = bool((worth == worth[0]).all())
-    shown = [0] if alike else range(min(federation.n_agents, MAX_CURVES_DRAWN))
-    lines = [ChartLine(label="all" if alike else federation.names[agent], points=worth[agent]) for agent in shown]
+    shown = [0] if alike else range(min(federation.n_tasks, MAX_CURVES_DRAWN))
+    lines = [ChartLine(label="all" if alike else federation.task_labels[task], points=worth[task]) for task in shown]
     below = "Payoff over the weighted data that reaches a member"
     return curve_chart(across, lines, title="The payoff curve", below=below)
 
@@ -108,7 +142,7 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
     outcome = found.outcome
     unit = Unit.of(scenario.money, outcome.payoffs)
     columns = (
-        number_texts(outcome.contributions),
+        brought_texts(outcome.deal),
         unit.column(outcome.payments, signed=True),
         unit.column(outcome.ir_gaps, signed=True),
     )
@@ -150,7 +184,8 @@ def _change(view: View, there: Sweep, mechanism: str) -> dict[str, Any]:
     found, now = there.metrics[mechanism], view.comparison[mechanism]
     welfare = float(found["welfare"][0])
     payoffs, costs, payments = (found[metric][0] for metric in ("payoffs", "costs", "payments"))
-    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, now.federation.values))
+    values = agent_values(now.federation)
+    leaves = would_leave(found["ir_gaps"][0], utility_tolerances(payoffs, costs, payments, values))
     return {
         "welfare": view.unit.text(welfare),
         "change": view.unit.text(welfare - now.welfare, signed=True),
@@ -170,7 +205,7 @@ def _moved_bars(view: View, there: Sweep, mechanism: str, metric: str) -> dict[s
     texts = view.unit.column(numbers[chosen], signed=True) if amounts else number_texts(numbers[chosen])
     css = None if amounts else view.colour(outcome)
     rows = [
-        agent_bar(line, there.agents[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
+        agent_bar(line, there.labels(metric)[agent], float(numbers[agent]), text, css=css, mark=float(before[agent]))
         for agent, text in zip(chosen, texts, strict=True)
     ]
     return {"label": label, "rows": rows, "head": f"{label}, {view.unit.label}" if amounts else label}
@@ -231,7 +266,7 @@ def heat_map(found: Sweep, *, agent: int, unit: Unit, words: tuple[str, str]) ->
     measure, scale = unit.of_measure(unit_of(metric))
     values = map_values(found, agent) * scale
     if of_member:
-        label = f"{label} ({found.agents[agent]})"
+        label = f"{label} ({found.labels(metric)[agent]})"
     up, right = (axis.points for axis in found.axes)
     y_ticks, x_ticks = (tick_marks(float(side.min()), float(side.max()), cells=side.size) for side in (up, right))
     picture = render(
@@ -307,7 +342,7 @@ def negotiation_steps(view: View, deal: Deal) -> list[Markup]:
         rows = [
             agent_bar(line, agent, float(number), text, css="mech0", mark=float(goal))
             for agent, number, goal, text in zip(
-                view.names, given, deal.contributions, number_texts(given), strict=True
+                deal.lot_labels, given, deal.contributions, number_texts(given), strict=True
             )
         ]
         step = {
@@ -338,7 +373,7 @@ def _distance_text(protocol: str | None, residual: float | None) -> str:
 
 def _agreement(deal: Deal, unit: Unit) -> Markup:
     line = NumberLine.over(deal.payments)
-    texts, given = unit.column(deal.payments, signed=True), number_texts(deal.contributions)
+    texts, given = unit.column(deal.payments, signed=True), brought_texts(deal)
     rows = [
         agent_bar(
             line,

@@ -25,7 +25,9 @@ export function dress() {
   colour();
   for (const each of document.querySelectorAll("[data-name]")) {
     const place = Number(each.dataset.name);
-    each.textContent = input(`names[${place}]`).value.trim() || `member ${place + 1}`;
+    const name = input(`names[${place}]`).value.trim() || `member ${place + 1}`;
+    const own = each.dataset.own ? input(each.dataset.own).value.trim() : "";
+    each.textContent = !own ? name : own.startsWith(name) ? own : `${name}: ${own}`;
     each.title = each.textContent;
   }
 }

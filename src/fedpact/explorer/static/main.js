@@ -181,6 +181,12 @@ function startEditing() {
     } else if (button.dataset.remove) {
       remember();
       reform({ do: "remove", agent: Number(button.dataset.remove) });
+    } else if (button.dataset.addLot) {
+      remember();
+      reform({ do: "add-lot", agent: Number(button.dataset.addLot) });
+    } else if (button.dataset.removeLot) {
+      remember();
+      reform({ do: "remove-lot", lot: Number(button.dataset.removeLot) });
     }
   });
   place.addEventListener("change", (event) => {

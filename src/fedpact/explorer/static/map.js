@@ -10,6 +10,7 @@ let numbers = null;
 let cursor = [0, 0];
 let running = null;
 let drawn = null;
+let dealt = null;
 
 const ONE_MEMBER = new Set(["ir_gaps", "payments", "contributions", "utilities"]);
 
@@ -119,14 +120,16 @@ export function startMap() {
 }
 
 function arrange() {
-  byId("x-map-agent").parentElement.hidden = !ONE_MEMBER.has(byId("x-map-metric").value);
+  const metric = byId("x-map-metric").value;
+  byId("x-map-agent").parentElement.hidden = !ONE_MEMBER.has(metric);
+  if (dealt) fillAgents(byId("x-map-agent"), metric === "contributions" ? dealt.lots : dealt.agents);
 }
 
 export async function showMap(answer) {
-  fillAgents(byId("x-map-agent"), answer.agents);
+  dealt = answer;
   arrange();
-  await up.fill(answer.agents, answer.kinds);
-  await right.fill(answer.agents, answer.kinds);
+  await up.fill(answer);
+  await right.fill(answer);
   if (drawn && JSON.stringify(drawn.draft) !== JSON.stringify(typed())) {
     byId("x-map-view").classList.add("stale");
     byId("x-map-told").textContent = "The federation has changed since this map was drawn.";

@@ -4,6 +4,7 @@ import { Refused, ask } from "./ask.js";
 import { typed } from "./form.js";
 
 const EVERYBODY = "everybody";
+const OF_LOTS = new Set(["costs", "quadratic", "caps"]);
 
 function fill(select, options) {
   const before = select.value;
@@ -43,11 +44,14 @@ export class Picker {
     return this.root.querySelector(`[data-pick="${name}"]`);
   }
 
-  // Kinds and names as the federation has them now.
-  async fill(agents, kinds) {
+  // Kinds and names as the federation has them now; lots and tasks are the members where these have one of each.
+  async fill({ lots, tasks, kinds }) {
+    this.lots = lots;
+    this.tasks = tasks;
     fill(this.part("kind"), Object.entries(kinds));
-    const people = agents.map((name, place) => [String(place), name]);
-    for (const key of ["receiver", "giver", "agent"]) fill(this.part(key), [...people, [EVERYBODY, "everybody"]]);
+    this.people("receiver", tasks);
+    this.people("giver", lots);
+    this.people("agent", this.owners());
     if (!this.filled) {
       const wanted = kinds[this.start.kind] ? this.start : { kind: Object.keys(kinds)[0], agent: "0" };
       for (const [key, value] of Object.entries(wanted)) {
@@ -60,7 +64,17 @@ export class Picker {
     this.filled = true;
   }
 
+  people(key, names) {
+    fill(this.part(key), [...names.map((name, place) => [String(place), name]), [EVERYBODY, "everybody"]]);
+  }
+
+  // Whose a number of the chosen kind is: costs and caps are of lots.
+  owners() {
+    return OF_LOTS.has(this.part("kind").value) ? this.lots : this.tasks;
+  }
+
   arrange() {
+    if (this.lots) this.people("agent", this.owners());
     const weights = this.part("kind").value === "weights";
     for (const label of this.root.querySelectorAll("[data-place]")) {
       label.hidden = (label.dataset.place === "agent") === weights;

@@ -66,6 +66,6 @@ export function startWhatIf(count, keep) {
 }
 
 export async function showWhatIf(answer) {
-  await picker.fill(answer.agents, answer.kinds);
+  await picker.fill(answer);
   await anew();
 }
