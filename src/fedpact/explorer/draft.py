@@ -288,11 +288,11 @@ def without_agent(draft: Draft, agent: int) -> Draft:
     made = replace(draft, n_agents=len(agents), texts=_kept_texts(draft, agents, lots, tasks))
     if not draft.has_lots:
         return made
-    owners = {
-        key: tuple(agents.index(owners[place]) for place in kept)
-        for key, owners, kept in (("lot_owners", draft.lots, lots), ("task_owners", draft.tasks, tasks))
-    }
-    return replace(made, **owners)
+    return replace(
+        made,
+        lot_owners=tuple(agents.index(draft.lots[lot]) for lot in lots),
+        task_owners=tuple(agents.index(draft.tasks[task]) for task in tasks),
+    )
 
 
 def without_lot(draft: Draft, lot: int) -> Draft:

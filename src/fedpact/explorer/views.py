@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates.assumptions import BOUND_TOLERANCE
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, Sweep
 from fedpact.comparison.sweep_result import unit_of
@@ -23,7 +24,7 @@ from fedpact.programs.social_optimum import social_optimum
 from fedpact.report.axes import tick_marks
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar
-from fedpact.report.deal_sections import BOUND_TOLERANCE, STAYS_AT_HOME
+from fedpact.report.deal_sections import STAYS_AT_HOME
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
