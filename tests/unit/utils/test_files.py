@@ -168,6 +168,14 @@ def test_files_beyond_the_limit_are_refused_unread(tmp_path: Path) -> None:
         read_bytes(tmp_path / "small.json", max_bytes=4)
 
 
+def test_toml_beyond_its_own_limit_is_refused_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's reader of TOML takes half a minute for what JSON is read from in seconds."""
+    monkeypatch.setattr("fedpact.utils.files.MAX_TOML_BYTES", 1 << 20)
+    with pytest.raises(InvalidInput, match="more than 1 MiB, the most that is read"):
+        DECODERS[".toml"]("this is no TOML" + " " * (1 << 20))
+    assert DECODERS[".json"]("[1" + " " * (1 << 20) + "]") == [1]
+
+
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of Unix")
 def test_a_device_that_never_ends_is_refused() -> None:
     with pytest.raises(InvalidInput, match="more than 2 MiB"):
