@@ -26,6 +26,7 @@ from fedpact.certificates.tolerances import balance_tolerance
 from fedpact.federation import Batch
 from fedpact.mechanisms import ExternalityMechanism
 from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.programs.group_batch import groups_together, most_together
 from fedpact.programs.groups import all_groups
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -136,14 +137,23 @@ _groups: WeakKeyDictionary[Batch, tuple[FloatArray, FloatArray]] = WeakKeyDictio
 def _group_welfare(batch: Batch) -> tuple[FloatArray, FloatArray]:
     """(federations, groups): the welfare every group reaches by itself, and a bound on it."""
     if batch not in _groups:
-        members = all_groups(batch.n_agents)[1:]
-        welfare, bounds = np.empty((2, len(batch), len(members)))
-        for place, group in enumerate(members):
-            some = batch.restrict(np.flatnonzero(group))
-            profiles = ExternalityMechanism().solve_batch(some).contributions
-            welfare[:, place], bounds[:, place] = _welfare_and_bounds(some, profiles)
-        _groups[batch] = welfare, bounds
+        step = most_together(batch.n_agents)
+        parts = [batch.take(range(k, min(k + step, len(batch)))) for k in range(0, len(batch), step)]
+        found = [_welfare_of_groups(part) for part in (parts if len(parts) > 1 else [batch])]
+        _groups[batch] = np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
     return _groups[batch]
+
+
+def _welfare_of_groups(batch: Batch) -> tuple[FloatArray, FloatArray]:
+    """The same for federations few enough that the profiles of all groups fit into memory."""
+    members = all_groups(batch.n_agents)[1:]
+    profiles = np.stack([each.contributions[1:] for each in groups_together(batch)])
+    welfare, bounds = np.empty((2, len(batch), len(members)))
+    for place, group in enumerate(members):
+        inside = np.flatnonzero(group)
+        some = batch.restrict(inside)
+        welfare[:, place], bounds[:, place] = _welfare_and_bounds(some, profiles[:, place][:, inside])
+    return welfare, bounds
 
 
 def _group_margins(

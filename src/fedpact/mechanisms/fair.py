@@ -105,6 +105,7 @@ class FairMechanism(SidePaymentMechanism):
         check_search_limits(time_limit, max_relaxations)
         self.keep, self.max_relaxations, self.time_limit = keep, max_relaxations, time_limit
         self.name, self.title, self.plain_title = NAMES[keep], TITLES[keep], PLAIN_TITLES[keep]
+        self.asks_for_groups = keep == "groups"
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
         self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)
 

@@ -60,6 +60,7 @@ class Nucleolus(SidePaymentMechanism):
     )
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY)
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
+    asks_for_groups = True
 
     def __init__(self, *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:
         if not time_limit >= 0:

@@ -25,6 +25,8 @@ from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution
 from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
 from fedpact.mechanisms.optimum import equilibria_of
+from fedpact.programs.group_batch import groups_together, lists_together
+from fedpact.programs.groups import knowing
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
@@ -58,6 +60,7 @@ class SidePaymentMechanism(ExternalityMechanism):
     """Contributions and prices of M^E, and fixed sums that bring everybody to `target_utilities`."""
 
     has_side_payments = True
+    asks_for_groups = False  # whether the targets depend on what all groups reach by themselves
     claims_without_harm: Sequence[Claim] = ()  # what it keeps, it keeps with harm as well
 
     @abstractmethod
@@ -119,9 +122,13 @@ class SidePaymentMechanism(ExternalityMechanism):
         found = ExternalityMechanism().solve_together(batch)
         payments = np.full(found.payments.shape, np.nan)
         contributions = found.contributions.copy()
+        together = groups_together(batch) if self.asks_for_groups and lists_together(batch) else None
         for place in np.flatnonzero(~np.isnan(contributions).any(axis=1)).tolist():
+            federation = batch[place]
+            is_known = together is not None and np.isfinite(together[place].values).all()
             try:
-                side = self._side_payments(batch[place], contributions[place])
+                with knowing({federation.fingerprint: together[place]} if together and is_known else {}):
+                    side = self._side_payments(federation, contributions[place])
                 payments[place] = found.payments[place] + side
             except SOLVER_ERRORS:
                 contributions[place] = np.nan  # told when it is solved alone

@@ -22,8 +22,8 @@ from fedpact.certificates.common_interest import sharing_total, total_bounds, we
 from fedpact.certificates.deviations import Deviations
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution
-from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.mechanisms.optimum import OptimumMechanism
+from fedpact.programs.group_batch import some_groups_together
 from fedpact.programs.groups import group_optima
 from fedpact.utils.arrays import FloatArray
 
@@ -80,9 +80,6 @@ class VCGMechanism(OptimumMechanism):
 
     def _welfare_without(self, batch: Batch) -> FloatArray:
         """(federations, n): the welfare the others reach without each member, at a profile that is best for them."""
-        found = np.zeros((len(batch), batch.n_agents))
-        for agent in range(batch.n_agents if batch.n_agents > 1 else 0):
-            rest = batch.restrict(np.delete(np.arange(batch.n_agents), agent))
-            profile = ExternalityMechanism().solve_batch(rest).contributions.ravel()
-            found[:, agent] = rest.split(rest.joined.payoffs(profile) - rest.joined.costs.value(profile)).sum(axis=1)
-        return found
+        if batch.n_agents == 1:
+            return np.zeros((len(batch), 1))
+        return some_groups_together(batch, ~np.eye(batch.n_agents, dtype=np.bool_))[1]

@@ -14,8 +14,9 @@ from fedpact.certificates.no_equilibrium import refutes
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
 from fedpact.mechanisms.base import BatchSolution, Mechanism
-from fedpact.programs.free_riding import equilibrium_dimension, free_riding_equilibrium, is_unique
+from fedpact.programs.free_riding import free_riding_equilibrium
 from fedpact.programs.free_riding_batch import follows_together, free_riding_equilibria
+from fedpact.programs.free_riding_uniqueness import equilibrium_dimension, is_unique
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NoEquilibrium
 

@@ -12,7 +12,6 @@ agents permutes the whole path, and where the solutions form a convex set it end
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +38,6 @@ MAX_REFINEMENTS = 2
 MAX_MULTIPLE = 1e8  # of the largest want, weights being of like size: beyond, answers are taken to grow without end
 DATA_TOLERANCE = 1e-11  # of the data that goes into an agent's reach
 NEAR_BOUND = 1e-9  # of the cap, or of what an agent contributes alone
-MAX_MINOR_AGENTS = 12
-MAX_SUPPORT_AGENTS = 6
 
 
 def free_riding_equilibrium(federation: Federation) -> FloatArray:
@@ -58,7 +55,7 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
     contributions = np.zeros(federation.n_agents)
     if not able.size:
         return contributions
-    problem = _Complementarity(federation.take(able))
+    problem = FreeRidingProblem(federation.take(able))
     try:
         contributions[able] = _equilibrium(problem)
         if federation.admits(contributions):
@@ -84,7 +81,7 @@ def free_riding_equilibrium(federation: Federation) -> FloatArray:
     return decided
 
 
-def _equilibrium(problem: _Complementarity) -> FloatArray:
+def _equilibrium(problem: FreeRidingProblem) -> FloatArray:
     federation = problem.federation
     followed = _follow_path(problem)
     if followed is not None and federation.admits(followed):
@@ -112,7 +109,7 @@ def _equilibrium(problem: _Complementarity) -> FloatArray:
     )
 
 
-def _follow_path(problem: _Complementarity) -> FloatArray | None:
+def _follow_path(problem: FreeRidingProblem) -> FloatArray | None:
     """The end of the path on which k falls to zero; None where it turns back before."""
     rows = np.abs(problem.weights).sum(axis=1)
     contributions, stiffness = problem.alone, float(rows.max())
@@ -127,40 +124,9 @@ def _follow_path(problem: _Complementarity) -> FloatArray | None:
     return contributions if problem.is_solved(contributions) and not problem.grows(contributions).any() else None
 
 
-def equilibrium_dimension(federation: Federation, contributions: FloatArray) -> int:
-    """Of the set of equilibria around one of them: how many ways the agents inside their bounds can trade.
+class FreeRidingProblem:
+    """The complementarity problem of a federation whose agents have one lot each, and something to give."""
 
-    Not worked out for agents with several lots.
-    """
-    if federation.has_lots:
-        return 0
-    inside = (contributions > 0) & (contributions < federation.caps) & (federation.costs.quadratic == 0)
-    chosen = np.flatnonzero(inside)
-    block = federation.dense_weights()[np.ix_(chosen, chosen)]
-    scaled = block / np.sqrt(np.outer(block.diagonal(), block.diagonal()))
-    return int(chosen.size - np.linalg.matrix_rank(scaled, tol=1e-10)) if chosen.size else 0
-
-
-def is_unique(federation: Federation, contributions: FloatArray) -> bool | None:
-    """Whether the equilibrium is the only one: True, False, or None where this is not known.
-
-    Unique if every principal minor of W is positive (a P-matrix), in particular if its symmetric part is positive
-    definite. Otherwise, with few agents and linear costs, every combination of agents at a bound is tried.
-    """
-    if federation.has_lots:
-        return None
-    weights = federation.dense_weights()
-    if np.linalg.eigvalsh(weights + weights.T).min() > 1e-12 * np.abs(weights).max():
-        return True
-    n_agents = federation.n_agents
-    if n_agents <= MAX_MINOR_AGENTS and _all_minors_positive(weights):
-        return True
-    if n_agents <= MAX_SUPPORT_AGENTS and not federation.costs.quadratic.any():
-        return not _another_solution(federation, contributions)
-    return None
-
-
-class _Complementarity:
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self.weights = federation.dense_weights()
@@ -169,14 +135,20 @@ class _Complementarity:
         # Where the first sample costs nothing, zero is never an answer; but what is wanted may be next to nothing.
         self.least = np.where(self.costly, 0.0, SMALLEST_CONTRIBUTION)
         self.alone, _ = standalone_optimum(federation)
+        self._always_wanted: tuple[FloatArray, FloatArray] | None = None
         rows, sizes = like_sized(self.weights)
         wanted, _ = self.wanted(self.alone)
         bend = -federation.payoff.slope(0.0 * wanted) / federation.payoff.curvature(0.0 * wanted)
         largest = float((rows * (np.abs(wanted) + bend)).max())
         self.caps = np.minimum(federation.caps, MAX_MULTIPLE * sizes * largest)
+        # With linear costs what is wanted does not depend on what is contributed.
+        self.is_linear = bool(self.costly.all() and not np.any(federation.costs.quadratic))
+        self._always_wanted = self.wanted(self.alone) if self.is_linear else None
 
     def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """t_i(s_i) and its derivative, which is not positive."""
+        if self._always_wanted is not None:
+            return self._always_wanted
         federation, contributions = self.federation, np.maximum(contributions, self.least)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # looked at below
             marginal = federation.costs.slope(contributions) / (federation.values * self.own)
@@ -195,9 +167,13 @@ class _Complementarity:
         return wanted, falls
 
     def solve(self, contributions: FloatArray, stiffness: float) -> FloatArray:
-        """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""
-        seen: set[bytes] = set()
-        for _ in range(MAX_NEWTON_STEPS):
+        """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again.
+
+        With linear costs a guess that comes back brings all after it back: where the steps end is known then.
+        """
+        seen: dict[bytes, int] = {}
+        visited: list[FloatArray] = []
+        for number in range(MAX_NEWTON_STEPS):
             wanted, falls = self.wanted(contributions)
             excess = self.weights @ contributions + stiffness * contributions - wanted
             aim = contributions - excess / (self.own + stiffness - falls)
@@ -209,7 +185,12 @@ class _Complementarity:
             contributions = new
             if still and key in seen:
                 break
-            seen.add(key)
+            if self.is_linear and key in seen:
+                first = seen[key]
+                contributions = visited[first + (MAX_NEWTON_STEPS - 1 - first) % (number - first)]
+                break
+            seen.setdefault(key, number)
+            visited.append(new)
         return np.clip(contributions, 0.0, self.caps)
 
     def at_bounds(
@@ -242,13 +223,14 @@ class _Complementarity:
         excess = self.weights @ contributions + stiffness * contributions - wanted
         allowed = np.abs(self.weights) @ contributions + stiffness * contributions + np.abs(wanted)
         # Marginal costs are rounded, and what is wanted at them with them; at the floor no payoff is left to bend.
-        payoff, width = self.federation.payoff, np.zeros_like(wanted)
-        bent = (self.federation.costs.quadratic > 0) & (wanted > payoff.floor)
-        at = np.where(bent, wanted, 0.0)
-        curvature = payoff.curvature(at)
-        with np.errstate(over="ignore"):
-            np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0) & np.isfinite(curvature))
-        allowed -= width
+        if not self.is_linear:
+            payoff, width = self.federation.payoff, np.zeros_like(wanted)
+            bent = (self.federation.costs.quadratic > 0) & (wanted > payoff.floor)
+            at = np.where(bent, wanted, 0.0)
+            curvature = payoff.curvature(at)
+            with np.errstate(over="ignore"):
+                np.divide(payoff.slope(at), curvature, out=width, where=bent & (curvature < 0) & np.isfinite(curvature))
+            allowed -= width
         short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
         return not ((short & (contributions < self.caps)) | (spare & (contributions > self.least))).any()
 
@@ -315,7 +297,7 @@ def _least_norm_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(columns * solution)
 
 
-def _by_lemke(problem: _Complementarity) -> FloatArray:
+def _by_lemke(problem: FreeRidingProblem) -> FloatArray:
     """Linear complementarity problems one after the other: what agents want, linearised where the last one ended.
 
     W s - t + u >= 0 complementary to s, caps - s >= 0 complementary to u, in units of what each wants for itself.
@@ -340,14 +322,14 @@ def _by_lemke(problem: _Complementarity) -> FloatArray:
     return contributions
 
 
-def _starts(problem: _Complementarity) -> list[FloatArray]:
+def _starts(problem: FreeRidingProblem) -> list[FloatArray]:
     """Where an equilibrium may be near: what agents contribute alone, less by as much as they get from others."""
     sizes = np.abs(problem.weights)
     shares = (np.ones(problem.own.size), problem.own / sizes.sum(axis=1), problem.own / sizes.sum(axis=0))
     return [factor * share * problem.alone for share in (*shares, shares[1] * shares[2]) for factor in START_FACTORS]
 
 
-def _by_descent(problem: _Complementarity, starts: tuple[FloatArray, ...], stiffness: float = 0.0) -> FloatArray:
+def _by_descent(problem: FreeRidingProblem, starts: tuple[FloatArray, ...], stiffness: float = 0.0) -> FloatArray:
     """Where costs bend, linear problems may answer each other in circles: Newton steps that must bring all closer.
 
     With a + b - sqrt(a^2 + b^2), which is zero where a and b are not negative and one of them is zero, the conditions
@@ -365,7 +347,7 @@ def _by_descent(problem: _Complementarity, starts: tuple[FloatArray, ...], stiff
     return starts[0]
 
 
-def _descend(problem: _Complementarity, s: FloatArray, stiffness: float) -> tuple[FloatArray, float]:
+def _descend(problem: FreeRidingProblem, s: FloatArray, stiffness: float) -> tuple[FloatArray, float]:
     """Where the steps end, and what is left of the equations there."""
     matrix = problem.weights + stiffness * np.eye(s.size)
     rows, sizes = like_sized(matrix)
@@ -388,42 +370,3 @@ def _descend(problem: _Complementarity, s: FloatArray, stiffness: float) -> tupl
         else:
             break
     return s, float(np.abs(values).max())
-
-
-def _all_minors_positive(weights: FloatArray) -> bool:
-    n_agents = weights.shape[0]
-    scaled = weights / np.sqrt(np.outer(weights.diagonal(), weights.diagonal()))
-    return all(
-        np.linalg.det(scaled[np.ix_(chosen, chosen)]) > 1e-12
-        for size in range(2, n_agents + 1)
-        for chosen in combinations(range(n_agents), size)
-    )
-
-
-def _another_solution(federation: Federation, contributions: FloatArray) -> bool:
-    """Whether some choice of agents at zero, at the cap and in between gives a different equilibrium."""
-    problem = _Complementarity(federation)
-    wanted, _ = problem.wanted(contributions)
-    states = [(0, 1, 2) if np.isfinite(cap) else (0, 1) for cap in federation.caps]
-    size = max(float(contributions.max()), float(np.abs(wanted / problem.own).max()))
-    for choice in product(*states):
-        candidate = _at_choice(problem.weights, wanted, federation.caps, np.array(choice))
-        if candidate is None or np.abs(candidate - contributions).max() <= 1e-6 * size:
-            continue
-        if problem.is_solved(candidate):
-            return True
-    return False
-
-
-def _at_choice(
-    weights: FloatArray, wanted: FloatArray, caps: FloatArray, choice: NDArray[np.int_]
-) -> FloatArray | None:
-    free, full = choice == 1, choice == 2
-    candidate = np.where(full, caps, 0.0)
-    if free.any():
-        right = wanted[free] - weights[np.ix_(free, full)] @ caps[full]
-        solved, _, rank, _ = np.linalg.lstsq(weights[np.ix_(free, free)], right, rcond=1e-12)
-        if rank < free.sum():  # a whole set of solutions: its other members stand in other choices
-            return None
-        candidate[free] = solved
-    return candidate if (candidate >= 0).all() and (candidate <= caps).all() else None

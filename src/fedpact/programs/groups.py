@@ -14,9 +14,12 @@ some milliseconds for ten agents, seconds for sixteen.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,7 +113,7 @@ def group_optima(
     values, contributions = np.zeros(len(groups)), np.zeros((len(groups), federation.n_lots))
     sizes = groups.sum(axis=1)
     done = int((sizes == 0).sum())
-    solver, one_more = (_LotGroupSolver if federation.has_lots else _GroupSolver)(federation), _one_member_more(groups)
+    solver, one_more = (_LotGroupSolver if federation.has_lots else GroupSolver)(federation), _one_member_more(groups)
     piece = GROUPS_WITH_LOTS_AT_A_TIME if federation.has_lots else GROUPS_AT_A_TIME
     for size in range(federation.n_agents, 0, -1):
         places = np.flatnonzero(sizes == size)
@@ -130,7 +133,7 @@ def group_optima(
 
 
 def _solve_pieces(
-    solver: _GroupSolver | _LotGroupSolver, pieces: Sequence[_Piece]
+    solver: GroupSolver | _LotGroupSolver, pieces: Sequence[_Piece]
 ) -> Iterator[tuple[_Piece, tuple[FloatArray, FloatArray]]]:
     """Every piece with what its groups reach: here, or on a cluster if joblib was told of one."""
     if is_configured() and len(pieces) > 1:
@@ -140,7 +143,7 @@ def _solve_pieces(
         yield piece, _solve_piece_of_groups(solver, piece)
 
 
-def _solve_piece_of_groups(solver: _GroupSolver | _LotGroupSolver, piece: _Piece) -> tuple[FloatArray, FloatArray]:
+def _solve_piece_of_groups(solver: GroupSolver | _LotGroupSolver, piece: _Piece) -> tuple[FloatArray, FloatArray]:
     _, groups, begin = piece
     return solver.solve(groups, begin)
 
@@ -154,11 +157,25 @@ def _one_member_more(groups: BoolArray) -> NDArray[np.intp] | None:
     return np.asarray(np.minimum(rows | (rows + 1), len(groups) - 1))  # the lowest bit that is not set
 
 
+_known: ContextVar[Mapping[str, GroupOptima]] = ContextVar("known", default=MappingProxyType({}))
 _recent: OrderedDict[str, GroupOptima] = OrderedDict()  # by the federation's fingerprint: several deals ask for one
+
+
+@contextmanager
+def knowing(groups: Mapping[str, GroupOptima]) -> Iterator[None]:
+    """Within the block all groups of these federations, by fingerprint, are taken from here and not solved again."""
+    before = _known.set(groups)
+    try:
+        yield
+    finally:
+        _known.reset(before)
 
 
 def _all_optima(federation: Federation, progress: Callable[[int, int], None] | None) -> GroupOptima:
     """Every group, worked out once for deals of the same federation that are looked at one after the other."""
+    known = _known.get().get(federation.fingerprint)
+    if known is not None:
+        return known
     everybody = all_groups(federation.n_agents)
     if federation.fingerprint not in _recent:
         found = group_optima(federation, everybody, progress=progress)
@@ -171,8 +188,8 @@ def _all_optima(federation: Federation, progress: Callable[[int, int], None] | N
     return _recent[federation.fingerprint]
 
 
-class _GroupSolver:
-    """Solves groups of one size at a time."""
+class GroupSolver:
+    """Solves groups of one size at a time, of agents with one lot each."""
 
     def __init__(self, federation: Federation) -> None:
         self._federation = federation
@@ -185,22 +202,31 @@ class _GroupSolver:
         `start` (groups, n) is where to begin, if something better than the standalone optima is known.
         """
         agents = np.nonzero(groups)[1].reshape(len(groups), -1)
+        begin = None if start is None else np.take_along_axis(start, agents, axis=1)
+        profiles, values = self.solve_listed(agents, begin)
+        contributions = np.zeros(groups.shape)
+        contributions[np.arange(len(groups))[:, None], agents] = profiles
+        return contributions, values
+
+    def solve_listed(self, agents: NDArray[np.intp], start: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """The same of groups given by their members' numbers, (groups, size): contributions of these, and values."""
         if self._is_known and agents.shape[1] <= MAX_COMPILED_MEMBERS:
-            begin = self._alone[agents] if start is None else np.take_along_axis(start, agents, axis=1)
-            profiles, gains = self._climb(agents, begin)
+            profiles, gains = self._climb(agents, self._alone[agents] if start is None else start)
             unsolved = np.flatnonzero(~(gains <= GAIN_TOLERANCE))
         else:
             profiles, unsolved = np.empty(agents.shape), np.arange(len(agents))
         for place in unsolved:
-            profiles[place] = maximise_welfare(self._federation.take(agents[place])).contributions
-        contributions = np.zeros(groups.shape)
-        contributions[np.arange(len(groups))[:, None], agents] = profiles
-        return contributions, self._welfare(agents, profiles)
+            profiles[place] = self.solve_alone(agents[place])
+        return profiles, self._welfare(agents, profiles)
+
+    def solve_alone(self, agents: NDArray[np.intp]) -> FloatArray:
+        """The contributions of one group by the solver for any federation."""
+        return maximise_welfare(self._federation.take(agents)).contributions
 
     def _climb(self, agents: NDArray[np.intp], start: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Contributions by compiled code, and the linearised gain each group is left with."""
         federation, members = self._federation, agents.ravel()
-        weights, costs, payoff = self._weights(agents), federation.costs.take(members), federation.payoff.take(members)
+        weights, costs, payoff = self.weights(agents), federation.costs.take(members), federation.payoff.take(members)
         values = federation.values[members]
         positive = np.maximum(weights, 0.0)
 
@@ -223,8 +249,8 @@ class _GroupSolver:
             start=start,
         )
 
-    def _weights(self, agents: NDArray[np.intp]) -> FloatArray:
-        """(groups, size, size)."""
+    def weights(self, agents: NDArray[np.intp]) -> FloatArray:
+        """Of the groups' members for each other, (groups, size, size)."""
         if self._federation.is_sparse and self._federation.n_agents > MAX_COMPILED_MEMBERS:
             return np.stack([self._federation.weights[group][:, group].toarray() for group in agents])
         return self._federation.dense_weights()[agents[:, :, None], agents[:, None, :]]
@@ -235,7 +261,7 @@ class _GroupSolver:
         if agents.shape[1] > MAX_COMPILED_MEMBERS:
             together = [federation.take(group).welfare(s) for group, s in zip(agents, profiles, strict=True)]
             return np.array(together)
-        data = np.matmul(self._weights(agents), profiles[..., None]).ravel()
+        data = np.matmul(self.weights(agents), profiles[..., None]).ravel()
         payoffs = federation.values[members] * federation.payoff.take(members).value(data)
         spent = federation.costs.take(members).value(profiles.ravel())
         return np.asarray((payoffs - spent).reshape(agents.shape).sum(axis=1))

@@ -1,7 +1,7 @@
 """Matrices kept in a file of their own, beside the scenario: weights, and the correlations of uncertain numbers.
 
 Weights are a table or a NumPy archive. A table (CSV or Parquet) is the bare matrix, or the matrix with agents' names
-along the top and down the side, in the same order; the row receives, the column gives:
+along the top and down the side, in the same order, or along the top alone; the row receives, the column gives:
 
     ,North,South
     North,1.0,0.2
@@ -85,6 +85,9 @@ def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, lis
     if is_number(first[0], written):
         width = len(rows) if square else len(first)
         return [_numbers_of(row, width, each, written) for row in rows], None, None
+    if square and len(rows) - 1 == len(first) and all(is_number(cells[0], written) for _, cells in rows[1:]):
+        names = [cell.strip() for cell in first]  # along the top alone
+        return [_numbers_of(row, len(names), each, written) for row in rows[1:]], names, names
     names = [cell.strip() for cell in first[1:]]
     if not names:
         raise InvalidInput(

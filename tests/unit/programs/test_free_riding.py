@@ -12,7 +12,8 @@ import fedpact as fp
 from cases import CASES, answers
 from fedpact.certificates.no_equilibrium import refutes
 from fedpact.programs.best_response import best_own
-from fedpact.programs.free_riding import free_riding_equilibrium, is_unique
+from fedpact.programs.free_riding import free_riding_equilibrium
+from fedpact.programs.free_riding_uniqueness import is_unique
 from fedpact.programs.no_equilibrium import leaves
 from fedpact.scenario.examples import hospitals
 from fedpact.utils.errors import NoEquilibrium, NotConverged

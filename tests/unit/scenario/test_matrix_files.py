@@ -56,6 +56,12 @@ def test_csv_with_names(load, content):
     assert federation.weights.tolist() == MATRIX
 
 
+def test_csv_with_names_along_the_top_alone(load):
+    federation = load("w.csv", b"North;South\n1,0;0,25\n-0,00003;2\n")
+    assert federation.names == ("North", "South")
+    assert federation.weights.tolist() == MATRIX
+
+
 def test_csv_without_names(load):
     federation = load("W.CSV", b"1.0,0.25\n-3e-5,2.0\n", names=["North", "South"])
     assert federation.names == ("North", "South")

@@ -9,6 +9,7 @@ from fedpact.paper.judging import number
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import PaperFinding, Result
 from fedpact.paper.theorems.fairness import FAIRNESS
+from fedpact.paper.theorems.field import FIELD
 from fedpact.paper.theorems.groups import GROUPS
 from fedpact.paper.theorems.money import MONEY
 from fedpact.paper.theorems.optimality import OPTIMALITY
@@ -17,7 +18,7 @@ from fedpact.paper.theorems.structure import STRUCTURE
 from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Check, Theorem, check
 
 THEOREMS: Mapping[str, Theorem] = {
-    theorem.name: theorem for theorem in (*OPTIMALITY, *RATIONALITY, *GROUPS, *FAIRNESS, *MONEY, *STRUCTURE)
+    theorem.name: theorem for theorem in (*OPTIMALITY, *RATIONALITY, *GROUPS, *FAIRNESS, *MONEY, *STRUCTURE, *FIELD)
 }
 
 THEOREMS_TEXT = """\
