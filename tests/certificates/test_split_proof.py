@@ -79,7 +79,7 @@ def test_one_agent_that_gains_refutes_it_among_many() -> None:
     certificate = outcome.certificates[Claim.SPLIT_PROOF]
     assert certificate.verdict is Verdict.VIOLATED
     assert certificate.witness["index"] == int(np.argmax(outcome.contributions))
-    assert certificate.scope.startswith("1 of 14 agents")
+    assert certificate.scope.startswith("1 of 14 members")
     assert MECHANISMS["externality"].solve(many).certificates[Claim.SPLIT_PROOF].verdict is Verdict.HOLDS
 
 

@@ -245,8 +245,8 @@ def test_check_a_good_and_a_spoiled_deal(run, tmp_path: Path) -> None:
     deal.write_text(json.dumps(record), encoding="utf-8")
     result = run("check", "hospitals", deal)
     assert result.code == 1
-    assert "nash is violated by 0.01: agent University" in result.words
-    assert "reciprocity is violated by 0.01: agent University" in result.words
+    assert "nash is violated by 0.01: member University" in result.words
+    assert "reciprocity is violated by 0.01: member University" in result.words
     assert "budget-balance is violated" not in result.words
     spoiled = run("check", "hospitals", deal, "--json")
     assert spoiled.code == 1

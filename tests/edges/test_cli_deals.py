@@ -140,7 +140,9 @@ def test_who_insists_may_carry_it_out(run, plans: list[Plan], tmp_path: Path) ->
     solved(run, tmp_path / "deal.json")
     spoil(tmp_path / "deal.json")
     refused = run("settle", "hospitals", "deal.json")
-    difference = 'agent "University" is paid 0.181625, by the rules of externality 0.171625 (units of payoff); `fedpact'
+    difference = (
+        'member "University" is paid 0.181625, by the rules of externality 0.171625 (units of payoff); `fedpact'
+    )
     assert difference in refused.err
     settled = run("settle", "hospitals", "deal.json", "--unchecked", "--json")
     assert settled.code == 0
@@ -186,10 +188,10 @@ def test_prices_that_were_tampered_with(run, tmp_path: Path) -> None:
     record["prices"][0][1] *= 2.0
     (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
     checked = run("check", "hospitals", "deal.json")
-    assert checked.code == 1 and 'prices contradict payments: agent "University" is paid 0.171625' in checked.words
+    assert checked.code == 1 and 'prices contradict payments: member "University" is paid 0.171625' in checked.words
     assert run("check", "hospitals", "deal.json", "--json").record["failed"] == ["prices", "stated"]
     refused = run("settle", "hospitals", "deal.json")
-    assert refused.code == 2 and 'this deal does not hold: prices: agent "University" is paid 0.171625' in refused.err
+    assert refused.code == 2 and 'this deal does not hold: prices: member "University" is paid 0.171625' in refused.err
 
 
 def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     assert run("check", "deal.jsonl", "--json").record["failed"] == ["prices"]
     refused = run("settle", "hospitals", "deal.jsonl")
     assert refused.code == 2
-    assert 'prices: agent "University" is paid 0.181625, by its prices 0.171625' in refused.err
+    assert 'prices: member "University" is paid 0.181625, by its prices 0.171625' in refused.err
 
 
 def test_a_ledger_of_unsound_entries_fails(run, tmp_path: Path) -> None:
@@ -232,8 +234,8 @@ def test_a_deal_of_another_scenario_is_refused(run, plans: list[Plan], file: Pat
     dearer = FEDERATION.replace(costs=2.0 * FEDERATION.costs.linear)
     fp.save_scenario(fp.Scenario(federation=dearer), tmp_path / "dearer.toml")
     others = {
-        "dearer.toml": "made for another scenario: its agents are the same, but weights, costs, caps, values or payoff",
-        "paper-w2": "the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got 'University'",
+        "dearer.toml": "made for another scenario: its members are the same, but weights, costs, caps, values or",
+        "paper-w2": "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'",
     }
     for scenario, difference in others.items():
         for command in ("check", "settle", "train"):
@@ -343,7 +345,7 @@ def test_whoever_is_out_of_a_deal_is_paid_nothing(run, tmp_path: Path) -> None:
     path.write_text(json.dumps(deal | {"excluded": {"Clinic": "left"}}), encoding="utf-8")
     refused = run("settle", "hospitals", path)
     assert refused.code == 2
-    assert 'agent "Clinic" is not in the deal' in " ".join(refused.err.split())
+    assert 'member "Clinic" is not in the deal' in " ".join(refused.err.split())
 
 
 @pytest.mark.parametrize("name", ["fair", "fair-members"])

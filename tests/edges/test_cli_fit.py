@@ -36,7 +36,7 @@ def test_tables_on_the_terminal(run, runs: Path) -> None:
     assert result.code == 0
     assert result.err == ""
     for words in (
-        "3 agents, 90 accuracies of 30 runs",
+        "3 members, 90 accuracies of 30 runs",
         "beta floor ceiling",
         "Weights: how useful",
         "rms 0.0",

@@ -58,7 +58,7 @@ def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
         "fit", "runs.csv", "-o", "lots.toml", "--cost", "0.001", "--cost", "North.scans=0.002", "--cap", "North=90"
     )
     assert done.code == 0
-    assert "2 agents, 3 lots, 3 tasks" in done.out and "North: scans" in done.out
+    assert "2 members, 3 lots, 3 tasks" in done.out and "North: scans" in done.out
     federation = fp.load_scenario(tmp_path / "lots.toml").federation
     assert federation.lot_names == ("X-rays", "scans", "South") and federation.task_names == ("common", "rare", "South")
     np.testing.assert_array_equal(federation.costs.linear, [0.001, 0.002, 0.001])
@@ -85,4 +85,4 @@ def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None
     np.testing.assert_array_equal(one.weights, two.weights)
     assert one.weights.shape == (2, 3) and one.n_agents == 2 and one.caps.tolist() == [90.0, 90.0]
     refused = run("fit", "runs.csv", "--lots", "--member", "West", "--cost", "0.001")
-    assert refused.code == 2 and "must be one of the agents of the log, North, South" in refused.err
+    assert refused.code == 2 and "must be one of those of the log, North, South" in refused.err

@@ -55,7 +55,7 @@ def test_negotiate_shows_rounds_and_deal(run) -> None:
     assert result.code == 0
     assert result.err == ""
     assert "Five hospitals, negotiated by price-discovery" in result.words
-    assert "round residual welfare (EUR) prices per sample (EUR) 1 " in result.words
+    assert "round residual welfare (EUR) prices per unit (thousand records), EUR 1 " in result.words
     assert "University 59.20 3238 +171,625" in result.words
     assert "settled by the message game, payments add up to zero." in result.words
 
@@ -137,7 +137,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
     scenario = pair(tmp_path / "pair.toml")
     result = run("negotiate", scenario, "-o", "said.jsonl")
     assert result.code == 0
-    assert "Settled at personal prices: the message game needs three agents" in result.words
+    assert "Settled at personal prices: the message game needs three members" in result.words
     assert "settled at the personal prices" in result.words
     assert run("check", scenario, "said.jsonl").code == 0
     assert run("check", "said.jsonl").code == 0

@@ -127,7 +127,7 @@ def test_points_without_a_fair_deal_are_no_failures_of_its_claims(run, tmp_path:
     result = run("sweep", *asked)
     assert "Fair: at 1 of 3 points no deal keeps what it promises" in result.words
     assert "no equilibrium" not in result.words
-    assert "100.0% 1 of 3" in result.words, "the deals there are hold"
+    assert "100.0 % 1 of 3" in result.words, "the deals there are hold"
     first, second, _ = rows(tmp_path / "sweep.csv")
     assert [first[name] for name in ("core", "core-holds", "solved", "in_domain")] == ["", "", "false", ""]
     assert [second[name] for name in ("core-holds", "solved", "in_domain")] == ["true", "true", "true"]

@@ -184,7 +184,7 @@ BAD_INPUT = [
     ("paper-w2 missing.json", "missing.json: there is no such file"),
     (
         "paper-w2 strangers.json",
-        "strangers.json: the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got",
+        "strangers.json: the deal must be between members of the scenario (agent 0, agent 1, agent 2), got",
     ),
     ("paper-w2 above.json", "contributions[1] must lie between 0 and the cap 400, got 401"),
     ("paper-w2 deal.json -m shapley", "deal.json: the deal in it is one of externality, not of shapley"),
@@ -195,7 +195,7 @@ BAD_INPUT = [
     ("paper-w2 --samples 60.5", "samples[0] must be a whole number of at least 1, got 60.5"),
     ("paper-w2 --samples 9", "samples must be at least 10, one image a class"),
     ("paper-w2 --samples City=9", "--samples: there is no member 'City'; members are numbered 0 to 2"),
-    ("paper-w2 --samples 1,2", "--samples must be a number for all or one per agent: 3 agents, 2 numbers given"),
+    ("paper-w2 --samples 1,2", "--samples must be a number for all or one per member: 3 members, 2 numbers given"),
     ("paper-w2 --test-share 1", "test_share must be between 0 and 1, got 1"),
     ("paper-w2 --partition odd", "--partition must be one of even, dirichlet, got 'odd'"),
     ("paper-w2 --partition dirichlet --alpha 0", "alpha must be positive"),

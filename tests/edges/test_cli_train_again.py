@@ -170,8 +170,8 @@ def test_repeating_finds_what_differs(train, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table[:-1], "a row per round and agent (3 x 3)"),
-        (lambda table: [{**table[0], "agent": "x"}, *table[1:]], "a row per round and agent"),
+        (lambda table: table[:-1], "a row per round and member (3 x 3)"),
+        (lambda table: [{**table[0], "agent": "x"}, *table[1:]], "a row per round and member"),
         (lambda table: [{**table[0], "loss": "x"}, *table[1:]], "must be numbers, as they were written"),
     ],
 )

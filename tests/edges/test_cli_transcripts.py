@@ -89,7 +89,7 @@ def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
     run("negotiate", "-o", "said.jsonl")
     refused = run("check", "dearer.toml", "said.jsonl")
     assert refused.code == 2
-    assert "the deal was made for another scenario: its agents are the same, but weights, costs" in refused.err
+    assert "the deal was made for another scenario: its members are the same, but weights, costs" in refused.err
     # A coordinator between organisations does not know the scenario, and its transcript does not name it.
     changed(tmp_path / "said.jsonl", 0, lambda header: header.update(scenario=None))
     changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update(scenario=None))
@@ -148,4 +148,6 @@ def test_agents_of_another_scenario(run) -> None:
     run("negotiate", "-o", "said.jsonl")
     result = run("check", "paper-w1", "said.jsonl")
     assert result.code == 2
-    assert "the deal must be between agents of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
+    assert (
+        "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
+    )

@@ -198,7 +198,7 @@ def test_federations_are_loaded_and_refused_files_change_nothing(page, tmp_path)
     broken.write_text("weights = [[1.0, 2.0]]\ncosts = 1\npayoff = {family = 'log'}\n", encoding="utf-8")
     page.set_input_files("#x-file", broken)
     page.wait_for_selector("#x-notes p")
-    assert "broken.toml: weights[0] must have one number per agent" in shown(page, "#x-notes")
+    assert "broken.toml: weights[0] must have one number per member" in shown(page, "#x-notes")
     assert field(page, "weights[1,2]").input_value() == "3"
     mine = tmp_path / "mine.toml"
     fp.save_scenario(example("paper-w3"), mine)

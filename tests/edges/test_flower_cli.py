@@ -243,7 +243,7 @@ def test_check_a_ledger_against_its_scenario(run: Run, ledger: Path) -> None:
     assert result.code == 0
     assert {"nash", "budget-balance", "chain", "settlement"} <= set(result.record["checked"])
     other = run("check", "paper-w1", ledger)
-    assert other.code == 2 and "the deal must be between agents of the scenario" in other.err
+    assert other.code == 2 and "the deal must be between members of the scenario" in other.err
 
 
 def test_check_finds_a_change(run: Run, ledger: Path) -> None:

@@ -296,7 +296,7 @@ def greeting(entry: str) -> list[str]:
 
 
 def test_an_agent_in_another_s_place_is_refused() -> None:
-    with pytest.raises(fp.InvalidInput, match="agent 0 says that its place is 1; start agents in order"):
+    with pytest.raises(fp.InvalidInput, match="member 0 says that its place is 1; start members in order"):
         Processes([greeting(f'{{"name": "A", "index": {place}}}') for place in (1, 0)], patience=60.0)
 
 
@@ -310,7 +310,7 @@ def test_agents_who_give_one_name_are_told_apart() -> None:
 
 def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"name": "A"}', encoding="utf-8")
-    with pytest.raises(fp.InvalidInput, match=r"x\.json: this is no agent's file"):
+    with pytest.raises(fp.InvalidInput, match=r"x\.json: this is no member's file"):
         load_agent(tmp_path / "x.json")
 
 

@@ -54,7 +54,7 @@ def assumptions(federation: Federation, contributions: FloatArray) -> tuple[Assu
             (
                 "non-negative weights",
                 negative,
-                "an agent whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
+                "a member whose data harms others may lose by taking part: Theorem 3 no longer keeps everybody in",
             ),
             (
                 "three beneficiaries",

@@ -24,8 +24,8 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_PAYOFFS_AT_A_TIME = 2_000_000
 DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
-SCOPE_OF_LOTS = "all amounts of one agent's lots within the caps, paid with the payoffs of all"
-SCOPE = "all contributions of one agent in [0, cap], paid with the payoffs of all"
+SCOPE_OF_LOTS = "all amounts of one member's lots within the caps, paid with the payoffs of all"
+SCOPE = "all contributions of one member in [0, cap], paid with the payoffs of all"
 
 
 def sharing_total(

@@ -91,7 +91,7 @@ def _sharing(
         found = values - federation.costs.take(suspects).value(best) - (shares.values - costs)[suspects]
         actions[suspects] = np.where(found > 0, best, contributions[suspects])
         gains[suspects] = np.maximum(found, 0.0)
-    scope = f"all contributions of one agent in [0, cap], by {shares.method}"
+    scope = f"all contributions of one member in [0, cap], by {shares.method}"
     return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
 
 
@@ -116,7 +116,7 @@ def _shared_lots(
         game = own_share_game(federation, contributions, agent, upper[own], probability=probability)
         actions[own], found = game.best(contributions[own], game.box(upper[own]))
         gains[agent] = max(found - (shares.values - costs)[agent], 0.0)
-    scope = f"all amounts of one agent's lots within the caps, by {shares.method}"
+    scope = f"all amounts of one member's lots within the caps, by {shares.method}"
     return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
 
 
@@ -169,7 +169,7 @@ def price_taking(federation: Federation, contributions: FloatArray, *, blocks: i
     return Deviations(
         actions=np.where(there > now, best, here),
         utilities=np.maximum(there, now),
-        scope="all profiles one agent could ask for at its prices",
+        scope="all profiles one member could ask for at its prices",
     )
 
 
@@ -198,7 +198,7 @@ def _price_taking_lots(federation: Federation, contributions: FloatArray) -> Dev
         prices[own] = prices[own] - earned[own]
         asked, utilities[agent] = best_at_prices_of_lots(federation, agent, contributions, prices, box)
         actions[own] = asked[own]
-    scope = "all profiles one agent could ask for at its prices"
+    scope = "all profiles one member could ask for at its prices"
     return Deviations(actions=actions, utilities=np.maximum(utilities, here), scope=scope)
 
 
@@ -206,10 +206,10 @@ def free_riding(federation: Federation, contributions: FloatArray) -> Deviations
     """Without payments, agent i maximises a_i(x, s_-i) - c_i(x)."""
     if federation.has_lots:
         actions, utilities = best_without_payments(federation, contributions, contributions)
-        scope = "all amounts of one agent's lots within the caps, without payments"
+        scope = "all amounts of one member's lots within the caps, without payments"
         return Deviations(actions=actions, utilities=utilities, scope=scope)
     others = federation.data(contributions) - federation.own_weights * contributions
-    return _own(federation, others, "all contributions of one agent in [0, cap], without payments")
+    return _own(federation, others, "all contributions of one member in [0, cap], without payments")
 
 
 def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -217,9 +217,9 @@ def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
     if federation.has_lots:
         nothing = np.zeros(federation.n_lots)
         actions, utilities = best_without_payments(federation, nothing, nothing)
-        scope = "all amounts of one agent's lots within the caps, alone"
+        scope = "all amounts of one member's lots within the caps, alone"
         return Deviations(actions=actions, utilities=utilities, scope=scope)
-    return _own(federation, np.zeros_like(contributions), "all contributions of one agent in [0, cap], alone")
+    return _own(federation, np.zeros_like(contributions), "all contributions of one member in [0, cap], alone")
 
 
 def _own(federation: Federation, background: FloatArray, scope: str) -> Deviations:

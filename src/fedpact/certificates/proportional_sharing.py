@@ -23,7 +23,7 @@ FIRST_INTERVALS = np.append(0.0, 2.0 ** np.linspace(-12.0, 0.0, 25))  # of the r
 MAX_CUTS = 60
 MAX_INTERVALS = 4096  # of one agent at a time: what is left then counts as a gain
 MAX_NUMBERS = 1_000_000  # held at once
-SCOPE = "all contributions of one agent in [0, cap], by bounds on intervals"
+SCOPE = "all contributions of one member in [0, cap], by bounds on intervals"
 
 
 def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> Deviations:

@@ -18,7 +18,7 @@ from fedpact.certificates.shared_caps import best_contributions
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
-SCOPE = "all contributions of one agent in [0, cap], at the payoff it has earned"
+SCOPE = "all contributions of one member in [0, cap], at the payoff it has earned"
 
 
 def earning_payoff(federation: Federation, contributions: FloatArray, bonus: float) -> Deviations:

@@ -339,7 +339,7 @@ class CoalitionsOfLots:
         return values, slopes
 
     def best(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError("of agents with several lots, `own_share_game` is climbed")
+        raise NotImplementedError("of members with several lots, `own_share_game` is climbed")
 
     def own_game(self, agent: int, upper: FloatArray) -> OwnGame:
         """A row for every coalition without the agent and every task."""
@@ -376,7 +376,7 @@ class _IntegralOfLots:
         return values, slopes
 
     def best(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        raise NotImplementedError("of agents with several lots, `own_share_game` is climbed")
+        raise NotImplementedError("of members with several lots, `own_share_game` is climbed")
 
     def own_game(self, agent: int, upper: FloatArray) -> OwnGame:
         """A row for every task and t, each 1 - e^-y; the domain is kept by what each task must exceed."""

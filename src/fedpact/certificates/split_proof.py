@@ -37,7 +37,7 @@ MAX_AGENTS_SPLIT = 64
 MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
 
 EVEN_SPLIT = "the even split, an equilibrium"
-SPLIT_EQUILIBRIUM = "the equilibrium with the agent split"
+SPLIT_EQUILIBRIUM = "the equilibrium with the member split"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +76,10 @@ def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
     unknown = [each.agent for each in found if not np.isfinite(each.gain)]
     tiny = [outcome.federation.names[agent] for agent in unknown if _halves_vanish(outcome.federation, agent)]
     names, every = outcome.federation.names, len(found) == size
-    whom = "every agent" if every else f"{len(found)} of {size} agents"
+    whom = "every member" if every else f"{len(found)} of {size} members"
     scope = f"{whom} as two that share its cap and value"
     if not found:
-        why = f"not looked at: side payments of more than {MAX_AGENTS_ALL_SPLIT} agents take long to work out anew"
+        why = f"not looked at: side payments of more than {MAX_AGENTS_ALL_SPLIT} members take long to work out anew"
         return Certificate.judge(Claim.SPLIT_PROOF, -np.inf, float(tols.max()), why, {}, refuted=False)
     if not known:
         why = f"{scope}: the even split is no equilibrium, and none of the split federation is certified"

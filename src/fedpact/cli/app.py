@@ -82,7 +82,7 @@ def _run() -> None:
     except FedpactError as error:
         _fail(error, BAD_INPUT)
     except MemoryError:
-        _fail("this takes more memory than there is; try fewer agents or a smaller file", BAD_INPUT)
+        _fail("this takes more memory than there is; try fewer members or a smaller file", BAD_INPUT)
     except OSError as error:
         what = ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
         _fail(f"the system refuses: {what}", BAD_INPUT)

@@ -237,7 +237,7 @@ def _save(found: Fit, terms: FitTerms, path: Path, logs: Sequence[Path], staying
 def _show(found: Fit, *, dots_unsaid: bool) -> None:
     seen, intervals = found.observations, found.intervals(INTERVAL_LEVEL)
     console.print(
-        f"[bold]Fit[/bold]: {seen.n_agents} agents, "
+        f"[bold]Fit[/bold]: {seen.n_agents} members, "
         + (f"{seen.n_lots} lots, {seen.n_tasks} tasks, " if seen.has_lots else "")
         + f"{seen.n_measured} accuracies of {seen.n_runs} runs; "
         f"intervals hold {100 * INTERVAL_LEVEL:.0f} %\n"

@@ -24,7 +24,7 @@ from fedpact.cli.common import (
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, check_picture, write_picture
-from fedpact.cli.rounds import Rounds, price_text, status_line
+from fedpact.cli.rounds import Rounds, price_heading, price_text, status_line
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.transcript import read_transcript
@@ -99,7 +99,7 @@ def negotiate(
     rules = "" if mechanism == "externality" else f" under {mechanism}"
     heading = f"[bold]{escape(chosen.title or 'Federation')}[/bold], negotiated{escape(rules)} by {escape(protocol)}"
     with status_line(quiet=as_json) as status:
-        rounds = Rounds(heading, Unit.of(chosen.money), status, transcript=output, quiet=as_json)
+        rounds = Rounds(heading, Unit.of(chosen.money, data=chosen.unit), status, transcript=output, quiet=as_json)
         try:
             deal = negotiate_deal(
                 chosen.federation,
@@ -159,7 +159,7 @@ def _show(deal: Deal, unit: Unit) -> None:
         columns = [(unit.of_data("contributes"), number_texts(deal.contributions))]
         if deal.prices is not None:
             prices = [price_text(float(price), unit) for price in -np.diag(deal.prices)]
-            columns.append((_price_heading(unit), np.where(out, "-", prices).tolist()))
+            columns.append((price_heading(unit), np.where(out, "-", prices).tolist()))
     columns.append(("is paid", np.where(out, "-", unit.column(deal.payments, signed=True)).tolist()))
     if deal.side_payments is not None and deal.side_payments.any():
         columns.append(("of it fixed", np.where(out, "-", unit.column(deal.side_payments, signed=True)).tolist()))
@@ -173,10 +173,6 @@ def _show(deal: Deal, unit: Unit) -> None:
         console.print(f"[red]{escape(name)} is out[/red]: {escape(reason)}.")
 
 
-def _price_heading(unit: Unit) -> str:
-    return f"price per unit ({unit.data})" if unit.data else "price per sample"
-
-
 def _show_lots(deal: Deal, unit: Unit) -> None:
     """How much of every lot is brought, and what all others pay for it together."""
     places, owners = deal.lot_places, deal.lot_owners or ()
@@ -186,7 +182,7 @@ def _show_lots(deal: Deal, unit: Unit) -> None:
     columns: list[tuple[str, Sequence[str]]] = [(unit.of_data("contributes"), number_texts(deal.contributions))]
     if deal.prices is not None:
         prices = -deal.prices[places, np.arange(places.size)]
-        columns.append((_price_heading(unit), [price_text(float(price), unit) for price in prices]))
+        columns.append((price_heading(unit), [price_text(float(price), unit) for price in prices]))
     print_agents("Lots", shown, columns, sizes=deal.contributions, kind="lot")
     console.print()
 

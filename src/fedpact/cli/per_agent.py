@@ -11,7 +11,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
 MAX_LISTED = 6  # names in a message
-EACH = "A number for all, one per agent with commas, or NAME=NUMBER; may be repeated."
+EACH = "A number for all, one per member with commas, or NAME=NUMBER; may be repeated."
 
 
 def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: ArrayLike) -> FloatArray:
@@ -31,7 +31,7 @@ def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise
         parts = [_number(option, part, entry) for part in entry.split(",")]
         if len(parts) not in (1, len(names)):
             raise InvalidInput(
-                f"{option} must be a number for all or one per agent: {len(names)} agents, {len(parts)} numbers given"
+                f"{option} must be a number for all or one per member: {len(names)} members, {len(parts)} numbers given"
             )
         numbers[:] = parts
     return numbers

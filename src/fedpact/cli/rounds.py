@@ -71,7 +71,7 @@ class Rounds:
             worth = f"welfare ({self._unit.label if self._unit.is_money else 'payoff'})"
             head = f"{'round':>5}  {'residual':>9}  {worth:>{WELFARE_WIDTH}}"
             if event["prices"] is not None or event["residual"] is None:
-                head += f"  prices per sample ({self._unit.label})"
+                head += f"  {price_heading(self._unit, 'prices')}, {self._unit.label}"
             console.print(f"\n[bold]{escape(head)}[/bold]")
         self._begun, self._waiting = True, None
         console.print(self._line(event))
@@ -120,6 +120,11 @@ def status_line(*, quiet: bool) -> Iterator[Status | None]:
         return
     with where.status("negotiating") as status:
         yield status
+
+
+def price_heading(unit: Unit, what: str = "price") -> str:
+    """What a price is for: one of the units that data is counted in."""
+    return f"{what} per unit ({unit.data})" if unit.data else f"{what} per sample"
 
 
 def price_text(price: float, unit: Unit) -> str:

@@ -23,6 +23,7 @@ from fedpact.cli.common import (
     print_json,
     read_scenario,
     table,
+    terminal_text,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture
@@ -31,7 +32,7 @@ from fedpact.comparison import sweep as run_sweep
 from fedpact.comparison.sweep_result import MARGINS, METRICS, unit_of
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism
-from fedpact.report.numbers import Unit
+from fedpact.report.numbers import Unit, number_text, percent
 from fedpact.report.records import sweep_record
 from fedpact.report.words import metric_name
 from fedpact.utils.arrays import FloatArray
@@ -49,7 +50,7 @@ def sweep(
         typer.Option(
             "--vary",
             help='What to vary and how, once or twice: "weights[0,1]=-3:3:121", "costs[City]=0.001:0.1:30:log", '
-            '"beta=0.1,0.2". Agents by number or name, * for everybody else.',
+            '"beta=0.1,0.2". Members by number or name, * for everybody else.',
             metavar="NAME=VALUES",
         ),
     ],
@@ -143,7 +144,7 @@ def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
             cells = _summary(flat[:, place])
             if claim is not None:  # margins of rounding are below zero too
                 held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, place])]
-                cells[3] = f"{held.mean():.1%}" if held.size else "-"
+                cells[3] = terminal_text(percent(held.mean())) if held.size else "-"
             made.add_row(found.title(mechanism), escape(name), *cells[: len(columns) - 2])
     console.print(made)
     if len(agents) > MOST_ROWS:
@@ -163,8 +164,8 @@ def _summary(numbers: FloatArray) -> list[str]:
     if not known.size:
         return [*["-"] * 4, undefined]
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        cells = [f"{part + 0.0:.4g}" for part in (known.min(), known.mean(), known.max())]
-    return [*cells, f"{(known < 0).mean():.1%}", undefined]
+        cells = [terminal_text(number_text(float(part) + 0.0)) for part in (known.min(), known.mean(), known.max())]
+    return [*cells, terminal_text(percent((known < 0).mean())), undefined]
 
 
 def _show_flags(found: Sweep) -> None:
@@ -178,4 +179,6 @@ def _show_flags(found: Sweep) -> None:
         if solved.any():
             bound = float(found.on_boundary[mechanism][solved].any(axis=-1).mean())
             those = "the points" if solved.all() else "the others"
-            console.print(f"{title}: somebody contributes nothing or its cap at {bound:.1%} of {those}")
+            console.print(
+                f"{title}: somebody contributes nothing or its cap at {terminal_text(percent(bound))} of {those}"
+            )

@@ -77,7 +77,7 @@ def parse_axis(written: str, federation: Federation) -> Axis:
     field = _field(label.partition("[")[0].strip(), federation)
     places = _pairs(label, index, federation) if field == "weights" else _single(label, index, federation, field)
     if not places[0].size:
-        why = f"{label} varies nothing: it is about the weights between agents, and there is only one"
+        why = f"{label} varies nothing: it is about the weights between members, and there is only one"
         raise InvalidInput(why, field=label, rule="must vary something", value=written)
     axis = Axis(label=label, field=field, places=places, points=read_only_copy(parse_values(label, values)))
     check_axes(federation, [axis])
@@ -206,12 +206,12 @@ def _two_sides(label: str, index: str, federation: Federation) -> tuple[np.ndarr
     parts = index.split(",")
     splits = [(",".join(parts[:at]), ",".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:
-        why = f"{label} needs two agents, the one that receives and the one that gives, as in weights[0,1]"
-        raise InvalidInput(why, field=label, rule="must name two agents", value=index)
+        why = f"{label} needs two members, the one that receives and the one that gives, as in weights[0,1]"
+        raise InvalidInput(why, field=label, rule="must name two members", value=index)
     known = [split for split in splits if all(_is_known(part, side) for part, side in zip(split, sides, strict=True))]
     if len(known) > 1:
-        why = f"{label} can be read as more than one pair of agents; give them by number"
-        raise InvalidInput(why, field=label, rule="must name one pair of agents", value=index)
+        why = f"{label} can be read as more than one pair of members; give them by number"
+        raise InvalidInput(why, field=label, rule="must name one pair of members", value=index)
     row, column = (known or splits)[0]
     return _places(label, row, sides[0]), _places(label, column, sides[1])
 

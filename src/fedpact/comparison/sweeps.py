@@ -222,8 +222,8 @@ def _check(federation: Federation, written: Sequence[str | Axis], metrics: Seque
         why = f"a sweep varies one or two parameters, got {len(written)}"
         raise InvalidInput(why, field="vary", rule="must be one or two parameters", value=list(written))
     if federation.n_agents > MAX_SWEPT_AGENTS:
-        why = f"sweeps take up to {MAX_SWEPT_AGENTS} agents, got {federation.n_agents}; take some of them with take()"
-        rule = f"must have up to {MAX_SWEPT_AGENTS} agents"
+        why = f"sweeps take up to {MAX_SWEPT_AGENTS} members, got {federation.n_agents}; take some of them with take()"
+        rule = f"must have up to {MAX_SWEPT_AGENTS} members"
         raise InvalidInput(why, field="federation", rule=rule, value=federation.n_agents)
     for name in metrics:
         if name not in METRICS:

@@ -162,7 +162,7 @@ class Deal:
         for place, name in enumerate(names):
             if name in excluded and (self.payments[place] or parts["side_payments"][place]):
                 raise InvalidInput(
-                    f'payments[{place}] must be 0, got {self.payments[place]:g}: agent "{name}" is not in the deal'
+                    f'payments[{place}] must be 0, got {self.payments[place]:g}: member "{name}" is not in the deal'
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -218,7 +218,7 @@ class Deal:
         if off[place] <= self.balance_tolerance:
             return ""
         paid, priced = differing_texts(self.payments[place], due[place])
-        return f'agent "{self.agents[place]}" is paid {paid}, by its prices {priced}'
+        return f'member "{self.agents[place]}" is paid {paid}, by its prices {priced}'
 
     @property
     def rounds(self) -> int:
@@ -242,12 +242,12 @@ class Deal:
         """The same deal between some agents, in their order; the others must not be in it."""
         lost = [name for name in self.agents if name not in names and name not in self.excluded]
         if lost:
-            why = f'agent "{lost[0]}" is in the deal and cannot be left out of it'
+            why = f'member "{lost[0]}" is in the deal and cannot be left out of it'
             raise InvalidInput(why, field="names", rule="must name everybody in the deal", value=names, agent=lost[0])
         unknown = [name for name in names if name not in self.agents]
         if unknown:
-            why = f"the deal has no agent {short_repr(unknown[0])}; it is between {', '.join(self.agents)}"
-            raise InvalidInput(why, field="names", rule="must be agents of the deal", value=unknown[0])
+            why = f"the deal has no member {short_repr(unknown[0])}; it is between {', '.join(self.agents)}"
+            raise InvalidInput(why, field="names", rule="must be members of the deal", value=unknown[0])
         places = [self.agents.index(name) for name in names]
         assert self.side_payments is not None
         lots = places
@@ -297,8 +297,8 @@ class Deal:
             What counts as rounding, of the largest contribution and price, and of the turnover.
         """
         if self.agents != other.agents:
-            why = "only deals between the same agents, in the same order, can be compared"
-            raise InvalidInput(why, field="other", rule="must be between the same agents", value=other.agents)
+            why = "only deals between the same members, in the same order, can be compared"
+            raise InvalidInput(why, field="other", rule="must be between the same members", value=other.agents)
         if self.mechanism != other.mechanism:
             return list(self.agents)
         if (self.lot_owners, self.lot_names) != (other.lot_owners, other.lot_names):
@@ -329,7 +329,7 @@ class Deal:
         names = federation.names
         strangers = [name for name in self.agents if name not in names]
         if strangers:
-            rule = f"must be between agents of the scenario ({', '.join(names)})"
+            rule = f"must be between members of the scenario ({', '.join(names)})"
             why = f"the deal {rule}, got {short_repr(strangers[0])}"
             raise InvalidInput(why, field="deal", rule=rule, value=strangers[0], agent=strangers[0])
         in_deal = [name for name in self.agents if name not in self.excluded] if self.is_federated else self.agents
@@ -338,7 +338,7 @@ class Deal:
         parts = {names, self.agents, tuple(in_deal), members, tuple(name for name in names if name in self.agents)}
         if self.scenario is not None and self.scenario not in (_part(federation, part).fingerprint for part in parts):
             raise InvalidInput(
-                "the deal was made for another scenario: its agents are the same, but weights, costs, caps, values or "
+                "the deal was made for another scenario: its members are the same, but weights, costs, caps, values or "
                 f"payoff are not (it is of {self.scenario[:12]}, the scenario given is {federation.fingerprint[:12]})",
                 field="deal",
                 rule="must be of this scenario",
@@ -390,7 +390,7 @@ def checked_agents(given: Any) -> tuple[str, ...]:
     """The names of a deal's agents."""
     listed = isinstance(given, list | tuple) and all(isinstance(name, str) and name.strip() for name in given)
     if not listed or not given or len(set(given)) != len(given):
-        why = f"a deal must name its agents, all differently, got {short_repr(given)}"
+        why = f"a deal must name its members, all differently, got {short_repr(given)}"
         raise InvalidInput(why, field="agents", rule="must be names, all different", value=given)
     return tuple(given)
 
@@ -409,7 +409,7 @@ def _checked_reasons(given: Any, names: Sequence[str]) -> Mapping[str, str]:
         raise InvalidInput(field="excluded", rule="must be reasons by name", value=given)
     for name, reason in given.items():
         if name not in names:
-            raise InvalidInput(field="excluded", rule="must name agents of the deal", value=name)
+            raise InvalidInput(field="excluded", rule="must name members of the deal", value=name)
         if not isinstance(reason, str):
             raise InvalidInput(field=f"excluded[{name!r}]", rule="must be a reason in words", value=reason, agent=name)
     return MappingProxyType(dict(given))
@@ -424,7 +424,7 @@ def _checked_lots(owners: Any, names: Any, agents: Sequence[str]) -> tuple[Any, 
             raise InvalidInput(field=key, rule="must be names, one per lot", value=given)
     strangers = [owner for owner in owners if owner not in agents]
     if strangers:
-        raise InvalidInput(field="lot_owners", rule="must be agents of the deal", value=strangers[0])
+        raise InvalidInput(field="lot_owners", rule="must be members of the deal", value=strangers[0])
     if len(names) != len(owners) or len(set(zip(owners, names, strict=True))) != len(owners):
         rule = "must be one per lot, those of one owner different"
         raise InvalidInput(field="lot_names", rule=rule, value=names)

@@ -298,7 +298,7 @@ def settle_payments(
 
 def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(field="names", rule="must be a list of strings, one per agent", value=given)
+        raise InvalidInput(field="names", rule="must be a list of strings, one per member", value=given)
     names = tuple(given)
     if len(names) > MAX_SETTLED_AGENTS:
         rule = f"must number at most {MAX_SETTLED_AGENTS}"
@@ -320,15 +320,15 @@ def _checked_payments(
 ) -> list[Fraction]:
     payments = checked_numbers("payments", given, np.isfinite, "finite", names=names)
     if payments.ndim == 0:
-        counts = f": {len(names)} agents, a single number given"
-        raise InvalidInput(field="payments", rule="must be one number per agent", value=given, given=counts)
+        counts = f": {len(names)} members, a single number given"
+        raise InvalidInput(field="payments", rule="must be one number per member", value=given, given=counts)
     exact = [Fraction(payment) for payment in payments.tolist()]
     total, gross = sum(exact, Fraction(0)), sum(map(abs, exact), Fraction(0))
     if abs(total) > max(SUM_TOLERANCE * gross, negligible):
         unit = "" if currency == PAYOFF_UNIT else f" {currency}"
         given_sum = (
             f", got a sum of {_short_text(total * rate)}{unit}; name whoever covers it as the sponsor (--sponsor), or "
-            f"as one more agent"
+            f"as one more member"
         )
         raise InvalidInput(field="payments", rule="must sum to zero", value=total, given=given_sum)
     return exact

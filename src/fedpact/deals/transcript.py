@@ -57,7 +57,7 @@ class Header:
     @property
     def description(self) -> str:
         """In words: which negotiation this is."""
-        what = f'of "{self.title}"' if self.title else f"between {len(self.agents)} agents"
+        what = f'of "{self.title}"' if self.title else f"between {len(self.agents)} members"
         rules = "" if self.mechanism == "externality" else f" of {self.mechanism}"
         return f"the negotiation{rules} {what} by {self.protocol}{'' if self.game else ' without the game'}"
 
@@ -191,11 +191,11 @@ def _check_exchange(entry: dict[str, Any], size: int) -> None:
         said = entry.get(key)
         if not isinstance(said, dict):
             raise InvalidInput(
-                f"an exchange must have {key} by agent, got {short_repr(said if key in entry else entry)}"
+                f"an exchange must have {key} by member, got {short_repr(said if key in entry else entry)}"
             )
         for place in said:
             if place not in places:
-                raise InvalidInput(f"{key} must be by agent, from 0 to {size - 1}, got {short_repr(place)}")
+                raise InvalidInput(f"{key} must be by member, from 0 to {size - 1}, got {short_repr(place)}")
     for place, question in entry["questions"].items():
         if not isinstance(question, dict):
             raise InvalidInput(f"questions[{place}] must be a JSON object, got {short_repr(question)}")

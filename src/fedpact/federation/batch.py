@@ -68,7 +68,7 @@ class Batch:
             if other.n_agents != first.n_agents or type(other.payoff) is not type(first.payoff):
                 raise InvalidInput(
                     f"the federations of a batch must have the same size and payoff family: the first has "
-                    f"{first.n_agents} agents and {first.payoff.family}, number {place} has "
+                    f"{first.n_agents} members and {first.payoff.family}, number {place} has "
                     f"{other.n_agents} and {other.payoff.family}"
                 )
         lots, tasks = first.n_lots, first.n_tasks

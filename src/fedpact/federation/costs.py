@@ -134,7 +134,7 @@ class Quadratic(Cost):
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
             raise InvalidInput(
                 field="costs.linear and costs.quadratic",
-                rule="must have one number per agent each",
+                rule="must have one number per member each",
                 given=f": {self.linear.size} and {self.quadratic.size} given",
             )
         free = np.flatnonzero((self.linear == 0) & (self.quadratic == 0))[:MAX_ERRORS]
@@ -177,7 +177,7 @@ def as_cost(given: Any, names: Sequence[str]) -> Cost:
 
 def _mixed(given: Sequence[Any], names: Sequence[str]) -> Cost:
     if len(given) != len(names):
-        kind = getattr(names, "kind", "agent")
+        kind = getattr(names, "kind", "member")
         counts = f": {len(names)} {kind}s, {len(given)} given"
         raise InvalidInput(field="costs", rule=f"must have one entry per {kind}", value=given, given=counts)
     errors = ErrorCollector()
@@ -192,6 +192,6 @@ def _single(given: Any, index: int, name: str) -> tuple[float, float]:
     if not isinstance(given, Cost):
         given = Linear(checked_numbers("costs", given, positive, POSITIVE, index=index, agent=name))
     if np.ndim(given.linear) or np.ndim(given.quadratic):
-        several, rule = ", got numbers for several", "must be one agent's cost"
+        several, rule = ", got numbers for several", "must be one member's cost"
         raise InvalidInput(field="costs", index=index, rule=rule, value=given, agent=name, given=several)
     return float(given.linear), float(given.quadratic)

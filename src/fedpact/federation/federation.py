@@ -198,7 +198,7 @@ class Federation:
     @property
     def own_weights(self) -> FloatArray:
         """w_ii, how useful each agent's data is to itself; of agents with one lot and one task."""
-        require_single_lots(self, "the weight of an agent's own data")
+        require_single_lots(self, "the weight of a member's own data")
         return np.asarray(self.weights.diagonal())
 
     def dense_weights(self) -> FloatArray:
@@ -351,7 +351,7 @@ class Federation:
         chosen = np.asarray(agents)
         if chosen.dtype == np.bool_:
             if chosen.shape != (self.n_agents,):
-                raise InvalidInput(f"a mask of agents must have {self.n_agents} entries, got shape {chosen.shape}")
+                raise InvalidInput(f"a mask of members must have {self.n_agents} entries, got shape {chosen.shape}")
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
         lots, lot_owners = _owned(self.lot_owners, chosen) if self.has_lots else (chosen, None)
@@ -463,8 +463,8 @@ class Federation:
         task = first_where(data <= floor)
         if task is not None:
             raise OutsideDomain(
-                f'{"task" if self.has_lots else "agent"} "{self.task_labels[task]}" is harmed beyond the domain of its '
-                f"payoff: its reach is {1.0 + data[task]:g}, it must exceed {1.0 + floor[task]:g}"
+                f'{"task" if self.has_lots else "member"} "{self.task_labels[task]}" is harmed beyond the domain of '
+                f"its payoff: its reach is {1.0 + data[task]:g}, it must exceed {1.0 + floor[task]:g}"
             )
         return data
 

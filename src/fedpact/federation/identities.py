@@ -105,16 +105,16 @@ def merge_agents(federation: Federation, pair: tuple[int | str, int | str]) -> t
         linear or quadratic.
     """
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InvalidInput(field="pair", rule="must name two agents", value=pair)
+        raise InvalidInput(field="pair", rule="must name two members", value=pair)
     require_own_caps(federation, "posing as one")
     first, second = sorted(agent_place(federation, agent) for agent in pair)
     if first == second:
-        raise InvalidInput(field="pair", rule="must name two different agents", value=pair)
+        raise InvalidInput(field="pair", rule="must name two different members", value=pair)
     both = "lots", (federation.lots_of(first), federation.lots_of(second))
     tested = "tasks", (federation.tasks_of(first), federation.tasks_of(second))
     for what, (one, other) in (both, tested):
         if one.size != other.size:
-            why = f" have {one.size} and {other.size} {what}; only what one agent could have split into can be merged"
+            why = f" have {one.size} and {other.size} {what}; only what one member could have split into can be merged"
             raise InvalidInput(field="pair", rule=_rule(federation, first, second), value=pair, given=why)
     lots, tasks = list(zip(*both[1], strict=True)), list(zip(*tested[1], strict=True))
     _check_alike(federation, (first, second), lots, tasks)
@@ -196,7 +196,7 @@ def _with_quadratic(costs: Cost, stretch: FloatArray) -> Cost:
 
 def _rule(federation: Federation, first: int, second: int) -> str:
     names = federation.names
-    return f'must be two agents that one could stand for: "{names[first]}" and "{names[second]}"'
+    return f'must be two members that one could stand for: "{names[first]}" and "{names[second]}"'
 
 
 def _check_alike(
@@ -213,7 +213,7 @@ def _check_alike(
     for what, one, other in compared:
         if not _same(one, other):
             names = tuple(federation.names[agent] for agent in pair)
-            why = f" {what}; only what one agent could have split into can be merged"
+            why = f" {what}; only what one member could have split into can be merged"
             raise InvalidInput(field="pair", rule=_rule(federation, *pair), value=names, given=why)
 
 

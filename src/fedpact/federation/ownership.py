@@ -41,8 +41,8 @@ def require_single_lots(owned: HasLots, what: str) -> None:
     """Refuse agents with several lots or tasks; `what` needs one of each, in words: "a batch", "the message game"."""
     if owned.has_lots:
         raise InvalidInput(
-            f"{what} knows agents with one lot of data and one task only, got several lots or tasks per agent; "
-            f"leave out lot_owners and task_owners and give one row and one column per agent"
+            f"{what} knows members with one lot of data and one task only, got several lots or tasks per member; "
+            f"leave out lot_owners and task_owners and give one row and one column per member"
         )
 
 
@@ -115,7 +115,7 @@ def _checked_owners(field: str, given: Any, names: Sequence[str], count: int, co
     """Places among the agents; without any, every agent owns one, in order."""
     if given is None:
         if count != len(names):
-            way_out = f": {count} {counted} of weights, {len(names)} agents; say whose each of them is"
+            way_out = f": {count} {counted} of weights, {len(names)} members; say whose each of them is"
             raise InvalidInput(field=field, rule="is missing", given=way_out)
         return _read_only(np.arange(count))
     entries = list(given) if _is_listed(given) else given
@@ -135,7 +135,7 @@ def _checked_owner(field: str, index: int, given: Any, places: dict[str, int]) -
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(places):
         return int(given)
     there = ", ".join(list(places)[:8]) + (", ..." if len(places) > 8 else "")
-    raise InvalidInput(field=field, index=index, rule=f"must be one of the agents ({there})", value=given)
+    raise InvalidInput(field=field, index=index, rule=f"must be one of the members ({there})", value=given)
 
 
 def _checked_own_names(field: str, given: Any, owners: Owners, names: Sequence[str]) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def _checked(
     if len(agents) > 1:
         whose = f", got lots of {names[agents[0]]} and {names[agents[1]]}"
         raise InvalidInput(
-            field="shared_caps", index=place, rule="must name lots of one agent", value=lots, given=whose
+            field="shared_caps", index=place, rule="must name lots of one member", value=lots, given=whose
         )
     if isinstance(cap, bool) or not isinstance(cap, Real) or not 0.0 <= float(cap) < np.inf:
         rule = "must have a cap that is finite and at least zero"

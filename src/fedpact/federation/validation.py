@@ -74,8 +74,8 @@ def federation_errors(
     >>> from fedpact.federation import Log
     >>> for error in federation_errors([[1.0, 0.5], [0.2, -1.0]], costs=[0.1, 0.0], payoff=Log(), caps=-5.0):
     ...     print(error)
-    weights[1, 1] must be positive, got -1: an agent's own data is useful to it (agent "agent 1")
-    costs[1] must be positive, got 0 (agent "agent 1")
+    weights[1, 1] must be positive, got -1: a member's own data is useful to it (member "agent 1")
+    costs[1] must be positive, got 0 (member "agent 1")
     caps must be at least zero, got -5
     """
     try:
@@ -132,8 +132,8 @@ def checked_inputs(
     named = {"lot_names": lot_names, "task_names": task_names}
     ownership = errors.attempt(checked_ownership, known, (len(known),) * 2, lot_owners=None, task_owners=None, **named)
     if shared_caps:
-        why = ": an agent with one lot has nothing to share it with; say whose the lots are with lot_owners"
-        errors.errors.append(InvalidInput(field="shared_caps", rule="needs agents with several lots", given=why))
+        why = ": a member with one lot has nothing to share it with; say whose the lots are with lot_owners"
+        errors.errors.append(InvalidInput(field="shared_caps", rule="needs members with several lots", given=why))
     errors.raise_errors()
     return _inputs(matrix, known, ownership, numbers)
 
@@ -195,7 +195,7 @@ def _checked_numbers(
     }
 
 
-def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "agents") -> tuple[str, ...]:
+def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted: str = "members") -> tuple[str, ...]:
     """One name per agent, all different; "agent 0", "agent 1", ... if none are given.
 
     Parameters
@@ -211,11 +211,11 @@ def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted:
         return default_names(n_agents or 0)
     listed = isinstance(given, Iterable) and not isinstance(given, str)
     if not listed or not all(isinstance(name, str) and name.strip() for name in given):
-        raise InvalidInput(field="names", rule="must be non-empty strings, one per agent", value=given)
+        raise InvalidInput(field="names", rule="must be non-empty strings, one per member", value=given)
     names = tuple(given)
     if n_agents is not None and len(names) != n_agents:
         counts = f": {n_agents} {counted}, {len(names)} names given"
-        raise InvalidInput(field="names", rule="must have one entry per agent", value=given, given=counts)
+        raise InvalidInput(field="names", rule="must have one entry per member", value=given, given=counts)
     errors = ErrorCollector()
     seen: set[str] = set()
     for agent, name in enumerate(names):
@@ -244,7 +244,7 @@ def _checked_matrix(given: Any, *, square: bool = True) -> Weights:
             raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error
     if weights.ndim != 2 or 0 in weights.shape or (square and weights.shape[0] != weights.shape[1]):
         shape = f", got shape {weights.shape}"
-        square_rule = "must be a square matrix with a row per agent"
+        square_rule = "must be a square matrix with a row per member"
         rule = square_rule if square else "must be a matrix with a row per task and a column per lot"
         raise InvalidInput(field="weights", rule=rule, value=given, given=shape)
     return weights
@@ -280,7 +280,7 @@ def _check_own_weights(weights: Weights, names: Sequence[str]) -> None:
             rule="must be positive",
             value=float(own[agent]),
             agent=names[agent],
-            given=f", got {own[agent]:g}: an agent's own data is useful to it",
+            given=f", got {own[agent]:g}: a member's own data is useful to it",
         )
         for agent in np.flatnonzero(np.isfinite(own) & (own <= 0)).tolist()
     ]

@@ -99,6 +99,6 @@ def checked_range(
     for agent in np.flatnonzero(checked[0] >= checked[1])[:1]:
         raise InvalidInput(
             f"{labels[0]}[{agent}] must be below the ceiling {checked[1][agent]:g}, got {checked[0][agent]:g} "
-            f'(agent "{federation.names[agent]}")'
+            f'(member "{federation.names[agent]}")'
         )
     return checked[0], checked[1]

@@ -126,7 +126,7 @@ def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
     measured = checked_matrix("accuracies", accuracies)
     if measured.shape != chosen.shape:
         raise InvalidInput(
-            f"accuracies must have the shape of subsets, a row per model and a column per agent: {chosen.shape} and "
+            f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
             f"{measured.shape} given"
         )
     check_accuracies(measured)
@@ -372,7 +372,7 @@ def _checked_subsets(given: ArrayLike, federation: Federation) -> NDArray[np.boo
     numbers = checked_matrix("subsets", given)
     if numbers.shape[1] != federation.n_agents:
         raise InvalidInput(
-            f"subsets must have a column per agent: {federation.n_agents} agents, {numbers.shape[1]} columns given"
+            f"subsets must have a column per member: {federation.n_agents} members, {numbers.shape[1]} columns given"
         )
     for model, agent in np.argwhere((numbers != 0.0) & (numbers != 1.0))[:1]:
         raise InvalidInput(
@@ -428,6 +428,6 @@ def _doubt(
 def _check_same_agents(federation: Federation, source: Fit) -> None:
     if tuple(source.names) != federation.names:
         raise InvalidInput(
-            f"weights_from must be a fit of the federation's agents, in their order ({', '.join(federation.names)}), "
+            f"weights_from must be a fit of the federation's members, in their order ({', '.join(federation.names)}), "
             f"got {', '.join(source.names)}"
         )

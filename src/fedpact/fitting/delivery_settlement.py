@@ -130,7 +130,7 @@ def settle_delivery(  # noqa: PLR0917 - the deal, what is measured, then on how 
     require_single_lots(agreed, "settling by delivery")
     if tuple(agreed.agents) != federation.names:
         raise InvalidInput(
-            f"deal must be between the agents of the federation, in their order ({', '.join(federation.names)}), "
+            f"deal must be between the members of the federation, in their order ({', '.join(federation.names)}), "
             f"got {', '.join(agreed.agents)}"
         )
     given = np.zeros(len(agreed.agents))

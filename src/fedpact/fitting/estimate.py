@@ -373,7 +373,7 @@ def _known(observations: Observations, ends: Mapping[str, ArrayLike | None]) -> 
     for agent in np.flatnonzero(known[:, 2] - known[:, 1] < MIN_RANGE)[:1]:
         raise InvalidInput(
             f"ceiling must exceed floor by at least {MIN_RANGE}, got {known[agent, 2]:g} and {known[agent, 1]:g} "
-            f'({"agent" if observations.ownership is None else "task"} "{observations.task_labels[agent]}")'
+            f'({"member" if observations.ownership is None else "task"} "{observations.task_labels[agent]}")'
         )
     return known
 

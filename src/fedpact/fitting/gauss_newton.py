@@ -265,7 +265,7 @@ def minimise(
     if strict:
         raise NotConverged(
             f"the fit did not settle within {max_steps} steps; the accuracies may not follow such a curve. Sharing "
-            f"beta, floor and ceiling between the agents, or giving a floor or a ceiling that is known, helps",
+            f"beta, floor and ceiling between the members, or giving a floor or a ceiling that is known, helps",
             result=best,
         )
     return best

@@ -44,7 +44,7 @@ def read_logs(paths: Sequence[Path], *, member: str | None = None, lots: bool | 
     given, accuracies, sizes = (np.concatenate([part[place] for part in parts]) for place in range(3))
     if member is not None:
         if member not in names:
-            raise InvalidInput(f"member must be one of the agents of the log, {', '.join(names)}, got {member!r:.80}")
+            raise InvalidInput(f"member must be one of those of the log, {', '.join(names)}, got {member!r:.80}")
         others = [place for place, name in enumerate(names) if name != member]
         accuracies[:, others] = sizes[:, others] = np.nan
     sources = [file.name for file, table in files for _ in table.rows] if len(files) > 1 else []
@@ -58,7 +58,7 @@ def _with_lots(files: Sequence[tuple[Path, LogTable]], member: str | None) -> Ob
     for file, table in files:
         if member is not None and member not in table.names:
             raise InvalidInput(
-                f"{file}: member must be one of the agents of the log, {', '.join(table.names)}, got {member!r:.80}"
+                f"{file}: member must be one of those of the log, {', '.join(table.names)}, got {member!r:.80}"
             )
         if table.ownership is None:
             others = next(other.name for other, found in files if found.ownership is not None)
@@ -175,7 +175,7 @@ def _read_rounds(path: Path) -> LogTable:
         ended = [(row, line) for row, line in cells if _number(row, "round", line[0]) == last]
         names = [line[1] for _, line in ended]
         if not names or len(set(names)) != len(names):
-            raise InvalidInput("the table must have one row per round and agent")
+            raise InvalidInput("the table must have one row per round and member")
         kinds = (ROUND_HEADS[2], *ROUND_HEADS[3:5], ROUND_HEADS[6])
         numbers = np.array([[_number(row, *cell) for cell in zip(kinds, line[2:], strict=True)] for row, line in ended])
         alone, samples, accuracies, sizes = numbers.T

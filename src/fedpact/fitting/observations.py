@@ -94,7 +94,7 @@ class Observations:
         has_lots = lot_owners is not None or task_owners is not None
         if measured.shape != given.shape and not (has_lots and len(measured) == len(given)):
             raise InvalidInput(
-                f"accuracies must have the shape of contributions, a row per run and a column per agent: "
+                f"accuracies must have the shape of contributions, a row per run and a column per member: "
                 f"{given.shape} and {measured.shape} given"
             )
         sizes = checked_test_sizes(test_sizes, measured.shape)
@@ -168,7 +168,7 @@ class Observations:
         if not usable.any():
             missing = f"{len(rows)} runs given, each lacks a contribution" if len(rows) else "none given"
             raise InvalidInput(
-                f"there must be a run whose contributions are all known, {missing}; write 0 for an agent that gave "
+                f"there must be a run whose contributions are all known, {missing}; write 0 for a member that gave "
                 f"nothing"
             )
         measured = names if ownership is None else labels(ownership.task_owners, ownership.task_names, names)
@@ -297,10 +297,10 @@ def checked_matrix(label: str, given: ArrayLike) -> FloatArray:
         matrix = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"{label} must be a matrix of numbers, a row per run and a column per agent, got {given!r:.80}"
+            f"{label} must be a matrix of numbers, a row per run and a column per member, got {given!r:.80}"
         ) from error
     if matrix.ndim != 2 or not matrix.size:
-        raise InvalidInput(f"{label} must be a matrix, a row per run and a column per agent, got shape {matrix.shape}")
+        raise InvalidInput(f"{label} must be a matrix, a row per run and a column per member, got shape {matrix.shape}")
     return matrix
 
 
@@ -310,7 +310,7 @@ def checked_test_sizes(given: ArrayLike | None, shape: tuple[int, ...]) -> Float
         sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"test_sizes must be a number, one per agent, or one per accuracy ({shape[0]} x {shape[1]}), "
+            f"test_sizes must be a number, one per member, or one per accuracy ({shape[0]} x {shape[1]}), "
             f"got {given!r:.80}"
         ) from error
     _check("test_sizes", sizes, np.isnan(sizes) | (np.isfinite(sizes) & (sizes >= 1)), "at least 1 and finite")
@@ -340,8 +340,8 @@ def _check_everybody_measured(
     for agent, name in enumerate(names):
         if member in {None, name} and np.isnan(accuracies[:, agent]).all():
             raise InvalidInput(
-                f'no accuracy of agent "{name}" was measured, so nothing says what data is worth to it; test the '
-                f"model of at least one run on its data, or leave the agent out"
+                f'no accuracy of member "{name}" was measured, so nothing says what data is worth to it; test the '
+                f"model of at least one run on its data, or leave the member out"
             )
     if not contributions.any():
         raise InvalidInput("all contributions are zero; a fit needs runs in which somebody contributes")
@@ -350,7 +350,7 @@ def _check_everybody_measured(
 def _names(given: Sequence[str] | None, n_agents: int) -> tuple[str, ...]:
     names: Any = [f"agent {agent}" for agent in range(n_agents)] if given is None else given
     if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise InvalidInput(f"names must be non-empty strings, one per agent, got {given!r:.80}")
+        raise InvalidInput(f"names must be non-empty strings, one per member, got {given!r:.80}")
     if len(names) != n_agents or len(set(names)) != n_agents:
         raise InvalidInput(f"names must be {n_agents} different names, one per column, got {list(names)!r:.80}")
     return tuple(names)

@@ -149,7 +149,7 @@ class Pilot:
     def _check_agents(self, deal: Deal) -> None:
         if self.federation.names != deal.agents:
             raise InvalidInput(
-                f"the pilot must be of the agents of the deal, in their order ({', '.join(deal.agents)}), got "
+                f"the pilot must be of the members of the deal, in their order ({', '.join(deal.agents)}), got "
                 f"{', '.join(self.federation.names)}"
             )
 

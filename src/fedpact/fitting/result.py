@@ -231,7 +231,7 @@ class Fit:
         if text is None or not self.lack_of_fit.is_clear:
             return ()
         ways = [] if self.families is not None else ["another family (auto chooses one)"]
-        ways += ["curves that agents do not share (shared none)"] if self.posterior.rules.shared.any() else []
+        ways += ["curves that members do not share (shared none)"] if self.posterior.rules.shared.any() else []
         advice = f". {' or '.join(ways).capitalize()} may fit better" if ways else ""
         return (text + advice,)
 

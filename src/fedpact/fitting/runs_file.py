@@ -228,8 +228,8 @@ def _check_columns(columns: Sequence[_Column], row: int, kinds: Sequence[str], *
     for name in names if kinds is KINDS and member is None else ():
         if f"{ACCURACY}.{name}" not in {column.label for column in columns}:
             raise InvalidInput(
-                f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to agent "
-                f'"{name}"; test the model of at least one run on its data, or leave the agent out'
+                f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to member "
+                f'"{name}"; test the model of at least one run on its data, or leave the member out'
             )
 
 

@@ -181,7 +181,7 @@ def _greeting(said: dict[str, Any], size: int) -> tuple[str, int]:
     if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME_LENGTH:
         raise InvalidInput(f"gives no name that can be used: {short_repr(name)}")
     if agents != size or type(agents) is not int:
-        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} agents, the run is for {size}')
+        raise InvalidInput(f'"{name}" has a row for {short_repr(agents)} members, the run is for {size}')
     if type(place) is not int or not 0 <= place < size:
         raise InvalidInput(f'"{name}" says that its place is {short_repr(place)}, not one from 0 to {size - 1}')
     return name, place
@@ -202,7 +202,7 @@ def _check_free(seats: Mapping[int, tuple[str, int]], name: str, place: int, nod
         if other == name or taken == place:
             what = f'are both called "{name}"' if other == name else f"both have place {place}"
             raise InvalidInput(
-                f"nodes {before} and {node} {what}; every agent runs one node, with a private file of its own"
+                f"nodes {before} and {node} {what}; every member runs one node, with a private file of its own"
             )
 
 

@@ -145,7 +145,7 @@ def check_settlement(
         isinstance(cents, dict) and list(cents) == document["agents"] and all(type(c) is int for c in cents.values())
     )
     if not isinstance(cents, dict) or not whole or sum(cents.values()):
-        raise Refused("cents must be whole, one number per agent, and sum to zero")
+        raise Refused("cents must be whole, one number per member, and sum to zero")
     agreed, payment = document["contributions"], float(document["payments"][place])
     short = [delivered.get(each, amount) - amount for each, amount in zip(document["agents"], agreed, strict=True)]
     if any(short):
@@ -176,7 +176,7 @@ def _check_balance(document: Mapping[str, Any]) -> None:
     for key in ("payments", "side_payments"):
         given = document.get(key)
         if not isinstance(given, list) or len(given) != len(document["agents"]):
-            raise Refused(f"{key} must be one number per agent, got {short_repr(given)}")
+            raise Refused(f"{key} must be one number per member, got {short_repr(given)}")
     try:
         settle_payments(payments, names=document["agents"], **document["money"])  # type: ignore[arg-type]
     except InvalidInput as reason:

@@ -65,7 +65,7 @@ def check_verification_terms(document: Mapping[str, Any], stated: Any, known: Pi
     if verification_terms({**terms, "pilot": stated}) != terms:
         raise Refused(f"{PILOT_CLAIM}: it is not the one of the deal")
     if pilot.federation.names != tuple(document["agents"]):
-        raise Refused(f"{PILOT_CLAIM}: it is of other agents")
+        raise Refused(f"{PILOT_CLAIM}: it is of other members")
     if known is not None and not _is_same(pilot.federation, known.federation):
         raise Refused(f"{PILOT_CLAIM}: this node knows another one")
     return [PILOT_CLAIM] if known is not None else []

@@ -118,7 +118,7 @@ def _answer(asked: dict[str, Any], context: Context) -> dict[str, Any]:
     if action == "greet":
         names = asked.get("agents")
         if not isinstance(names, list):
-            raise InvalidInput(f"a roll call must name the agents of the deal, got {short_repr(names)}")
+            raise InvalidInput(f"a roll call must name the members of the deal, got {short_repr(names)}")
         seat = _seat(names, context)
         return state_key(asked, context, name=seat.name, place=seat.place, size=seat.size)
     if action == "sign":

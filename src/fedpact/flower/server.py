@@ -168,7 +168,7 @@ class _Run(SignedRun):
 def _check_company(deal: Mapping[str, Any]) -> None:
     out = "; ".join(f'"{name}": {reason}' for name, reason in deal["excluded"].items())
     if len(deal["agents"]) - len(deal["excluded"]) < MIN_AGENTS:
-        raise InvalidInput(f"fewer than {MIN_AGENTS} agents are left at the table: {out}")
+        raise InvalidInput(f"fewer than {MIN_AGENTS} members are left at the table: {out}")
 
 
 def federated_averaging() -> Strategy:

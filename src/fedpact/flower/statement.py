@@ -102,7 +102,7 @@ def _check_terms(statement: Mapping[str, Any], name: str, place: int, size: int)
     _require("place", type(stated) is int and stated == place, f"it is not at place {short_repr(stated)}")
     names = statement.get("agents")
     listed = isinstance(names, list) and len(names) == size and names[place] == name
-    _require("place", listed, f"the agents are not {size} with {name!r} at place {place}")
+    _require("place", listed, f"the members are not {size} with {name!r} at place {place}")
     given = _read(statement, size)
     _require("contributions", bool((given.contributions >= 0.0).all()), "some are negative")
     _require("contributions", not _given_by_absent(statement, given), "somebody who is out would contribute")

@@ -166,7 +166,7 @@ class UnderDeal(Strategy):
         for name, samples in self.samples.items():
             samples.append(kept[name][1] if name in kept else 0)
         for name, reason in broken.items():
-            logger.warning('round %d: agent "%s" does not count: %s', server_round, name, reason)
+            logger.warning('round %d: member "%s" does not count: %s', server_round, name, reason)
         if broken and self._strict:
             raise Lost(broken, signed=self._signed_until_now())
         delivered = {name: message for name, (message, _) in kept.items()}
@@ -451,7 +451,7 @@ class UnderDeal(Strategy):
         least = max(int(getattr(self.strategy, key, 0) or 0) for key in ("min_available_nodes", "min_train_nodes"))
         if there < max(least, 1):
             raise InvalidInput(
-                f"{there} agents contribute under the deal and the strategy waits for {least} nodes; "
+                f"{there} members contribute under the deal and the strategy waits for {least} nodes; "
                 f"lower its min_train_nodes and min_available_nodes"
             )
 

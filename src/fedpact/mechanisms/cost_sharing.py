@@ -65,7 +65,7 @@ class CostSharing(Voluntary):
         return replace(
             best,
             utilities=(1.0 - part) * best.utilities - paid,
-            scope="all contributions of one agent in [0, cap], at the costs left to it",
+            scope="all contributions of one member in [0, cap], at the costs left to it",
         )
 
     def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:

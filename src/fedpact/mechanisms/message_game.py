@@ -103,11 +103,11 @@ class GameForm:
         if (self.users < MIN_USERS).any():
             agent = int(np.argmax(self.users < MIN_USERS))
             raise InvalidInput(
-                f"the message game needs three agents who draw on everybody's data, but the data of "
-                f'{"agent" if lots is None else "lot"} "{self.goods[agent]}" matters to {self.users[agent]} only; '
+                f"the message game needs three members who draw on everybody's data, but the data of "
+                f'{"member" if lots is None else "lot"} "{self.goods[agent]}" matters to {self.users[agent]} only; '
                 "personal prices make the same deal without it",
                 field="weights",
-                rule=f"must make the data of each agent matter to {MIN_USERS}",
+                rule=f"must make the data of each member matter to {MIN_USERS}",
                 value=int(self.users[agent]),
                 agent=self.goods[agent],
             )
@@ -267,7 +267,7 @@ class MessageGame:
             "prices": best[agent].prices.tolist(),
         }
         return Certificate.judge(
-            Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one agent", witness
+            Claim.NASH, -float(gains[agent]), float(tols[agent]), "all proposals and prices of one member", witness
         )
 
     def _payoffs(self, contributions: FloatArray) -> FloatArray:

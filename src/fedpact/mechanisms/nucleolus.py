@@ -76,7 +76,7 @@ class Nucleolus(SidePaymentMechanism):
         if federation.n_agents <= MAX_LISTED_AGENTS:
             return nucleolus(group_optima(federation), interchangeable_agents(federation))
         if federation.n_agents > MAX_COMPILED_MEMBERS:
-            rule = f"must have at most {MAX_COMPILED_MEMBERS} agents for the mechanism {self.name}"
+            rule = f"must have at most {MAX_COMPILED_MEMBERS} members for the mechanism {self.name}"
             given = f", got {federation.n_agents}: it searches through 2^n groups; fair-members takes any number"
             raise InvalidInput(field="federation", rule=rule, value=federation.n_agents, given=given)
         payoffs, stakes = federation.payoffs(contributions), stakes_at_prices(federation, contributions)

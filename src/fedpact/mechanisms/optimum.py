@@ -87,13 +87,13 @@ class OptimumMechanism(Mechanism):
 def equilibria_of(face: OptimalFace | None, optimum: str, optima: str) -> Equilibria:
     """What is known of the equilibria from the set of optima, and what these are called."""
     if face is None:
-        note = f"one of the {optima}; with so many agents others were not sought"
+        note = f"one of the {optima}; with so many members others were not sought"
         return Equilibria(unique=None, dimension=0, note=note)
     dimension = face.dimension
     if dimension == 0:
         return Equilibria(unique=True, dimension=0, note=f"the only {optimum}")
     kind = "a line" if dimension == 1 else f"a set of dimension {dimension}"
-    note = f"{optima} form {kind}; this is the one of smallest norm, which treats equal agents alike"
+    note = f"{optima} form {kind}; this is the one of smallest norm, which treats equal members alike"
     return Equilibria(unique=False, dimension=dimension, note=note)
 
 

@@ -67,7 +67,7 @@ def _guard(method: Callable[..., Any], name: str, kind: type | None) -> Callable
 def _check_amounts(where: str, amounts: Any, args: tuple[Any, ...]) -> None:
     n_agents = args[0].n_agents
     if np.shape(amounts) != (n_agents,) or np.asarray(amounts).dtype.kind not in "fiu":
-        raise MechanismError(f"{where} must return {n_agents} numbers, one per agent, got {short_repr(amounts)}")
+        raise MechanismError(f"{where} must return {n_agents} numbers, one per member, got {short_repr(amounts)}")
 
 
 def _article(kind: type) -> str:

@@ -42,8 +42,8 @@ def potential_equilibria(federation: Federation, contributions: FloatArray) -> E
     if dimension == 0:
         return UNIQUE
     note = (
-        "payoffs and shares are those of every equilibrium; agents may exchange some of their own lots for each other, "
-        "and each split here is the one of smallest norm"
+        "payoffs and shares are those of every equilibrium; members may exchange some of their own lots for each "
+        "other, and each split here is the one of smallest norm"
     )
     return Equilibria(unique=False, dimension=dimension, note=note)
 

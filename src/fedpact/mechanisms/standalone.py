@@ -10,7 +10,7 @@ from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
-OWN_OPTIMUM = Equilibria(unique=True, dimension=0, note="each agent's own optimum")
+OWN_OPTIMUM = Equilibria(unique=True, dimension=0, note="each member's own optimum")
 
 
 class Standalone(Mechanism):

@@ -22,8 +22,8 @@ from fedpact.utils.errors import NoEquilibrium
 
 NOTES = {
     True: "the only equilibrium",
-    False: "one of several equilibria: the end of the path that treats equal agents alike",
-    None: "the end of the path that treats equal agents alike; whether there are others is not known",
+    False: "one of several equilibria: the end of the path that treats equal members alike",
+    None: "the end of the path that treats equal members alike; whether there are others is not known",
 }
 
 

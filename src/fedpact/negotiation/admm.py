@@ -97,7 +97,7 @@ def reach_consensus(session: Session, *, tol: float, max_rounds: int, start: Flo
     furthest = int(np.argmax(np.linalg.norm(state.apart(requests), axis=1)))
     raise NotConverged(
         f"no agreement within {max_rounds} rounds: requests and proposal still differ by {residual:.1e}, those of "
-        f'agent "{session.names[furthest]}" most'
+        f'member "{session.names[furthest]}" most'
     )
 
 

@@ -66,7 +66,7 @@ def agent_from_record(record: Mapping[str, Any]) -> AnyAgent:
     several = "lot_owners" in record
     missing = [key for key in (REQUIRED_OF_LOTS if several else REQUIRED) if key not in record]
     if missing:
-        raise InvalidInput(f"this is no agent's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
+        raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
     if several:
         return _lot_agent(record)
     weights = _row(record["weights"])

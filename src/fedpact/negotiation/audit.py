@@ -283,9 +283,9 @@ def _unsound_part(entry: Entry) -> str | None:
         if not isinstance(entry.content.get(key), kind):
             return f"its {key}"
     if entry.kind == FAILED and not isinstance(entry.content.get("agents") or {}, dict):
-        return "reasons by agent"
+        return "reasons by member"
     if entry.kind == MEASURED and not all(map(_is_accuracy, entry.content["accuracies"].values())):
-        return "accuracies from 0 to 1 by agent"
+        return "accuracies from 0 to 1 by member"
     if entry.kind == VERIFIED and not all(map(_is_measured_model, entry.content["models"])):
         return "the subset and the accuracies from 0 to 1 of every model"
     return None

@@ -103,7 +103,7 @@ def _check_transcript(record: LedgerRecord) -> str:
     with error_context(path.name):
         deal = recompute(path)
     if deal.agents != record.deal.agents:
-        raise ClaimBroken(f"{path.name} is of other agents")
+        raise ClaimBroken(f"{path.name} is of other members")
     differing = record.deal.differences(deal)
     if differing:
         raise ClaimBroken(f'{path.name} comes to another deal for "{differing[0]}"')
@@ -130,7 +130,7 @@ def _check_contributions(record: LedgerRecord) -> str:
     for name, used in content["samples"].items():
         own = agreed[deal.agents.index(name)]
         if max(used, default=0) > own:
-            raise ClaimBroken(f'agent "{name}" agreed to {own} samples and {max(used)} were used')
+            raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
     return "nobody's samples were used beyond what it agreed to"
 
 
@@ -217,7 +217,7 @@ def _due_payments(record: LedgerRecord) -> FloatArray:
             if most < agreed[place]:
                 name = deal.agents[place]
                 raise ClaimBroken(
-                    f'agent "{name}" agreed to {agreed[place]} samples, delivered {most}, and is paid for all'
+                    f'member "{name}" agreed to {agreed[place]} samples, delivered {most}, and is paid for all'
                 )
         return deal.payments
     try:

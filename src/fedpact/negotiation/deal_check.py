@@ -118,7 +118,7 @@ class CheckedDeal:
             agent = self.outcome.agents.index(name)
             paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
             if paid != rule:
-                return f'agent "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
+                return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
         return next((f"{claim}: {reason}" for claim, reason in self.failures.items()), "")
 
 
@@ -185,6 +185,7 @@ def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules:
 def violation_text(certificate: Certificate) -> str:
     """By how much a claim is violated, and what shows it."""
     named = {key: join_names(part) if key == "group" else part for key, part in certificate.witness.items()}
-    simple = [(name, part) for name, part in named.items() if isinstance(part, str | float | int)]
+    words = {key: "member" if key == "agent" else key.replace("_", " ") for key in named}
+    simple = [(words[key], part) for key, part in named.items() if isinstance(part, str | float | int)]
     shown = ", ".join(f"{name} {part:.6g}" if isinstance(part, float) else f"{name} {part}" for name, part in simple)
     return f"by {-certificate.margin:.3g}: {shown}"

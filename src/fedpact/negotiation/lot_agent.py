@@ -268,7 +268,7 @@ class LotAgent:
             slopes, here, value = slopes + share * wish, here + share * step, found
             if sure:
                 return here
-        raise NotConverged("the agent does not find what it would ask for at these prices")
+        raise NotConverged("the member does not find what it would ask for at these prices")
 
     def _objective(self, x: FloatArray, wanted: FloatArray, weights: FloatArray, stiffness: FloatArray) -> float:
         worth = [

@@ -163,7 +163,7 @@ def _read_layout(raw: Mapping[str, Any], size: int) -> Layout:
         or not all(type(owner) is int and 0 <= owner < size for owner in owners)
     ):
         raise BadAnswer(
-            f"lot_owners must list an agent by number, 0 to {size - 1}, for each lot, got {short_repr(owners)}"
+            f"lot_owners must list a member by number, 0 to {size - 1}, for each lot, got {short_repr(owners)}"
         )
     named = isinstance(names, list) and len(names) == len(owners)
     if not named or not all(isinstance(name, str) and 0 < len(name) <= MAX_LOT_NAME for name in names or ()):
@@ -175,7 +175,7 @@ def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ..
     places = [str(place) for place in range(n_own)]
     owners, given = np.zeros(n_own, dtype=np.intp), raw.get("shared_caps")
     try:
-        return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the agent",))
+        return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
 

@@ -180,7 +180,7 @@ def _introduction(study: MisreportStudy) -> str:
     """What was tried."""
     low, high, count = study.factors.min(), study.factors.max(), study.factors.size
     factors = f"a factor from {low:.4g} to {high:.4g} ({count} factors)" if count > 1 else f"the factor {low:.4g}"
-    who = f"Each of {len(study.agents)} agents in turn" if len(study.agents) > 1 else _one_line(study.agents[0])
+    who = f"Each of {len(study.agents)} members in turn" if len(study.agents) > 1 else _one_line(study.agents[0])
     return (
         f"# What lying gains\n\n{who} reports its costs, or its values, multiplied by {factors}. Everybody else "
         "reports the truth, everybody stays, and everybody delivers what was agreed. A gain is the liar's true "
@@ -230,7 +230,7 @@ def _negotiation_finding(study: MisreportStudy) -> str:
     held = "one negotiation" if count == 1 else f"{count} negotiations"
     return (
         "**A negotiation asks for the same numbers.** Whoever lies consistently cannot be told from somebody for whom "
-        f"the lie is the truth: in {held} by price discovery with a lying agent, its gain differed from the one under "
+        f"the lie is the truth: in {held} by price discovery with a lying member, its gain differed from the one under "
         f"{study_title('externality')} by at most {apart:.1g}."
     )
 
@@ -240,7 +240,7 @@ def _game_finding(study: MisreportStudy, best: BestLie) -> str:
     no_gain = f"no lie gained anything; the one that cost its teller most cost {lost:.4g}"
     found = f"a lie gained {best.gain:.4g}, so those were no equilibrium messages" if best.pays else no_gain
     return (
-        "**In the message game** one agent sent the messages that fit its lie, and the others those of the true "
+        "**In the message game** one member sent the messages that fit its lie, and the others those of the true "
         f"equilibrium: {found}. Truth-telling is what the equilibrium asks, not what the protocol forces: the "
         "equilibrium has to be found first, and whoever lies while it is being found moves the equilibrium itself. "
         f"That is the lie measured under {study_title('externality')}."
@@ -251,7 +251,7 @@ def _limits(study: MisreportStudy) -> str:
     unsolved = sum(int(np.isnan(numbers).sum()) for numbers in study.utilities.values())
     missed = f" Points without an equilibrium, which are not counted: {unsolved}." if unsolved else ""
     return (
-        "Only these lies were tried, by one agent at a time. Lies about whose data is useful or about caps, several "
+        "Only these lies were tried, by one member at a time. Lies about whose data is useful or about caps, several "
         f"liars, other factors, and data that is not what was promised may do more.{missed}"
     )
 

@@ -158,7 +158,7 @@ def _agent_places(federation: Federation, agents: Sequence[int | str] | None) ->
     if agents is None:
         return list(range(len(names)))
     if isinstance(agents, str) or not len(agents):
-        raise InvalidInput(f"agents must list at least one agent by number or name, got {agents!r}")
+        raise InvalidInput(f"agents must list at least one member by number or name, got {agents!r}")
     chosen = []
     for agent in agents:
         place = names.index(agent) if agent in names else agent
@@ -170,15 +170,15 @@ def _agent_places(federation: Federation, agents: Sequence[int | str] | None) ->
 
 def _game_of(federation: Federation) -> tuple[MessageGame | None, dict[str, str]]:
     if federation.n_agents > MAX_AGENTS_IN_GAME:
-        return None, {GAME: f"messages between more than {MAX_AGENTS_IN_GAME} agents are too many to study"}
+        return None, {GAME: f"messages between more than {MAX_AGENTS_IN_GAME} members are too many to study"}
     try:
         return MessageGame(federation), {}
     except InvalidInput:
         users = (federation.dense_weights() != 0).sum(axis=0)
         name, count = federation.names[int(users.argmin())], int(users.min())
-        counted = "one agent" if count == 1 else f"{count} agents"
+        counted = "one member" if count == 1 else f"{count} members"
         return None, {
-            GAME: f'it needs three agents who draw on everybody\'s data; that of "{name}" matters to {counted}'
+            GAME: f'it needs three members who draw on everybody\'s data; that of "{name}" matters to {counted}'
         }
 
 
@@ -278,7 +278,7 @@ def _with_negotiations(federation: Federation, liars: Sequence[int], study: Misr
     if "externality" not in study.gains:
         return study
     if federation.n_agents > MAX_AGENTS_IN_GAME:
-        reason = f"negotiations between more than {MAX_AGENTS_IN_GAME} agents take too long here"
+        reason = f"negotiations between more than {MAX_AGENTS_IN_GAME} members take too long here"
         return replace(study, missing={**study.missing, NEGOTIATION: reason})
     honest = MECHANISMS["externality"].solve(federation).utilities
     held, failures = [], []

@@ -101,10 +101,10 @@ class PriceSearch:
         task = max(outside, key=lambda each: outside[each])
         if outside[task]:
             name = table.names[int(table.task_owners[task])]
-            return f'agent "{name}" was outside the domain of its payoff in {outside[task]} of them'
+            return f'member "{name}" was outside the domain of its payoff in {outside[task]} of them'
         place = int(np.argmax(self._surprises))
         return (
-            f'the answers of agent "{self.session.names[place]}" were furthest from what its earlier ones led to expect'
+            f'the answers of member "{self.session.names[place]}" were furthest from what its earlier ones had promised'
         )
 
     def _compare(self, model: WelfareModel | None) -> None:

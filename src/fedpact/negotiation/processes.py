@@ -235,7 +235,7 @@ def _start_worker(command: Sequence[str], place: int) -> _Worker:
     try:
         return _Worker(command)
     except OSError as error:
-        raise InvalidInput(f"agent {place} cannot be started by {command[0]!r}: {error.strerror}") from error
+        raise InvalidInput(f"member {place} cannot be started by {command[0]!r}: {error.strerror}") from error
 
 
 def _names(greetings: Sequence[Any]) -> list[str]:
@@ -245,7 +245,7 @@ def _names(greetings: Sequence[Any]) -> list[str]:
         stated = greeting if isinstance(greeting, dict) else {}
         name = stated.get("name")
         if stated.get("index", place) != place:
-            raise InvalidInput(f"agent {place} says that its place is {stated['index']!r:.40}; start agents in order")
+            raise InvalidInput(f"member {place} says that its place is {stated['index']!r:.40}; start members in order")
         usable = isinstance(name, str) and name.strip() and len(name) <= MAX_NAME and name not in names
         names.append(str(name) if usable else f"agent {place}")
     while len(set(names)) < len(names):  # somebody is called like another's place

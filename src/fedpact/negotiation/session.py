@@ -62,7 +62,7 @@ class Session:
         self.names = list(channel.names)
         self.size = len(self.names)
         if len(set(self.names)) != self.size:
-            raise InvalidInput(f"agents of one negotiation must have different names, got {self.names!r:.200}")
+            raise InvalidInput(f"members of one negotiation must have different names, got {self.names!r:.200}")
         self.trace: list[Event] = []
         self.excluded: dict[str, str] = {}
         self.introductions: dict[int, Introduction] = {}
@@ -221,7 +221,7 @@ class Session:
         """
         if not self.members.size:
             fates = "; ".join(f"{name}: {reason}" for name, reason in self.excluded.items())
-            raise NotConverged(f"nobody is left to negotiate with: {fates or 'there were no agents'}")
+            raise NotConverged(f"nobody is left to negotiate with: {fates or 'there were no members'}")
         answers, broken = self._ask_once([int(place) for place in self.members], kind, content, read)
         again = [place for place, reason in broken.items() if not isinstance(reason, Withdrawal)]
         for place in again:

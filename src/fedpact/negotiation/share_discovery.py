@@ -171,7 +171,7 @@ class ShareModel:
         model = _SharesProgram(self).receiver_slopes()
         off = np.abs(model - self.slopes) @ self.at
         name = session.names[int(session.task_owners[session.tasks[int(np.argmax(off))]])]
-        return f'; the answers of agent "{name}" fit together least'
+        return f'; the answers of member "{name}" fit together least'
 
     def smallest_split(self) -> FloatArray | None:
         """The profile in which everybody's lots that can stand for each other have the smallest norm.

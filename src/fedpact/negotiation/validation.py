@@ -126,11 +126,11 @@ def read_introduction(raw: dict[str, Any], index: int, size: int, *, brief: bool
         return Introduction(cap=cap, uses=np.ones(size, dtype=bool))
     uses = raw.get("uses")
     if not isinstance(uses, list) or not all(type(j) is int and 0 <= j < size for j in uses):
-        raise BadAnswer(f"uses must list agents by number, from 0 to {size - 1}, got {_describe(uses)}")
+        raise BadAnswer(f"uses must list members by number, from 0 to {size - 1}, got {_describe(uses)}")
     if len(set(uses)) != len(uses):
-        raise BadAnswer("uses must list every agent once")
+        raise BadAnswer("uses must list every member once")
     if index not in uses:
-        raise BadAnswer("uses must list the agent itself: its own data matters to it")
+        raise BadAnswer("uses must list the member itself: its own data matters to it")
     return Introduction(cap=cap, uses=np.isin(np.arange(size), uses), stiffness=read_stiffness(raw))
 
 

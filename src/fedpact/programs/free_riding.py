@@ -96,14 +96,14 @@ def _equilibrium(problem: FreeRidingProblem) -> FloatArray:
         return followed
     if not solved:
         raise NotConverged(
-            "no free-riding equilibrium was reached: double precision cannot follow the agents' answers to each "
+            "no free-riding equilibrium was reached: double precision cannot follow the members' answers to each "
             f"other's contributions over weights from {np.abs(problem.weights[problem.weights != 0]).min():.3g} to "
             f"{np.abs(problem.weights).max():.3g}",
             result=pivoted,
         )
     names = ", ".join(f'"{federation.names[agent]}"' for agent in np.flatnonzero(growing)[:MAX_NAMES])
     raise NotConverged(
-        "no free-riding equilibrium was reached: the agents' answers to each other's contributions grow without end, "
+        "no free-riding equilibrium was reached: the members' answers to each other's contributions grow without end, "
         f"{names} first; each makes up for the harm of the others, without a cap; give caps to those who harm",
         result=pivoted,
     )

@@ -43,7 +43,7 @@ def damped_answers(federation: Federation) -> FloatArray:
         part = max(part / 2.0, 0.5 / len(owners)) if distance >= before else min(1.1 * part, 1.0)
         profile, before = profile + part * (answer - profile), distance
     raise NotConverged(
-        "no free-riding equilibrium was reached: the agents' answers go round in circles", result=profile
+        "no free-riding equilibrium was reached: the members' answers go round in circles", result=profile
     )
 
 
@@ -89,7 +89,7 @@ def outside_domain(federation: Federation, contributions: FloatArray) -> NotConv
     limit = f"has to stay above {floor[task]:g}" if np.isfinite(floor[task]) else "is worth no finite payoff"
     agent = federation.names[federation.task_owners[task]]
     return NotConverged(
-        "no admissible free-riding equilibrium was found: what agents contribute for themselves harms others beyond "
+        "no admissible free-riding equilibrium was found: what members contribute for themselves harms others beyond "
         f'the domain of their payoffs, "{agent}" with a reach of {data[task]:.6g} that {limit}; lower caps may help',
         result=contributions,
     )

@@ -73,7 +73,7 @@ def all_groups(n_agents: int) -> BoolArray:
     """Membership (2^n, n) of every group: bit j of the row number says whether agent j is in it; row 0 is empty."""
     if n_agents > MAX_LISTED_AGENTS:
         raise InvalidInput(
-            f"{n_agents} agents form 2^{n_agents} groups; all of them are listed up to {MAX_LISTED_AGENTS} agents"
+            f"{n_agents} members form 2^{n_agents} groups; all of them are listed up to {MAX_LISTED_AGENTS} members"
         )
     return coalitions(n_agents)[0] > 0
 
@@ -108,7 +108,7 @@ def group_optima(
     groups = np.asarray(members, dtype=np.bool_)
     if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
         raise InvalidInput(
-            f"groups must have one column for each of the {federation.n_agents} agents, got shape {groups.shape}"
+            f"groups must have one column for each of the {federation.n_agents} members, got shape {groups.shape}"
         )
     values, contributions = np.zeros(len(groups)), np.zeros((len(groups), federation.n_lots))
     sizes = groups.sum(axis=1)

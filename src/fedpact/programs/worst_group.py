@@ -122,7 +122,7 @@ def worst_group(
     given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
     stay = np.array(np.broadcast_to(given, federation.n_agents))
     if proper and federation.n_agents == 1:
-        raise InvalidInput("proper groups need at least two agents, got a federation of one")
+        raise InvalidInput("proper groups need at least two members, got a federation of one")
     if federation.n_agents <= MAX_LISTED_AGENTS:
         return _among_all(group_optima(federation, progress=progress), stay, proper=proper)
     search = _Search(federation, stay, time.monotonic() + time_limit, progress, proper=proper, known=known)

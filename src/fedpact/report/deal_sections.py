@@ -394,7 +394,7 @@ def welfare(view: View) -> dict[str, Any]:
     together = view.comparison.best_welfare_together if view.comparison.outcomes else float("nan")
     return {
         "together": together,
-        "apart": view.best_welfare > together,
+        "apart": view.best_welfare > together + view.unit.noise,
         "groups": [
             WelfareGroup(
                 outcome=outcome,

@@ -14,7 +14,7 @@ from fedpact.deals import Outcome
 from fedpact.federation.identities import agent_place
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
-from fedpact.report.numbers import cents_text, number_text, percent, probability_text, share_text
+from fedpact.report.numbers import SPACE, cents_text, number_text, percent, probability_text, share_text
 from fedpact.report.page import style_sheet
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
@@ -157,7 +157,7 @@ def _at_most(outcome: Outcome, lot: int) -> str:
     return ", ".join([*most, *(["with the lots it shares a cap with"] if shared else []), *home])
 
 
-def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[tuple[str, str]]:
+def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[Markup]:
     """Whom it pays, and who pays it, to the cent."""
     settlement, name = view.settlements[outcome.mechanism], outcome.agents[place]
     if settlement is None:
@@ -165,11 +165,11 @@ def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[tuple[str, 
     found = [each for each in settlement.transfers if name in {each.payer, each.payee}]
     found.sort(key=lambda each: -each.cents)
     return [
-        (
-            Markup("to {}").format(mention(each.payee))
+        Markup("{} {}").format(
+            Markup("pays {}").format(mention(each.payee))
             if each.payer == name
-            else Markup("from {}").format(mention(each.payer)),
-            f"{cents_text(settlement, each.cents)} {settlement.currency}",
+            else Markup("receives from {}").format(mention(each.payer)),
+            f"{settlement.currency}{SPACE}{cents_text(settlement, each.cents)}",
         )
         for each in found[:MAX_TRANSFERS_OF_ONE]
     ]

@@ -28,6 +28,8 @@ WHOLE_FROM = 1000.0
 CENTS_FROM = 0.1
 # Of the largest number of a column, unless more are asked for, and of every number that somebody chose.
 SIGNIFICANT_DIGITS = 4
+# Computed numbers from here on have exponents.
+WRITTEN_OUT_BELOW = 1e12
 # Beyond this ratio percentages are hard to read.
 MANY_TIMES = 10.0
 # Probabilities this close to 0 or 1 have a decimal.
@@ -145,8 +147,17 @@ def number_texts(
 
 
 def number_text(number: float, *, digits: int = SIGNIFICANT_DIGITS) -> str:
-    """One computed number with a few significant digits."""
-    return f"{number:.{digits}g}".replace("-", MINUS) if np.isfinite(number) else _without_number(number)
+    """One computed number with a few significant digits; a large one is written out.
+
+    Examples
+    --------
+    >>> number_text(59.20472), number_text(59204.72), number_text(0.000012)
+    ('59.2', '59,205', '1.2e−05')
+    """
+    if not np.isfinite(number):
+        return _without_number(number)
+    written_out = 10.0**digits <= abs(number) < WRITTEN_OUT_BELOW
+    return format(number, ",.0f" if written_out else f".{digits}g").replace("-", MINUS)
 
 
 def given_text(number: float) -> str:

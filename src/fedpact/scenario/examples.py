@@ -11,7 +11,7 @@ from fedpact.scenario import Money, Scenario
 from fedpact.utils.errors import InvalidInput
 
 PAPER_WEIGHTS = {
-    "paper-w1": ("Table 1, W1: equal agents", [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]),
+    "paper-w1": ("Table 1, W1: equal members", [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]),
     "paper-w2": ("Table 1, W2: unequal weights", [[1.0, 1.2, 0.4], [0.5, 1.0, 3.0], [1.4, 0.8, 1.0]]),
     "paper-w3": ("Table 1, W3: one harmful weight", [[1.0, 0.1, 2.0], [-0.2, 1.0, 0.5], [1.0, 3.0, 1.0]]),
 }
@@ -50,8 +50,9 @@ def hospitals() -> Scenario:
     return Scenario(
         federation=federation,
         title="Five hospitals",
-        description="Contributions in thousands of patient records; the clinic adds strong privacy noise.",
+        description="Patient records of five hospitals; the clinic adds strong privacy noise.",
         money=Money(currency="EUR", per_payoff=1_000_000.0),
+        unit="thousand records",
     )
 
 
@@ -101,8 +102,9 @@ def hospitals_with_lots() -> Scenario:
     return Scenario(
         federation=federation,
         title="Five hospitals with data of several kinds",
-        description="Contributions in thousands of patient records of a kind; two hospitals also test a rare disease.",
+        description="Patient records of several kinds; two hospitals also test a rare disease.",
         money=Money(currency="EUR", per_payoff=1_000_000.0),
+        unit="thousand records",
     )
 
 

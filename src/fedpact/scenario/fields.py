@@ -40,7 +40,7 @@ def name(field: str, given: Any, *, index: Index = ()) -> str:
 def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
-        each = "agent" if field == "names" else field.partition("_")[0]
+        each = "member" if field == "names" else field.partition("_")[0]
         raise _refusal(field, (), f"must be a list of one name per {each}", given)
     errors = ErrorCollector()
     for agent, entry in enumerate(given):
@@ -63,7 +63,7 @@ def number(field: str, given: Any, rule: str = "a number", *, index: Index = ())
 def numbers(field: str, given: Any) -> float | list[float]:
     """One number, or a list of one per agent."""
     if not isinstance(given, list):
-        return number(field, given, "a number or a list of one number per agent")
+        return number(field, given, "a number or a list of one number per member")
     return [entry if type(entry) is float else number(field, entry, index=index) for index, entry in enumerate(given)]
 
 
@@ -73,7 +73,7 @@ def rows(field: str, given: Any, *, files: str) -> list[list[float]]:
         raise _refusal(field, (), f"must be a list of rows, or the name of a {files} file", given)
     for place, row in enumerate(given):
         if not isinstance(row, list):
-            raise _refusal(field, place, "must be a list of one number per agent", row)
+            raise _refusal(field, place, "must be a list of one number per member", row)
     return [
         row
         if set(map(type, row)) == {float}  # as in nearly all rows of large matrices, which must not take long

@@ -80,7 +80,7 @@ def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, lis
     if not rows:
         raise InvalidInput("the file holds no numbers")
     _, first = rows[0]
-    each = "agent" if square else "lot"
+    each = "member" if square else "lot"
     written = number_format(rows)
     if is_number(first[0], written):
         width = len(rows) if square else len(first)
@@ -91,17 +91,17 @@ def _read_table(path: Path, *, square: bool) -> tuple[Any, list[str] | None, lis
     names = [cell.strip() for cell in first[1:]]
     if not names:
         raise InvalidInput(
-            f"row 1 must hold numbers, or an empty cell and the agents' names, separated by commas, "
+            f"row 1 must hold numbers, or an empty cell and the members' names, separated by commas, "
             f"got {short_repr(first[0])}"
         )
     if square and len(rows) - 1 != len(names):
-        raise InvalidInput(f"there must be one row per agent: {len(names)} names in row 1, {len(rows) - 1} rows below")
+        raise InvalidInput(f"there must be one row per member: {len(names)} names in row 1, {len(rows) - 1} rows below")
     matrix = []
     for place, (row, cells) in enumerate(rows[1:]):
         if square and cells[0].strip() != (name := names[place]):
             raise InvalidInput(
                 f"row {row} must start with {short_repr(name)}, got {short_repr(cells[0])}; "
-                f"name the agents in the same order along the top and down the side"
+                f"name the members in the same order along the top and down the side"
             )
         matrix.append(_numbers_of((row, cells[1:]), len(names), each, written, first_column=2))
     return matrix, names, [cells[0].strip() for _, cells in rows[1:]]

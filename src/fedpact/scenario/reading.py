@@ -178,7 +178,7 @@ def _check_square(rows: Sequence[Sequence[float]], names: Sequence[str] | None) 
             raise InvalidInput(
                 field="weights",
                 index=agent,
-                rule="must have one number per agent",
+                rule="must have one number per member",
                 value=row,
                 agent=names[agent] if names is not None and agent < len(names) else None,
                 given=f": {len(rows)} rows, {len(row)} numbers given",
@@ -307,7 +307,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 REQUIRED: Mapping[str, str] = {
-    "weights": "one row of numbers per agent, or the name of a .csv or .npz file",
-    "costs": "the cost per sample, a number or one per agent",
+    "weights": "one row of numbers per member, or the name of a .csv or .npz file",
+    "costs": "the cost per sample, a number or one per member",
     "payoff": f"a payoff table with one of the families {', '.join(FAMILIES)}",
 }

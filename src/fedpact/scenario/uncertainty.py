@@ -90,7 +90,7 @@ class Uncertainty:
             numbers = checked_numbers(field, given, non_negative, NON_NEGATIVE)
             if numbers.ndim and numbers.size != n_tasks:
                 counts = f": {n_tasks} rows of weights, {numbers.size} numbers given"
-                raise InvalidInput(field=field, rule="must be a number or one per agent", value=given, given=counts)
+                raise InvalidInput(field=field, rule="must be a number or one per member", value=given, given=counts)
             checked[name] = numbers
         if correlations is not None and factor is not None:
             raise InvalidInput("uncertainty takes correlations or a factor, not both")
@@ -126,7 +126,7 @@ class Uncertainty:
             raise InvalidInput("uncertainty needs dense weights; write the weights as rows, or leave uncertainty out")
         if federation.weights.shape != self.weights.shape:
             shapes = f"{_shape_text(federation.weights.shape)} weights, {_shape_text(self.weights.shape)} given"
-            per = "task and one column per lot" if federation.has_lots else "agent"
+            per = "task and one column per lot" if federation.has_lots else "member"
             raise InvalidInput(f"uncertainty.weights must have one row per {per}, like weights: {shapes}")
         if not federation.payoff.parameters and self.parameter.any():
             raise InvalidInput(f"the payoff family {federation.payoff.family} has no parameter that could be uncertain")

@@ -62,7 +62,7 @@ class CoalitionGame:
             row, task = outside[0]
             raise OutsideDomain(
                 f"coalition {tuple(np.flatnonzero(members[row]).tolist())} takes the reach of "
-                f'{"task" if federation.has_lots else "agent"} "{federation.task_labels[task]}" to '
+                f'{"task" if federation.has_lots else "member"} "{federation.task_labels[task]}" to '
                 f"{1.0 + data[row, task]:g}, out of the domain of its payoff; "
                 f"lower the contributions of those who harm it"
             )
@@ -72,7 +72,7 @@ class CoalitionGame:
         if isinstance(coalitions, np.ndarray) and coalitions.ndim == 2:
             if coalitions.shape[1] != self.n_players:
                 raise InvalidInput(
-                    f"coalitions must have a column for each of the {self.n_players} agents, got {coalitions.shape[1]}"
+                    f"coalitions must have a column for each of the {self.n_players} members, got {coalitions.shape[1]}"
                 )
             return coalitions.astype(np.bool_)
         members = np.zeros((len(coalitions), self.n_players), dtype=np.bool_)
@@ -80,7 +80,7 @@ class CoalitionGame:
             agents = np.fromiter(coalition, dtype=np.intp)
             if agents.size and not 0 <= agents.min() <= agents.max() < self.n_players:
                 raise InvalidInput(
-                    f"coalitions[{row}] must hold agents between 0 and {self.n_players - 1}, got {agents.tolist()}"
+                    f"coalitions[{row}] must hold members between 0 and {self.n_players - 1}, got {agents.tolist()}"
                 )
             members[row, agents] = True
         return members

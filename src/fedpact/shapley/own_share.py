@@ -43,7 +43,7 @@ def own_shares(
     federation: Federation, contributions: FloatArray, agents: Iterable[int], *, method: str = "auto"
 ) -> list[OwnShare]:
     """`OwnShare` of each of `agents`, who have one lot each, at a profile, by "enumeration" or "quadrature"."""
-    require_single_lots(federation, "an agent's share as a function of one number")
+    require_single_lots(federation, "a member's share as a function of one number")
     route = choose_route(federation, method)
     upper, lowest = domain_limits(federation, contributions)
     agents = [int(agent) for agent in agents]

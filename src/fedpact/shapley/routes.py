@@ -35,7 +35,7 @@ def choose_route(federation: Federation, method: str = "auto") -> Route:
     if method == "enumeration" or (method == "auto" and n_agents <= few):
         if n_agents > MAX_ENUMERATED_AGENTS:
             raise InvalidInput(
-                f'enumeration over {n_agents} agents needs 2^{n_agents} coalition values; use method="quadrature"'
+                f'enumeration over {n_agents} members needs 2^{n_agents} coalition values; use method="quadrature"'
             )
         return Route.COALITIONS
     return Route.NUMPY if n_agents <= MAX_NUMPY_AGENTS else Route.COMPILED

@@ -165,7 +165,7 @@ def _check_precision(federation: Federation, result: ShapleyValues, tolerance: f
         raise NotConverged(
             f"this close to the edge of the domain the quadrature is good to about "
             f"{max(reached, result.efficiency_gap):.0e} only, not "
-            f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few agents",
+            f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few members",
             result=result,
         )
 
@@ -197,7 +197,7 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
     if outside.any():
         task = int(np.flatnonzero(outside)[0])
         raise OutsideDomain(
-            f'{"task" if federation.has_lots else "agent"} "{federation.task_labels[task]}" is harmed beyond the '
+            f'{"task" if federation.has_lots else "member"} "{federation.task_labels[task]}" is harmed beyond the '
             f"domain of its payoff by the coalition of "
             f"those whose data harms it: reach {1.0 + worst[task]:g}, it must exceed {1.0 + floor[task]:g}; "
             f"lower their contributions"

@@ -61,8 +61,8 @@ def least_core(federation: Federation, *, time_limit: float = DEFAULT_TIME_LIMIT
     (True, True)
     """
     if federation.n_agents == 1:
-        why = "the least core needs at least two agents, got a federation of one: nobody can leave anybody"
-        raise InvalidInput(why, field="federation", rule="must have at least two agents", value=1)
+        why = "the least core needs at least two members, got a federation of one: nobody can leave anybody"
+        raise InvalidInput(why, field="federation", rule="must have at least two members", value=1)
     optimum = social_optimum(federation).contributions
     found = Nucleolus(time_limit=time_limit).division(federation, optimum)
     lower = found.level

@@ -167,14 +167,14 @@ class Experiment:
             Per agent: what its lots are called; each must hold a sample.
         """
         if not len(lots) == len(names) == self.n_agents:
-            raise InvalidInput(f"lots and names must have {self.n_agents} entries, one per agent")
+            raise InvalidInput(f"lots and names must have {self.n_agents} entries, one per member")
         sorted_samples, first = [], 0
         for own, given, called, agent in zip(self.holdings, lots, names, self.names, strict=True):
             places = np.asarray(given)
             if places.shape != own.labels.shape or not np.array_equal(np.unique(places), np.arange(len(called))):
                 raise InvalidInput(
                     f"lots must have one of {len(called)} places for each of the {len(own.labels)} training samples of "
-                    f'agent "{agent}", and a sample in each'
+                    f'member "{agent}", and a sample in each'
                 )
             sorted_samples.append(replace(own, lots=(first + places).astype(np.int32)))
             first += len(called)
@@ -202,7 +202,7 @@ class Experiment:
             for number, (name, chosen) in enumerate(classes.items()):
                 among = np.isin(own.test_labels, np.asarray(chosen))
                 if not among.any():
-                    raise InvalidInput(f'agent "{self.names[place]}" has no test image of task "{name}" ({chosen})')
+                    raise InvalidInput(f'member "{self.names[place]}" has no test image of task "{name}" ({chosen})')
                 tasks[among] = place * len(classes) + number
             kept = tasks >= 0
             tested.append(
@@ -332,7 +332,7 @@ class Experiment:
         without = first_where(~np.isin(np.arange(self.n_agents), owned.lot_owners))
         if without is not None:
             raise InvalidInput(
-                f'agent "{self.names[without]}" has no lot, so it has no images to be tested on; give it one'
+                f'member "{self.names[without]}" has no lot, so it has no images to be tested on; give it one'
             )
         return owned
 

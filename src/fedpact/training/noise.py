@@ -94,7 +94,7 @@ class PrivateUpdates(Noise):
         multiplier = checked_numbers(self._label("multiplier"), self.multiplier, non_negative, NON_NEGATIVE)
         if clip.ndim and multiplier.ndim and clip.size != multiplier.size:
             raise InvalidInput(
-                f"{self._label('clip')} and {self._label('multiplier')} must have one number per agent each: "
+                f"{self._label('clip')} and {self._label('multiplier')} must have one number per member each: "
                 f"{clip.size} and {multiplier.size} given"
             )
         boundless = first_where(np.atleast_1d(np.isinf(clip) & (multiplier > 0)))
@@ -125,7 +125,7 @@ def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str] | None =
     strengths: Strengths = {}
     for noise in listed:
         if type(noise) in strengths:
-            raise InvalidInput(f"noise names {type(noise).__name__} twice; give it once, with one number per agent")
+            raise InvalidInput(f"noise names {type(noise).__name__} twice; give it once, with one number per member")
         strengths[type(noise)] = noise.per_agent(names if lots is None or isinstance(noise, PrivateUpdates) else lots)
     return strengths
 

@@ -41,7 +41,7 @@ class Even(Partition):
         if small is not None:
             raise InvalidInput(
                 f"samples must be at least {len(classes)}, one image a class, got {sizes[small]} "
-                f'(agent "{names[small]}")'
+                f'(member "{names[small]}")'
             )
         counts = np.repeat(sizes[:, None] // len(classes), len(classes), axis=1)
         turn = 0
@@ -82,7 +82,7 @@ class Dirichlet(Partition):
         if self.every_class and len(missing):
             agent, place = missing[0]
             raise InvalidInput(
-                f'agent "{names[agent]}" would hold no image of class {classes[place]} with alpha = {self.alpha:g}; '
+                f'member "{names[agent]}" would hold no image of class {classes[place]} with alpha = {self.alpha:g}; '
                 f"use a larger alpha, more samples or another seed, or allow it with every_class=False"
             )
         return counts
@@ -120,7 +120,7 @@ def deal_images(
     """
     if sizes.sum() > len(labels):
         raise InvalidInput(
-            f"samples must not exceed the {len(labels):,} images there are, got {sizes.sum():,} over all agents; "
+            f"samples must not exceed the {len(labels):,} images there are, got {sizes.sum():,} over all members; "
             f"ask for fewer samples or take more images"
         )
     classes = np.unique(labels).astype(np.int64)
@@ -141,7 +141,7 @@ def _check_supply(counts: IntArray, labels: NDArray[np.int32], classes: IntArray
     if short is not None:
         skewed = isinstance(partition, Dirichlet)
         raise InvalidInput(
-            f"the agents would hold {wanted[short]:,} images of class {classes[short]}, there are {there[short]:,}; "
+            f"the members would hold {wanted[short]:,} images of class {classes[short]}, there are {there[short]:,}; "
             f"ask for fewer samples{', a larger alpha or another seed' if skewed else ''} or take more images"
         )
 
@@ -152,8 +152,8 @@ def _split(own: list[IntArray], test_share: float, rng: np.random.Generator, nam
     n_test = round(test_share * sizes.sum())
     if not 0 < n_test < sizes.sum():
         raise InvalidInput(
-            f'agent "{name}" holds {sizes.sum()} images, of which a test_share of {test_share:g} is {n_test}; it needs '
-            f"at least one to be tested on and one to train on: give it more samples or change test_share"
+            f'member "{name}" holds {sizes.sum()} images, of which a test_share of {test_share:g} is {n_test}; it '
+            f"needs at least one to be tested on and one to train on: give it more samples or change test_share"
         )
     tested = round_to_total(sizes * test_share, n_test, rng)
     test = np.concatenate([pile[:count] for pile, count in zip(own, tested, strict=True)])

@@ -281,12 +281,12 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
     there = experiment.names
     if experiment.n_agents != federation.n_agents:
         raise InvalidInput(
-            f"experiment must have as many agents as the federation: {federation.n_agents} there, "
+            f"experiment must have as many members as the federation: {federation.n_agents} there, "
             f"{experiment.n_agents} in the experiment; say n_agents={federation.n_agents}"
         )
     if there != federation.names and there != _default_names(len(there)):
         raise InvalidInput(
-            f"experiment must have the federation's agents in their order ({', '.join(federation.names)}), "
+            f"experiment must have the federation's members in their order ({', '.join(federation.names)}), "
             f"got {', '.join(there)}; say names=federation.names"
         )
 

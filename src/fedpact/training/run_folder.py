@@ -229,7 +229,7 @@ def _history(text: str, names: tuple[str, ...], shape: tuple[int, int]) -> Histo
     expected = [(str(number + 1), name) for number in range(shape[0]) for name in names]
     if not set(HISTORY_HEADS) <= set(heads) or [*zip(columns["round"], columns["agent"], strict=True)] != expected:
         raise InvalidInput(
-            f"the table must have a row per round and agent ({shape[0]} x {shape[1]}), as it was written"
+            f"the table must have a row per round and member ({shape[0]} x {shape[1]}), as it was written"
         )
     try:
         samples, accuracies, loss = (

@@ -82,7 +82,7 @@ def check_held(samples: IntArray, alone: IntArray, experiment: Experiment) -> No
     enough, there = images_for(int(wanted[agent]), experiment.test_share), len(experiment.images)
     supply = "" if enough <= there else f", of which there are {there:,} in all"
     raise InvalidInput(
-        f'agent "{experiment.names[agent]}" {what} {asked:,} samples but has {experiment.available[agent]:,} to '
+        f'member "{experiment.names[agent]}" {what} {asked:,} samples but has {experiment.available[agent]:,} to '
         f"train on; give it {enough:,} images, tests included (samples={enough}, --samples {enough}){supply}"
     )
 

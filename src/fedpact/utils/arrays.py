@@ -64,7 +64,7 @@ def checked_numbers(
     speak of the agent by name, or of the lot or task (`LotLabels`, `TaskLabels`). `index` and `agent` say whose a
     single number is.
     """
-    kind: str = getattr(names, "kind", "agent")
+    kind: str = getattr(names, "kind", "member")
     one_or_one_each = ONE_OR_ONE_EACH.format(kind=kind)
     try:
         if given is None:

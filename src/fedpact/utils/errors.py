@@ -84,7 +84,7 @@ class InvalidInput(FedpactError, ValueError):
             what = f"{value:g}" if isinstance(value, float) else short_repr(value)
             self.problem = f"{rule}, got {what}" if given is None else f"{rule}{given}"
             entry = f"[{', '.join(map(str, self.index))}]" if self.index else ""
-            whose = f'agent "{agent}"' if whose is None and agent is not None else whose
+            whose = f'member "{agent}"' if whose is None and agent is not None else whose
             message = f"{field}{entry} {self.problem}" + (f" ({whose})" if whose else "")
         else:
             self.problem = message

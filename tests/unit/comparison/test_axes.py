@@ -103,7 +103,7 @@ def test_a_name_counts_before_a_number() -> None:
 
 def test_a_pair_that_can_be_read_twice_is_refused() -> None:
     both = fp.Federation(WEIGHTS, costs=0.01, payoff=fp.Log(), names=["a", "a,a", "b"])
-    with pytest.raises(fp.InvalidInput, match="more than one pair of agents; give them by number"):
+    with pytest.raises(fp.InvalidInput, match="more than one pair of members; give them by number"):
         parse_axis("weights[a,a,a]=1", both)
     np.testing.assert_array_equal(parse_axis("weights[a,a,b]=1", both).places, [[1], [2]])
 
@@ -142,8 +142,8 @@ PARAMETERS = "weights, costs, costs.quadratic, caps, values"
         ("wieghts=1", f"there is no parameter 'wieghts' to vary; there are {PARAMETERS}, beta"),
         ("rate=1", "there is no parameter 'rate'"),
         ("payoff.caps=1", "there is no parameter 'payoff.caps'"),
-        ("weights[0]=1", "weights[0] needs two agents, the one that receives and the one that gives"),
-        ("weights[]=1", "weights[] needs two agents"),
+        ("weights[0]=1", "weights[0] needs two members, the one that receives and the one that gives"),
+        ("weights[]=1", "weights[] needs two members"),
         (
             "weights[0,9]=1",
             "weights[0,9]: there is no member '9'; members are numbered 0 to 2, or called by name: North",

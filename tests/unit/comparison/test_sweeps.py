@@ -202,7 +202,7 @@ def test_mistakes_are_told_before_any_work(
 
 def test_too_many_agents() -> None:
     crowd = fp.Federation(np.eye(501), costs=1.0, payoff=fp.Log())
-    with pytest.raises(fp.InvalidInput, match="sweeps take up to 500 agents, got 501"):
+    with pytest.raises(fp.InvalidInput, match="sweeps take up to 500 members, got 501"):
         fp.sweep(crowd, "costs=1,2")
 
 

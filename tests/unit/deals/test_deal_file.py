@@ -75,10 +75,10 @@ def test_a_saved_deal_comes_back_whole(tmp_path: Path, make: Any) -> None:
     [
         ({"payments": ...}, "must have the key 'payments'"),
         ({"mechanism": ...}, "must have the key 'mechanism'"),
-        ({"agents": "North"}, "a deal must name its agents, all differently"),
-        ({"agents": ["North", "North"]}, "a deal must name its agents, all differently"),
-        ({"agents": ["North", 2]}, "a deal must name its agents, all differently"),
-        ({"agents": [["North"], {"a": 1}]}, "a deal must name its agents, all differently"),
+        ({"agents": "North"}, "a deal must name its members, all differently"),
+        ({"agents": ["North", "North"]}, "a deal must name its members, all differently"),
+        ({"agents": ["North", 2]}, "a deal must name its members, all differently"),
+        ({"agents": [["North"], {"a": 1}]}, "a deal must name its members, all differently"),
         ({"contributions": [1]}, "contributions must be a list of 2 numbers"),
         ({"contributions": {"North": 1}}, "contributions must be a list of 2 numbers"),
         ({"contributions": [1, "2"]}, r"contributions\[1\] must be a finite number"),
@@ -97,7 +97,7 @@ def test_a_broken_deal_names_its_place(tmp_path: Path, changes: dict[str, Any], 
 
 
 def test_numbers_for_names_are_not_names(tmp_path: Path) -> None:
-    with pytest.raises(fp.InvalidInput, match="a deal must name its agents"):
+    with pytest.raises(fp.InvalidInput, match="a deal must name its members"):
         fp.load_deal(written(tmp_path, agents=[1, 2]))
 
 
@@ -124,7 +124,7 @@ def test_a_deal_belongs_to_its_scenario_and_to_no_other() -> None:
     assert deal.belonging_to(federation)[1] is federation
     with pytest.raises(fp.InvalidInput, match="made for another scenario"):
         deal.belonging_to(federation.replace(caps=federation.caps * 2))
-    with pytest.raises(fp.InvalidInput, match="between agents of the scenario"):
+    with pytest.raises(fp.InvalidInput, match="between members of the scenario"):
         deal.belonging_to(federation.take([0, 1, 2]))
 
 
@@ -156,8 +156,8 @@ def plain_deal(**changes: Any) -> Deal:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"payments": [1.0, -1.0], "excluded": {"South": "left"}}, r'payments\[1\] must be 0, got -1: agent "South"'),
-        ({"excluded": {"East": "left"}}, "excluded must name agents of the deal"),
+        ({"payments": [1.0, -1.0], "excluded": {"South": "left"}}, r'payments\[1\] must be 0, got -1: member "South"'),
+        ({"excluded": {"East": "left"}}, "excluded must name members of the deal"),
         ({"excluded": ["South"]}, "excluded must be reasons by name"),
         ({"excluded": {"South": 5}}, "must be a reason in words"),
         ({"prices": "x"}, "prices must be a table of 2 x 2 numbers"),
@@ -196,7 +196,7 @@ def test_a_deal_is_not_saved_where_it_would_not_be_read(tmp_path: Path) -> None:
 def test_a_deal_against_its_own_prices_is_settled_by_those_who_insist() -> None:
     deal = fp.ExternalityMechanism().solve(example("paper-w1").federation).deal
     moved = replace(deal, payments=deal.payments + np.array([0.01, -0.01, 0.0]))
-    with pytest.raises(fp.InvalidInput, match=r"payments must be what the deal's prices come to: agent .* unchecked"):
+    with pytest.raises(fp.InvalidInput, match=r"payments must be what the deal's prices come to: member .* unchecked"):
         fp.settle(moved)
     assert sum(fp.settle(moved, unchecked=True).cents) == 0
 

@@ -61,7 +61,7 @@ def test_a_deal_about_other_lots_is_refused(outcome: fp.Outcome) -> None:
     other = replace(outcome.deal, lot_names=("x", *outcome.deal.lot_names[1:]), scenario=None)
     with pytest.raises(fp.InvalidInput, match="must be about the lots of the scenario"):
         other.belonging_to(FEDERATION)
-    with pytest.raises(fp.InvalidInput, match="lot_owners must be agents of the deal, got 'Nobody'"):
+    with pytest.raises(fp.InvalidInput, match="lot_owners must be members of the deal, got 'Nobody'"):
         replace(outcome.deal, lot_owners=("Nobody", *outcome.deal.lot_owners[1:]))
     with pytest.raises(fp.InvalidInput, match="lot_names must be one per lot, those of one owner different"):
         replace(outcome.deal, lot_names=("a",) * 10)
@@ -96,12 +96,12 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
     ],
 )
 def test_what_does_not_know_lots_refuses(refuses, what: str) -> None:
-    with pytest.raises(fp.InvalidInput, match=f"{what}.* knows agents with one lot of data and one task only"):
+    with pytest.raises(fp.InvalidInput, match=f"{what}.* knows members with one lot of data and one task only"):
         refuses()
 
 
 def test_samples_by_member_are_refused(outcome: fp.Outcome) -> None:
-    with pytest.raises(fp.InvalidInput, match="a count of samples by member knows agents with one lot"):
+    with pytest.raises(fp.InvalidInput, match="a count of samples by member knows members with one lot"):
         outcome.deal.samples()
 
 

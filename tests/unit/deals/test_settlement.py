@@ -283,12 +283,12 @@ class TestInput:
             ([1.0, -0.5], r"payments must sum to zero, got a sum of 0\.5; name whoever"),
             ([1.0, -1.0 + 1e-8], "payments must sum to zero, got a sum of 1.*e-8"),
             ([1e308, 1e308], "payments must sum to zero, got a sum of 2.*308"),
-            ([1.0, math.nan], r'payments\[1\] must be finite, got nan \(agent "Ben"\)'),
-            ([-math.inf, 1.0], r'payments\[0\] must be finite, got -inf \(agent "Ada"\)'),
-            ([0.0, 0.0, 0.0], "2 agents, 3 numbers given"),
-            (0.0, "payments must be one number per agent: 2 agents, a single number given"),
-            ([[0.0, 0.0]], "payments must be .* one number per agent, got an array of shape"),
-            (["a", "b"], "payments must be .* one number per agent"),
+            ([1.0, math.nan], r'payments\[1\] must be finite, got nan \(member "Ben"\)'),
+            ([-math.inf, 1.0], r'payments\[0\] must be finite, got -inf \(member "Ada"\)'),
+            ([0.0, 0.0, 0.0], "2 members, 3 numbers given"),
+            (0.0, "payments must be one number per member: 2 members, a single number given"),
+            ([[0.0, 0.0]], "payments must be .* one number per member, got an array of shape"),
+            (["a", "b"], "payments must be .* one number per member"),
         ],
     )
     def test_payments(self, payments, message):

@@ -107,7 +107,7 @@ def test_payments_that_were_tampered_with(open_file):
     payments[0], payments[1] = payments[0] + 0.05, payments[1] - 0.05
     holds, said = open_file("deal.json", solved_text(payments=payments))
     assert not holds and "deal.json : this deal does not hold" in said
-    assert 'agent "University" is paid 0.221625, by the rules of externality 0.171625 (units of payoff)' in said
+    assert 'member "University" is paid 0.221625, by the rules of externality 0.171625 (units of payoff)' in said
     assert "Up to EUR 50,000.00 is in the wrong pocket" in said
     assert "Nobody gains by giving more or less ✗ violated promised: an error" in said
 
@@ -136,7 +136,7 @@ def test_a_ledger_that_was_tampered_with(open_file, tmp_path):
 
 def test_a_deal_between_others(open_file):
     deal = fp.ExternalityMechanism().solve(example("paper-w1").federation).deal
-    with pytest.raises(fp.InvalidInput, match=r"^w1\.json: the deal must be between agents of the scenario"):
+    with pytest.raises(fp.InvalidInput, match=r"^w1\.json: the deal must be between members of the scenario"):
         open_file("w1.json", json.dumps(deal_record(deal)))
 
 

@@ -86,7 +86,7 @@ def test_an_error_stands_at_its_field(field, text, rule):
     found = errors(**{field: text})
     assert set(found) == {field}
     assert rule in found[field]
-    assert '(agent "' not in found[field]  # the field says whose it is
+    assert '(member "' not in found[field]  # the field says whose it is
 
 
 def test_all_errors_are_found_at_once():

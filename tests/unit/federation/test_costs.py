@@ -76,17 +76,17 @@ def test_take_chooses_agents():
         ),
         (
             lambda: fp.Quadratic([1.0, 2.0], [1.0, 2.0, 3.0]),
-            "costs.linear and costs.quadratic must have one number per agent each: 2 and 3 given",
+            "costs.linear and costs.quadratic must have one number per member each: 2 and 3 given",
         ),
-        (lambda: as_cost([0.1, -0.5], NAMES), 'costs[1] must be positive, got -0.5 (agent "Ben")'),
+        (lambda: as_cost([0.1, -0.5], NAMES), 'costs[1] must be positive, got -0.5 (member "Ben")'),
         (
             lambda: as_cost(fp.Linear([0.1]), NAMES),
-            "costs must be a number or one number per agent: 2 agents, 1 numbers given",
+            "costs must be a number or one number per member: 2 members, 1 numbers given",
         ),
-        (lambda: as_cost([fp.Linear(1.0)], NAMES), "costs must have one entry per agent: 2 agents, 1 given"),
+        (lambda: as_cost([fp.Linear(1.0)], NAMES), "costs must have one entry per member: 2 members, 1 given"),
         (
             lambda: as_cost([fp.Linear(1.0), fp.Linear([1.0, 2.0])], NAMES),
-            'costs[1] must be one agent\'s cost, got numbers for several (agent "Ben")',
+            'costs[1] must be one member\'s cost, got numbers for several (member "Ben")',
         ),
     ],
 )
@@ -96,7 +96,7 @@ def test_refusals_say_what_is_wrong(make, message):
 
 
 def test_bad_number_among_cost_objects_is_named():
-    message = 'costs[1] must be positive, got -0.5 (agent "Ben")'
+    message = 'costs[1] must be positive, got -0.5 (member "Ben")'
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         as_cost([fp.Linear(0.1), -0.5], NAMES)
 

@@ -77,7 +77,7 @@ class TestDomain:
     harmed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
 
     def test_payoffs_outside_the_domain_are_refused(self):
-        message = 'agent "Anna" is harmed beyond the domain of its payoff: its reach is -0.5, it must exceed 0'
+        message = 'member "Anna" is harmed beyond the domain of its payoff: its reach is -0.5, it must exceed 0'
         with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
             self.harmed.payoffs([0.0, 3.0])
 
@@ -99,10 +99,10 @@ class TestContributions:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ([1.0, 2.0, 401.0], 'contributions[2] must lie between 0 and the cap 400, got 401 (agent "Cleo")'),
-            ([1.0, -2.0, 0.0], 'contributions[1] must lie between 0 and the cap 400, got -2 (agent "Ben")'),
-            ([1.0, 2.0, np.nan], 'contributions[2] must be finite, got nan (agent "Cleo")'),
-            ([1.0, 2.0], "contributions must be a number or one number per agent: 3 agents, 2 numbers given"),
+            ([1.0, 2.0, 401.0], 'contributions[2] must lie between 0 and the cap 400, got 401 (member "Cleo")'),
+            ([1.0, -2.0, 0.0], 'contributions[1] must lie between 0 and the cap 400, got -2 (member "Ben")'),
+            ([1.0, 2.0, np.nan], 'contributions[2] must be finite, got nan (member "Cleo")'),
+            ([1.0, 2.0], "contributions must be a number or one number per member: 3 members, 2 numbers given"),
         ],
     )
     def test_refusals(self, given, message):
@@ -114,9 +114,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"weights": [[1.0, 2.0]]}, "weights must be a square matrix with a row per agent, got shape (1, 2)"),
-            ({"weights": [1.0, 2.0]}, "weights must be a square matrix with a row per agent, got shape (2,)"),
-            ({"weights": np.zeros((0, 0))}, "weights must be a square matrix with a row per agent, got shape (0, 0)"),
+            ({"weights": [[1.0, 2.0]]}, "weights must be a square matrix with a row per member, got shape (1, 2)"),
+            ({"weights": [1.0, 2.0]}, "weights must be a square matrix with a row per member, got shape (2,)"),
+            ({"weights": np.zeros((0, 0))}, "weights must be a square matrix with a row per member, got shape (0, 0)"),
             ({"weights": [[1.0, 2.0], [3.0]]}, "weights must be a square matrix of numbers, got [[1.0, 2.0], [3.0]]"),
             (
                 {"weights": [[1.0, np.nan, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]},
@@ -128,26 +128,26 @@ class TestRefusals:
             ),
             (
                 {"weights": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]},
-                'weights[2, 2] must be positive, got 0: an agent\'s own data is useful to it (agent "Cleo")',
+                'weights[2, 2] must be positive, got 0: a member\'s own data is useful to it (member "Cleo")',
             ),
-            ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (agent "Cleo")'),
+            ({"costs": [1.0, 2.0, -0.5]}, 'costs[2] must be positive, got -0.5 (member "Cleo")'),
             ({"costs": 0.0}, "costs must be positive, got 0"),
-            ({"costs": [1.0, 2.0]}, "costs must be a number or one number per agent: 3 agents, 2 numbers given"),
-            ({"caps": [1.0, -1.0, 1.0]}, 'caps[1] must be at least zero, got -1 (agent "Ben")'),
-            ({"caps": [1.0, np.nan, 1.0]}, 'caps[1] must be at least zero, got nan (agent "Ben")'),
-            ({"values": [0.0, 1.0, 1.0]}, 'values[0] must be positive, got 0 (agent "Anna")'),
+            ({"costs": [1.0, 2.0]}, "costs must be a number or one number per member: 3 members, 2 numbers given"),
+            ({"caps": [1.0, -1.0, 1.0]}, 'caps[1] must be at least zero, got -1 (member "Ben")'),
+            ({"caps": [1.0, np.nan, 1.0]}, 'caps[1] must be at least zero, got nan (member "Ben")'),
+            ({"values": [0.0, 1.0, 1.0]}, 'values[0] must be positive, got 0 (member "Anna")'),
             (
                 {"payoff": fp.PowerLaw([0.1, 0.2])},
-                "payoff.beta must be a number or one number per agent: 3 agents, 2 numbers given",
+                "payoff.beta must be a number or one number per member: 3 members, 2 numbers given",
             ),
             ({"payoff": 0.02}, "payoff must be a payoff family such as PowerLaw(beta=0.02), got 0.02"),
-            ({"names": ["Anna", "Ben"]}, "names must have one entry per agent: 3 rows of weights, 2 names given"),
+            ({"names": ["Anna", "Ben"]}, "names must have one entry per member: 3 rows of weights, 2 names given"),
             ({"names": ["Anna", "Ben", "Anna"]}, 'names[2] must differ from the others, "Anna" appears twice'),
             (
                 {"names": ["Anna", " ", "Ben"]},
-                "names must be non-empty strings, one per agent, got ['Anna', ' ', 'Ben']",
+                "names must be non-empty strings, one per member, got ['Anna', ' ', 'Ben']",
             ),
-            ({"names": "Ann"}, "names must be non-empty strings, one per agent, got 'Ann'"),
+            ({"names": "Ann"}, "names must be non-empty strings, one per member, got 'Ann'"),
         ],
     )
     def test_say_the_entry_the_rule_the_value_and_the_agent(self, changes, message):
@@ -159,7 +159,7 @@ class TestRefusals:
             federation(costs=-1.0)
 
     def test_names_that_are_no_sequence_are_refused(self):
-        with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per agent, got 5$"):
+        with pytest.raises(InvalidInput, match=r"^names must be non-empty strings, one per member, got 5$"):
             federation(names=5)
 
     @pytest.mark.parametrize("label", ["costs", "values"])
@@ -247,7 +247,7 @@ class TestTake:
         assert federation().take([True, False, True]).names == ("Anna", "Cleo")
 
     def test_a_mask_of_another_length_is_refused(self):
-        with pytest.raises(InvalidInput, match=r"^a mask of agents must have 3 entries, got shape \(2,\)$"):
+        with pytest.raises(InvalidInput, match=r"^a mask of members must have 3 entries, got shape \(2,\)$"):
             federation().take([True, False])
 
 
@@ -275,7 +275,7 @@ class TestReplace:
         assert fed == federation()
 
     def test_what_is_given_is_checked(self):
-        with pytest.raises(InvalidInput, match=r'^caps\[1\] must be at least zero, got -1 \(agent "Ben"\)$'):
+        with pytest.raises(InvalidInput, match=r'^caps\[1\] must be at least zero, got -1 \(member "Ben"\)$'):
             federation().replace(caps=[1.0, -1.0, 1.0])
 
 

@@ -119,7 +119,7 @@ def test_names_and_owners_that_are_not_given() -> None:
         ({"lot_owners": ["North", "East", "South"], "names": ["North", "South"]}, "lot_owners[1] must be one of the"),
         ({"lot_owners": ["North", "South"]}, "lot_owners must name an owner for each of the 3 columns, got 2"),
         ({"lot_owners": 7}, "lot_owners must name an owner for each of the 3 columns, got 7"),
-        ({"task_owners": None}, "task_owners is missing: 3 rows of weights, 2 agents; say whose"),
+        ({"task_owners": None}, "task_owners is missing: 3 rows of weights, 2 members; say whose"),
         ({"lot_names": ["a", "a", "b"]}, 'lot_names[1] must differ from the owner\'s others, "a" appears twice'),
         ({"task_names": ["a"]}, "task_names must be non-empty strings, one for each: 3 wanted, 1 given"),
         ({"names": ["North", "South", "West"]}, "names[2] must own a lot or a task: it owns neither"),
@@ -161,5 +161,5 @@ def test_maximisers_lie_within_the_bounds() -> None:
 
 def test_what_knows_one_lot_only_refuses() -> None:
     fed = fp.Federation(**LOTS)
-    with pytest.raises(fp.InvalidInput, match="the weight of an agent's own data knows agents with one lot"):
+    with pytest.raises(fp.InvalidInput, match="the weight of a member's own data knows members with one lot"):
         _ = fed.own_weights

@@ -35,7 +35,7 @@ def test_a_hundred_thousand_agents_share_exactly_the_total():
 
 @pytest.mark.parametrize(
     ("counts", "message"),
-    [([1.5, 2], r"counts\[0\] must be a whole number"), ([0, 2], "counts"), ([1, 2, 3], "one number per agent")],
+    [([1.5, 2], r"counts\[0\] must be a whole number"), ([0, 2], "counts"), ([1, 2, 3], "one number per member")],
 )
 def test_counts_are_checked(counts, message):
     types = fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log())

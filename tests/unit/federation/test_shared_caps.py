@@ -28,7 +28,7 @@ def test_lots_are_named_by_label_place_or_name() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([(["A: raw", "B: raw"], 1.0)], r"shared_caps\[0\] must name lots of one agent, got lots of A and B"),
+        ([(["A: raw", "B: raw"], 1.0)], r"shared_caps\[0\] must name lots of one member, got lots of A and B"),
         ([(["A: raw"], 1.0)], r"shared_caps\[0\] must name two or more different lots"),
         ([([0, 0], 1.0)], r"shared_caps\[0\] must name two or more different lots"),
         ([([0, 1], 1.0), ([1, 0], 2.0)], r'shared_caps\[1\] must share no lot with another, "A: noised" is under two'),
@@ -46,7 +46,7 @@ def test_what_is_refused(given: object, message: str) -> None:
 
 
 def test_agents_with_one_lot_have_nothing_to_share() -> None:
-    with pytest.raises(fp.InvalidInput, match="shared_caps needs agents with several lots"):
+    with pytest.raises(fp.InvalidInput, match="shared_caps needs members with several lots"):
         fp.Federation(np.eye(2), costs=0.1, payoff=fp.Log(), shared_caps=[([0, 1], 1.0)])
 
 

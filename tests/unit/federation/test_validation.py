@@ -58,7 +58,7 @@ def test_all_errors_are_told_at_once() -> None:
 
 def test_the_first_error_is_raised_and_holds_the_others() -> None:
     changes = {"costs": [0.0, 1.0, -1.0], "caps": [-1.0, 2.0, 3.0]}
-    with pytest.raises(fp.InvalidInput, match=r'^costs\[0\] must be positive, got 0 \(agent "Anna"\)$') as caught:
+    with pytest.raises(fp.InvalidInput, match=r'^costs\[0\] must be positive, got 0 \(member "Anna"\)$') as caught:
         fp.Federation(**(GOOD | changes))
     assert [str(error) for error in caught.value.errors] == list(map(str, federation_errors(**(GOOD | changes))))
     assert len(caught.value.errors) == 3
@@ -75,10 +75,10 @@ def test_the_first_error_is_raised_and_holds_the_others() -> None:
         ({"costs": [1.0, 2.0, -0.5]}, ("costs", (2,), "must be positive", -0.5, "Cleo")),
         ({"costs": 0.0}, ("costs", (), "must be positive", 0.0, None)),
         ({"costs": [fp.Linear(1.0), 0.0, 1.0]}, ("costs", (1,), "must be positive", 0.0, "Ben")),
-        ({"costs": [1.0]}, ("costs", (), "must be a number or one number per agent", [1.0], None)),
+        ({"costs": [1.0]}, ("costs", (), "must be a number or one number per member", [1.0], None)),
         ({"values": np.inf}, ("values", (), "must be positive and finite", np.inf, None)),
-        ({"names": "Ann"}, ("names", (), "must be non-empty strings, one per agent", "Ann", None)),
-        ({"names": ["A", "B"]}, ("names", (), "must have one entry per agent", ["A", "B"], None)),
+        ({"names": "Ann"}, ("names", (), "must be non-empty strings, one per member", "Ann", None)),
+        ({"names": ["A", "B"]}, ("names", (), "must have one entry per member", ["A", "B"], None)),
         ({"payoff": 0.02}, ("payoff", (), "must be a payoff family such as PowerLaw(beta=0.02)", 0.02, None)),
     ],
 )

@@ -317,8 +317,8 @@ def test_tables_and_pictures() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"subsets": [[1, 0]]}, r"subsets must have a column per agent: 3 agents, 2 columns given"),
-        ({"subsets": [[1, 0.5, 0]]}, r'subsets\[0, 1\] must be true or false, 1 or 0, got 0.5 \(agent "agent 1"\)'),
+        ({"subsets": [[1, 0]]}, r"subsets must have a column per member: 3 members, 2 columns given"),
+        ({"subsets": [[1, 0.5, 0]]}, r'subsets\[0, 1\] must be true or false, 1 or 0, got 0.5 \(member "agent 1"\)'),
         ({"accuracies": [[0.5, 0.5, 0.5]] * 2}, r"accuracies must have the shape of subsets"),
         ({"accuracies": [[50, 0.5, 0.5]]}, r"accuracies\[0, 0\] must lie between 0 and 1, got 50; divide percentages"),
         ({"accuracies": [[NAN] * 3]}, r"accuracies must hold a number, all are missing"),

@@ -236,11 +236,11 @@ def test_the_federation_pays_what_the_curve_adds_to_the_floor(found: fp.Fit) -> 
         ({"prior": [1.0, 2.0]}, r"prior must be one number"),
         ({"prior": NAN}, r"prior must be at least zero and finite, got nan"),
         ({"floor": 1.0}, r"floor must be at least 0 and below 1, got 1"),
-        ({"floor": [0.1, 0.2]}, r"floor must be a number or one number per agent: 5 agents, 2 numbers"),
+        ({"floor": [0.1, 0.2]}, r"floor must be a number or one number per member: 5 members, 2 numbers"),
         ({"ceiling": 95}, r"ceiling must be above 0 and at most 1, got 95"),
         (
             {"floor": 0.5, "ceiling": 0.4},
-            r'ceiling must exceed floor by at least 0.01, got 0.4 and 0.5 \(agent "agent 0"\)',
+            r'ceiling must exceed floor by at least 0.01, got 0.4 and 0.5 \(member "agent 0"\)',
         ),
         ({"training_noise": -0.1}, r"training_noise must be at least 0 and below 1, got -0.1"),
     ],
@@ -257,7 +257,7 @@ def test_only_observations_are_fitted() -> None:
 
 RNG = np.random.default_rng(0)
 STRANGE = {
-    "one agent": (np.array([[10.0], [50.0], [200.0]]), np.array([[0.3], [0.5], [0.7]])),
+    "one member": (np.array([[10.0], [50.0], [200.0]]), np.array([[0.3], [0.5], [0.7]])),
     "one number": (np.array([[10.0]]), np.array([[0.3]])),
     "always the same": (RNG.uniform(0.0, 100.0, (20, 2)), np.full((20, 2), 0.5)),
     "always right": (RNG.uniform(0.0, 100.0, (20, 2)), np.ones((20, 2))),

@@ -47,7 +47,7 @@ def test_another_law_ends_in_a_warning(wrong: Lawful) -> None:
     assert warning.startswith("the curves do not fit: they miss the accuracies by 0.0")
     assert "repeats of the same runs agree with each other, not with the curves (p below 0.001)" in warning
     assert (
-        "Another family (auto chooses one) or curves that agents do not share (shared none) may fit better" in warning
+        "Another family (auto chooses one) or curves that members do not share (shared none) may fit better" in warning
     )
 
 

@@ -66,7 +66,7 @@ def test_a_run_of_train_is_the_model_it_ended_in_and_those_trained_alone(tmp_pat
 
 def test_a_ledger_is_what_its_members_measured(tmp_path: Path) -> None:
     path = write_ledger(tmp_path / "ledger.jsonl", trained(0.5), (MEASURED, {"accuracies": ACCURACIES}))
-    with pytest.raises(fp.InvalidInput, match='no accuracy of agent "South" was measured'):
+    with pytest.raises(fp.InvalidInput, match='no accuracy of member "South" was measured'):
         fp.Observations.from_files([path])
     said = ACCURACIES | {"South": {"accuracy": 0.6, "samples": 20}}
     path = write_ledger(tmp_path / "next.jsonl", trained(0.5), (MEASURED, {"accuracies": said}))
@@ -113,8 +113,8 @@ def test_whoever_a_log_does_not_know_was_not_there(tmp_path: Path) -> None:
         ),
         (f"{HEAD}\n1,A,0,-5,0.5,1,10\n", "row 2, column 'samples' must be a number of at least 0, got '-5'"),
         (f"{HEAD}\n1,A,0,5,x,1,10\n", "row 2, column 'accuracy' must be a number of at least 0, got 'x'"),
-        (f"{HEAD}\n1,A,0,5,0.5,1,10\n1,A,0,5,0.5,1,10\n", "the table must have one row per round and agent"),
-        (f"{HEAD}\n", "the table must have one row per round and agent"),
+        (f"{HEAD}\n1,A,0,5,0.5,1,10\n1,A,0,5,0.5,1,10\n", "the table must have one row per round and member"),
+        (f"{HEAD}\n", "the table must have one row per round and member"),
     ],
 )
 def test_rounds_that_were_changed_are_refused(tmp_path: Path, text: str, message: str) -> None:

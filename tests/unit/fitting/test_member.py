@@ -49,11 +49,9 @@ def test_one_member_s_accuracies_are_enough_for_its_row(log: Path) -> None:
 def test_without_a_member_the_log_is_refused(log: Path) -> None:
     with pytest.raises(fp.InvalidInput, match=r"there is no column accuracy\.North"):
         Observations.from_files([log])
-    with pytest.raises(
-        fp.InvalidInput, match="member must be one of the agents of the log, North, South, West, got 'East'"
-    ):
+    with pytest.raises(fp.InvalidInput, match="member must be one of those of the log, North, South, West, got 'East'"):
         Observations.from_files([log], member="East")
-    with pytest.raises(fp.InvalidInput, match='no accuracy of agent "North" was measured'):
+    with pytest.raises(fp.InvalidInput, match='no accuracy of member "North" was measured'):
         Observations.from_files([log], member="North")
 
 

@@ -87,7 +87,7 @@ def test_rows_without_a_contribution_are_left_out_by_their_number(tmp_path: Path
             r"there is no column accuracy.B, so nothing says what",
         ),
         ("accuracy.A\n0.5\n", r"row 1: there is no column contributions.NAME"),
-        (f"{HEAD}\n1,2,0.5,\n1,2,0.4,\n", r'no accuracy of agent "B" was measured'),
+        (f"{HEAD}\n1,2,0.5,\n1,2,0.4,\n", r'no accuracy of member "B" was measured'),
         (f'{HEAD}\n1,"2,0.5,0.5\n', r"the file is not valid CSV"),
         ("", r"the file is empty"),
     ],

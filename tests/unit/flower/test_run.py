@@ -156,7 +156,7 @@ def raising(message: Message, honest: Any) -> Message | None:
 
 
 def _broken_app(message: Message, context: Any) -> Message:
-    raise ZeroDivisionError("an agent's own fault")
+    raise ZeroDivisionError("a member's own fault")
 
 
 def nonsense(message: Message, honest: Any) -> Message | None:
@@ -341,7 +341,7 @@ def test_another_strategy_trains_as_well(stage: Stage) -> None:
 
 def test_nobody_agrees_with_itself(stage: Stage) -> None:
     with pytest.raises(
-        fp.InvalidInput, match='fewer than 2 agents are left at the table: "agent 0": no answer in time'
+        fp.InvalidInput, match='fewer than 2 members are left at the table: "agent 0": no answer in time'
     ):
         stage.conduct(stage.grid(places=[2]))
     assert kinds(stage) == ["begun", "keys", "failed"]

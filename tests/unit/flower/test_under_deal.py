@@ -332,11 +332,11 @@ def test_deals_that_are_none(deal: Any, problem: str) -> None:
 def test_what_cannot_be_started() -> None:
     with pytest.raises(fp.InvalidInput, match="strategy must be a flwr"):
         UnderDeal("FedAvg", DEAL)  # type: ignore[arg-type]
-    with pytest.raises(fp.InvalidInput, match="3 agents contribute under the deal and the strategy waits for 5"):
+    with pytest.raises(fp.InvalidInput, match="3 members contribute under the deal and the strategy waits for 5"):
         UnderDeal(FedAvg(min_train_nodes=5), DEAL)
-    with pytest.raises(fp.InvalidInput, match="0 agents contribute"):
+    with pytest.raises(fp.InvalidInput, match="0 members contribute"):
         UnderDeal(FedAvg(), replace(DEAL, contributions=np.array([0.0, 0.5, 0.0])))
-    with pytest.raises(fp.InvalidInput, match="0 agents contribute"):
+    with pytest.raises(fp.InvalidInput, match="0 members contribute"):
         UnderDeal(FedAvg(), fp.Standalone().solve(example("paper-w2").federation))  # nobody trains together
     with pytest.raises(fp.InvalidInput, match="samples_per_unit must be positive"):
         UnderDeal(FedAvg(), DEAL, samples_per_unit=0.0)

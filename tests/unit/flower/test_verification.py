@@ -213,7 +213,7 @@ def test_settling_by_delivery_needs_models_and_a_pilot(tmp_path: Path) -> None:
 
 
 def test_subsets_are_different_and_decided_by_the_updates() -> None:
-    digests = {f"member {place}": [str(place)] for place in range(20)}
+    digests = {f"agent {place}": [str(place)] for place in range(20)}
     drawn = draw_subsets(digests, 30)
     assert len({tuple(subset) for subset in drawn}) == 30 and all(drawn)
     assert drawn != draw_subsets(digests | {"member 3": ["other"]}, 30)

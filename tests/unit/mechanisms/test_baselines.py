@@ -36,7 +36,7 @@ class TestVoluntary:
     def test_says_that_there_are_several(self):
         equilibria = fp.Voluntary().solve(CASES["mutual free riding"].federation).equilibria
         assert equilibria.unique is False
-        assert equilibria.note == "one of several equilibria: the end of the path that treats equal agents alike"
+        assert equilibria.note == "one of several equilibria: the end of the path that treats equal members alike"
 
     def test_says_that_there_is_one(self):
         equilibria = fp.Voluntary().solve(CASES["decoupled"].federation).equilibria

@@ -168,7 +168,7 @@ class TestEquilibria:
         equilibria = fp.ExternalityMechanism().solve(CASES["duplicate columns"].federation).equilibria
         assert not equilibria.unique
         assert equilibria.note == (
-            "welfare optima form a line; this is the one of smallest norm, which treats equal agents alike"
+            "welfare optima form a line; this is the one of smallest norm, which treats equal members alike"
         )
 
     def test_a_plane_of_optima_is_announced(self):

@@ -51,5 +51,5 @@ def test_a_search_without_time_says_so() -> None:
 
 def test_more_members_than_groups_can_be_searched() -> None:
     many = fp.Federation(np.eye(65), costs=0.01, caps=5.0, payoff=fp.Log())
-    with pytest.raises(fp.InvalidInput, match="federation must have at most 64 agents for the mechanism nucleolus"):
+    with pytest.raises(fp.InvalidInput, match="federation must have at most 64 members for the mechanism nucleolus"):
         fp.Nucleolus().solve(many)

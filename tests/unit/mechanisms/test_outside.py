@@ -76,7 +76,7 @@ def test_a_federation_without_a_solution_is_no_mistake_of_the_mechanism(error: E
 
 @pytest.mark.parametrize("answer", [None, 0.0, [1.0, 2.0, 3.0], ["a", "b"], [None, None]])
 def test_payments_are_a_number_per_agent(answer: Any) -> None:
-    with pytest.raises(fp.MechanismError, match=r"OddPayments\.payment_rule must return 2 numbers, one per agent"):
+    with pytest.raises(fp.MechanismError, match=r"OddPayments\.payment_rule must return 2 numbers, one per member"):
         OddPayments(answer).payment_rule(PAIR, np.ones(2))
 
 

@@ -141,5 +141,5 @@ def test_an_agent_that_is_always_outside_is_named() -> None:
     )
     agents = agents_of(federation)
     agents[0] = Touchy(**vars(agents[0]))
-    with pytest.raises(fp.NotConverged, match='agent "agent 0" was outside the domain of its payoff in'):
+    with pytest.raises(fp.NotConverged, match='member "agent 0" was outside the domain of its payoff in'):
         coordinate(InProcess(agents), game=False)

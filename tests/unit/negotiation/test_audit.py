@@ -206,7 +206,7 @@ def test_samples_are_held_to_whole_ones(path: Path) -> None:
     assert audit_ledger(path).findings["contributions"].holds
     run_ledger(path, **{AGREED: almost, TRAINED: {"samples": {"A": [11]}, "samples_per_unit": 1.0}})
     finding = audit_ledger(path).findings["contributions"]
-    assert finding.holds is False and finding.reason == 'agent "A" agreed to 10 samples and 11 were used'
+    assert finding.holds is False and finding.reason == 'member "A" agreed to 10 samples and 11 were used'
 
 
 # Transcripts

@@ -162,7 +162,7 @@ def test_too_few_rounds_are_an_error_with_the_best_so_far() -> None:
     with pytest.raises(fp.NotConverged, match="no agreement within 1 rounds") as caught:
         coordinate(InProcess.of(federation()), max_rounds=1)
     assert caught.value.result is not None
-    with pytest.raises(fp.NotConverged, match=r'no agreement within 3 rounds: .* those of agent "agent .*" most'):
+    with pytest.raises(fp.NotConverged, match=r'no agreement within 3 rounds: .* those of member "agent .*" most'):
         coordinate(InProcess.of(federation()), protocol="admm", max_rounds=3)
 
 

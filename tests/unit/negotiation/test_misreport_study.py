@@ -88,7 +88,7 @@ def test_gains_of_two_by_hand() -> None:
     """
     federation = fp.Federation([[1e-9, 0.0], [1.0, 1e-9]], costs=[0.1, 100.0], payoff=fp.Log())
     found = misreport_study(federation, agents=[1], factors=[0.5, 1.0])
-    assert "matters to one agent" in found.missing[GAME]
+    assert "matters to one member" in found.missing[GAME]
 
     def utility(value: float) -> float:
         contribution = value / 0.1 - 1
@@ -180,7 +180,7 @@ def test_one_agent_alone_has_nobody_to_lie_to() -> None:
     assert not any(best.pays for best in found.best().values())
     assert not any(others.any() for others in found.others.values())
     assert "None of these lies pays" in found.text
-    assert "Message game, left out: it needs three agents" in found.text
+    assert "Message game, left out: it needs three members" in found.text
 
 
 def test_where_nothing_is_contributed_nothing_is_gained() -> None:
@@ -263,8 +263,8 @@ def test_agents_are_chosen_by_number_or_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"agents": []}, r"agents must list at least one agent by number or name, got \[\]"),
-        ({"agents": "Clinic"}, "agents must list at least one agent"),
+        ({"agents": []}, r"agents must list at least one member by number or name, got \[\]"),
+        ({"agents": "Clinic"}, "agents must list at least one member"),
         ({"agents": [5]}, "agents must be numbers from 0 to 4 or names, got 5"),
         ({"agents": [-1]}, "agents must be numbers from 0 to 4 or names, got -1"),
         ({"agents": ["Nobody"]}, "agents must be numbers from 0 to 4 or names, got 'Nobody'"),

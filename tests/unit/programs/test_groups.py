@@ -111,7 +111,7 @@ def test_gains_are_values_less_utilities():
 
 def test_too_many_agents_are_refused_with_the_way_out():
     federation = fp.Federation(np.eye(17), costs=0.1, payoff=fp.Log())
-    with pytest.raises(fp.InvalidInput, match=r"17 agents form 2\^17 groups.*up to 16"):
+    with pytest.raises(fp.InvalidInput, match=r"17 members form 2\^17 groups.*up to 16"):
         group_optima(federation)
-    with pytest.raises(fp.InvalidInput, match="one column for each of the 17 agents"):
+    with pytest.raises(fp.InvalidInput, match="one column for each of the 17 members"):
         group_optima(federation, np.ones((2, 3)))

@@ -31,6 +31,12 @@ def test_every_case_is_well_formed_and_self_contained(case, money, comparison_of
     assert "nan" not in re.findall(r"\w+", page.text)
 
 
+def test_rounding_is_no_harm_that_members_do_each_other(read):
+    scenario = hospitals()
+    page = read(render_report(fp.compare(scenario.federation), money=scenario.money))
+    assert "could reach is EUR" in page.text and "do each other harm" not in page.text
+
+
 def test_ids_are_unique_and_links_lead_somewhere(case, comparison_of, read):
     page = read(render_report(comparison_of(case)))
     ids = page.values("id")

@@ -38,4 +38,4 @@ def test_many_agents_show_the_first_six() -> None:
     found = fp.fit(planted(0, n_agents=8, n_runs=30).observations)
     right = found.plot().subfigs[1]
     assert len([axes for axes in right.axes if axes.get_title(loc="left")]) == 6
-    assert "first 6 of 8 agents" in right.get_supxlabel()
+    assert "first 6 of 8 members" in right.get_supxlabel()

@@ -78,7 +78,7 @@ def test_what_the_template_offers_in_comments_loads_too():
     ("names", "message"),
     [
         (0, "names must be a list of names or a positive number of members, got 0"),
-        ("North", "names must be a list of one name per agent, got 'North'"),
+        ("North", "names must be a list of one name per member, got 'North'"),
         ([], "weights must be a square matrix"),
         (["North", "North"], 'names[1] must differ from the others, "North" appears twice'),
         (["North", 5], "names[1] must be a text in quotes, got 5"),

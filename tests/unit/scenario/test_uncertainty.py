@@ -38,7 +38,7 @@ def document(**changes) -> dict:
         {"correlations": np.array([[1.0, -0.5], [-0.5, 1.0]])[[0, 1, 0, 0, 0, 0]][:, [0, 1, 0, 0, 0, 0]]},
         {"factor": np.ones((6, 1))},
     ],
-    ids=["errors only", "any sign", "per agent", "correlations", "factor"],
+    ids=["errors only", "any sign", "per member", "correlations", "factor"],
 )
 def test_what_is_saved_is_loaded(tmp_path: Path, suffix: str, changes: dict) -> None:
     given, path = scenario(**changes), tmp_path / f"s.{suffix}"
@@ -127,7 +127,7 @@ def test_worth_per_agent_goes_with_the_values() -> None:
         ({"weights": [[0.1, -1.0], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be at least zero and finite, got -1"),
         ({"weights": [[0.1, "x"], [0.1, 0.1]]}, "uncertainty.weights[0, 1] must be a number, got 'x'"),
         ({"beta": -0.1}, "uncertainty.beta must be at least zero, got -0.1"),
-        ({"beta": [0.1, 0.1, 0.1]}, "uncertainty.beta must be a number or one number per agent: 2 agents, 3 numbers"),
+        ({"beta": [0.1, 0.1, 0.1]}, "uncertainty.beta must be a number or one number per member: 2 members, 3 numbers"),
         ({"rate": 0.1}, 'uncertainty.rate must belong to the payoff; the family "power-law" takes beta'),
         ({"sings": "any"}, 'did you mean "uncertainty.signs"?'),
         ({"signs": "both"}, "uncertainty.signs must be one of positive, any, got 'both'"),
@@ -174,7 +174,7 @@ def test_a_spoiled_factor_is_refused(tmp_path: Path) -> None:
 
 
 def test_uncertainty_fits_its_federation() -> None:
-    with pytest.raises(fp.InvalidInput, match=r"one row per agent, like weights: 2 x 2 weights, 1 x 1 given"):
+    with pytest.raises(fp.InvalidInput, match=r"one row per member, like weights: 2 x 2 weights, 1 x 1 given"):
         fp.Scenario(federation=scenario().federation, uncertainty=fp.Uncertainty(weights=[[0.1]]))
     with pytest.raises(fp.InvalidInput, match="must be an Uncertainty or None"):
         fp.Scenario(federation=scenario().federation, uncertainty=0.1)  # type: ignore[arg-type]

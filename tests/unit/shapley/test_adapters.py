@@ -56,16 +56,16 @@ class TestRefusals:
 
     def test_unknown_agents(self):
         game = coalition_game(federation(), CONTRIBUTIONS)
-        with pytest.raises(InvalidInput, match=r"coalitions\[1\] must hold agents between 0 and 2, got \[1, 3\]"):
+        with pytest.raises(InvalidInput, match=r"coalitions\[1\] must hold members between 0 and 2, got \[1, 3\]"):
             game.values([(0,), (1, 3)])
-        with pytest.raises(InvalidInput, match="a column for each of the 3 agents, got 2"):
+        with pytest.raises(InvalidInput, match="a column for each of the 3 members, got 2"):
             game.values(np.zeros((1, 2), dtype=bool))
 
     def test_a_coalition_outside_the_domain(self):
         fed = federation([[1.0, -0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], names=["Anna", "Ben", "Cleo"])
         game = coalition_game(fed, [5.0, 4.0, 1.0])
         assert np.isfinite(game((0, 1, 2)))
-        message = 'coalition (1, 2) takes the reach of agent "Anna" to -1, out of the domain of its payoff'
+        message = 'coalition (1, 2) takes the reach of member "Anna" to -1, out of the domain of its payoff'
         with pytest.raises(OutsideDomain, match=re.escape(message)):
             game((1, 2))
 

@@ -155,7 +155,7 @@ class TestRefusals:
 
     def test_enumeration_of_many_agents(self):
         n = MAX_ENUMERATED_AGENTS + 11
-        message = f'enumeration over {n} agents needs 2^{n} coalition values; use method="quadrature"'
+        message = f'enumeration over {n} members needs 2^{n} coalition values; use method="quadrature"'
         with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
             fp.shapley_values(ring(n), 1.0, method="enumeration")
 
@@ -170,7 +170,7 @@ class TestRefusals:
         fed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
         assert fed.admits([5.0, 4.0])
         message = (
-            'agent "Anna" is harmed beyond the domain of its payoff by the coalition of those whose data harms it: '
+            'member "Anna" is harmed beyond the domain of its payoff by the coalition of those whose data harms it: '
             "reach -1, it must exceed 0; lower their contributions"
         )
         with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):

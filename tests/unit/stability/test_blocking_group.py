@@ -48,7 +48,7 @@ def test_a_proper_group_leaves_somebody_behind():
     found = fp.blocking_group(outcome, proper=True)
     assert len(found.group) < federation.n_agents
     np.testing.assert_allclose(found.gain, gains[1:-1].max())
-    with pytest.raises(fp.InvalidInput, match="at least two agents"):
+    with pytest.raises(fp.InvalidInput, match="at least two members"):
         fp.blocking_group(fp.Voluntary().solve(federation.take([0])), proper=True)
 
 

@@ -39,5 +39,5 @@ def test_a_bracket_where_groups_are_too_many_to_list() -> None:
 
 
 def test_nobody_can_leave_a_federation_of_one() -> None:
-    with pytest.raises(fp.InvalidInput, match="at least two agents"):
+    with pytest.raises(fp.InvalidInput, match="at least two members"):
         fp.least_core(fp.Federation([[1.0]], costs=0.1, caps=9.0, payoff=fp.Log()))

@@ -100,13 +100,13 @@ def test_the_seed_decides() -> None:
 @pytest.mark.parametrize(
     ("sizes", "partition", "test_share", "message"),
     [
-        ([2000, 4000], Even(), 0.2, "samples must not exceed the 5,000 images there are, got 6,000 over all agents"),
-        ([40, 9], Even(), 0.2, r'samples must be at least 10, one image a class, got 9 \(agent "agent 1"\)'),
-        ([40], Even(), 0.01, 'agent "agent 0" holds 40 images, of which a test_share of 0.01 is 0; it needs'),
-        ([40], Even(), 0.99, 'agent "agent 0" holds 40 images, of which a test_share of 0.99 is 40; it needs'),
+        ([2000, 4000], Even(), 0.2, "samples must not exceed the 5,000 images there are, got 6,000 over all members"),
+        ([40, 9], Even(), 0.2, r'samples must be at least 10, one image a class, got 9 \(member "agent 1"\)'),
+        ([40], Even(), 0.01, 'member "agent 0" holds 40 images, of which a test_share of 0.01 is 0; it needs'),
+        ([40], Even(), 0.99, 'member "agent 0" holds 40 images, of which a test_share of 0.99 is 40; it needs'),
         ([300], Dirichlet(0.1), 0.2, r"would hold no image of class \d with alpha = 0.1; use a larger alpha"),
         ([2000] * 2, Dirichlet(0.3, every_class=False), 0.2, r"images of class \d, there are 500; .*a larger alpha"),
-        ([1], Dirichlet(1.0, every_class=False), 0.2, 'agent "agent 0" holds 1 images'),
+        ([1], Dirichlet(1.0, every_class=False), 0.2, 'member "agent 0" holds 1 images'),
     ],
 )
 def test_what_cannot_be_dealt(sizes: Any, partition: Partition, test_share: float, message: str) -> None:

@@ -257,7 +257,7 @@ def test_a_run_says_what_it_is(run: Run) -> None:
 
 def test_more_than_an_agent_holds_is_refused_before_anything_is_trained(trainer: Experiment, trained) -> None:
     rich = replace(FEDERATION, caps=np.array([33.0, 18.0, 22.0]))
-    with pytest.raises(fp.InvalidInput, match=r'agent "North" agreed to 33 samples but has 32 to train on; .* 41'):
+    with pytest.raises(fp.InvalidInput, match=r'member "North" agreed to 33 samples but has 32 to train on; .* 41'):
         train_under(agreed(33.0, 1.0, 1.0), rich, trainer)
     assert trained == []
 
@@ -278,13 +278,13 @@ def test_members_without_samples_are_refused_whatever_others_have(trainer: Exper
 
 def test_agents_must_be_those_of_the_federation(trainer: Experiment, images: Images, solved) -> None:
     two = Experiment(images, n_agents=2, samples=30, training=TRAINING)
-    with pytest.raises(fp.InvalidInput, match="as many agents as the federation: 3 there, 2 in the experiment"):
+    with pytest.raises(fp.InvalidInput, match="as many members as the federation: 3 there, 2 in the experiment"):
         train_under(solved, FEDERATION, two)
     turned = Experiment(images, samples=30, training=TRAINING, names=NAMES[::-1])
     with pytest.raises(fp.InvalidInput, match=r"in their order \(North, South, West\), got West, South, North"):
         train_under(solved, FEDERATION, turned)
     others = fp.Federation(FEDERATION.weights, costs=0.01, caps=20.0, payoff=fp.PowerLaw(0.3))
-    with pytest.raises(fp.InvalidInput, match=r"between agents of the scenario \(agent 0.*got 'North'"):
+    with pytest.raises(fp.InvalidInput, match=r"between members of the scenario \(agent 0.*got 'North'"):
         train_under(solved, others, Experiment(images, samples=30, training=TRAINING))
 
 
@@ -295,7 +295,7 @@ def test_agents_must_be_those_of_the_federation(trainer: Experiment, images: Ima
         ({"rounds": 1.5}, "rounds must be a whole number"),
         ({"floors": -0.1}, "floors must be an accuracy from 0 to 1, got -0.1"),
         ({"floors": float("nan")}, "floors must be an accuracy"),
-        ({"ceilings": [1.0, 0.5]}, "3 agents, 2 numbers given"),
+        ({"ceilings": [1.0, 0.5]}, "3 members, 2 numbers given"),
         ({"floors": 0.5, "ceilings": [1.0, 0.5, 0.9]}, r"floors\[1\] must be below the ceiling 0.5, got 0.5 .*South"),
     ],
 )
@@ -311,10 +311,12 @@ def test_a_deal_must_be_one(trainer: Experiment) -> None:
 
 def test_a_deal_of_another_federation_is_refused_with_the_difference(trainer: Experiment, solved) -> None:
     stranger = fp.Deal(mechanism="x", agents=("North", "East"), contributions=np.ones(2), payments=np.zeros(2))
-    with pytest.raises(fp.InvalidInput, match=r"between agents of the scenario \(North, South, West\), got 'East'"):
+    with pytest.raises(fp.InvalidInput, match=r"between members of the scenario \(North, South, West\), got 'East'"):
         train_under(stranger, FEDERATION, trainer)
     dearer = FEDERATION.replace(costs=2.0 * RATES)
-    with pytest.raises(fp.InvalidInput, match="made for another scenario: its agents are the same, but weights, costs"):
+    with pytest.raises(
+        fp.InvalidInput, match="made for another scenario: its members are the same, but weights, costs"
+    ):
         train_under(solved, dearer, trainer)
 
 

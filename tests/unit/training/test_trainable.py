@@ -91,7 +91,7 @@ def test_following_the_advice_helps(images: Images) -> None:
     def dealt(samples: int) -> Experiment:
         return Experiment(images, samples=samples, training=TRAINING)
 
-    with pytest.raises(fp.InvalidInput, match=r'agent "agent 2" agreed to 41 samples but has 24 .*\(samples=51, '):
+    with pytest.raises(fp.InvalidInput, match=r'member "agent 2" agreed to 41 samples but has 24 .*\(samples=51, '):
         check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(30))
     check_held(np.array([30, 0, 41]), np.array([0, 35, 0]), dealt(51))
     with pytest.raises(fp.InvalidInput, match='"agent 1" would use, alone, 35 samples but has 24'):

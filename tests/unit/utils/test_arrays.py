@@ -54,13 +54,13 @@ def test_given_array_is_copied():
     ("given", "names", "message"),
     [
         (-0.5, NAMES, "costs must be positive, got -0.5"),
-        ([1.0, 2.0, -0.5], NAMES, 'costs[2] must be positive, got -0.5 (agent "Cleo")'),
+        ([1.0, 2.0, -0.5], NAMES, 'costs[2] must be positive, got -0.5 (member "Cleo")'),
         ([1.0, 2.0, -0.5], None, "costs[2] must be positive, got -0.5"),
-        ([1.0, 2.0], NAMES, "costs must be a number or one number per agent: 3 agents, 2 numbers given"),
-        ([[1.0, 2.0]], NAMES, "costs must be a number or one number per agent, got an array of shape (1, 2)"),
-        ("many", NAMES, "costs must be a number or one number per agent, got 'many'"),
-        ([1.0, [2.0]], NAMES, "costs must be a number or one number per agent, got [1.0, [2.0]]"),
-        ([1.0, np.nan, 2.0], NAMES, 'costs[1] must be positive, got nan (agent "Ben")'),
+        ([1.0, 2.0], NAMES, "costs must be a number or one number per member: 3 members, 2 numbers given"),
+        ([[1.0, 2.0]], NAMES, "costs must be a number or one number per member, got an array of shape (1, 2)"),
+        ("many", NAMES, "costs must be a number or one number per member, got 'many'"),
+        ([1.0, [2.0]], NAMES, "costs must be a number or one number per member, got [1.0, [2.0]]"),
+        ([1.0, np.nan, 2.0], NAMES, 'costs[1] must be positive, got nan (member "Ben")'),
     ],
 )
 def test_refusals_name_the_entry_the_rule_and_the_agent(given, names, message):

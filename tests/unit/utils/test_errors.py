@@ -19,8 +19,8 @@ def parts(error: InvalidInput) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("given", "message", "problem"),
     [
-        ({}, 'costs[2] must be positive, got -0.5 (agent "St. Mary")', "must be positive, got -0.5"),
-        ({"index": 2}, 'costs[2] must be positive, got -0.5 (agent "St. Mary")', "must be positive, got -0.5"),
+        ({}, 'costs[2] must be positive, got -0.5 (member "St. Mary")', "must be positive, got -0.5"),
+        ({"index": 2}, 'costs[2] must be positive, got -0.5 (member "St. Mary")', "must be positive, got -0.5"),
         ({"index": (2, 0), "agent": None}, "costs[2, 0] must be positive, got -0.5", "must be positive, got -0.5"),
         ({"index": (), "agent": None}, "costs must be positive, got -0.5", "must be positive, got -0.5"),
         (
@@ -29,7 +29,7 @@ def parts(error: InvalidInput) -> dict[str, object]:
             "must be positive: 3",
         ),
         ({"value": "a", "agent": None}, "costs[2] must be positive, got 'a'", "must be positive, got 'a'"),
-        ({"value": 10**400, "given": ""}, 'costs[2] must be positive (agent "St. Mary")', "must be positive"),
+        ({"value": 10**400, "given": ""}, 'costs[2] must be positive (member "St. Mary")', "must be positive"),
     ],
 )
 def test_the_message_follows_from_the_parts(given: dict[str, object], message: str, problem: str) -> None:
@@ -58,7 +58,7 @@ def test_a_context_goes_before_every_message_and_keeps_the_parts() -> None:
     with pytest.raises(InvalidInput) as caught, error_context("file.toml"), error_context("inner"):
         raise InvalidInput.first_of([InvalidInput(**PARTS), InvalidInput("another")])
     assert [str(each) for each in caught.value.errors] == [
-        'file.toml: inner: costs[2] must be positive, got -0.5 (agent "St. Mary")',
+        'file.toml: inner: costs[2] must be positive, got -0.5 (member "St. Mary")',
         "file.toml: inner: another",
     ]
     assert parts(caught.value) == PARTS

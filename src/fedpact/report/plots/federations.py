@@ -74,7 +74,7 @@ def plot_federation(federation: Federation, ax: Any = None) -> Any:
     bar = figure.colorbar(image, ax=ax, shrink=0.8, aspect=30, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, colors=INK, length=2)
-    bar.set_label("weight" if block == 1 else f"mean weight in blocks of {block} agents", color=FAINT)
+    bar.set_label("weight" if block == 1 else f"mean weight in blocks of {block} members", color=FAINT)
     for spine in ax.spines.values():
         spine.set_visible(False)
     return figure

@@ -51,7 +51,7 @@ def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
 
     The figure's first axes are measured against fitted.
     """
-    tasks, what = fit.observations.task_labels, "tasks" if fit.observations.has_lots else "agents"
+    tasks, what = fit.observations.task_labels, "tasks" if fit.observations.has_lots else "members"
     shown = min(len(tasks), MAX_CURVES)
     columns = min(shown, 3)
     rows = -(-shown // columns)

@@ -92,7 +92,7 @@ class MeasuredGame:
             raise InvalidInput("coalition must have a member, got none: no data, no model")
         for member in members:
             if not 0 <= member < self.n_agents:
-                raise InvalidInput(f"coalition must hold agents from 0 to {self.n_agents - 1}, got {member!r}")
+                raise InvalidInput(f"coalition must hold members from 0 to {self.n_agents - 1}, got {member!r}")
         return np.where(np.isin(np.arange(self.n_agents), members), used, 0)
 
     def many(self, profiles: ArrayLike) -> FloatArray:

@@ -51,7 +51,7 @@ def grid_search(
     size = int(np.prod([float(axis.size) for axis in axes]))
     if size > MAX_PROFILES:
         raise InvalidInput(
-            f"the grid has {size} profiles of {game.n_agents} agents, at most {MAX_PROFILES} are tried; "
+            f"the grid has {size} profiles of {game.n_agents} members, at most {MAX_PROFILES} are tried; "
             f"take larger steps, or surface_search, which needs a few dozen"
         )
     before = game.trained
@@ -78,7 +78,7 @@ def _axes(game: MeasuredGame, centre: FloatArray, reach: int, step: int) -> list
     for agent, axis in enumerate(axes):
         if not axis.size:
             raise InvalidInput(
-                f"centre[{agent}] must lie within {reach} of what the agent holds, {game.available[agent]:.0f} "
+                f"centre[{agent}] must lie within {reach} of what the member holds, {game.available[agent]:.0f} "
                 f"samples, got {centre[agent]:g}"
             )
     return axes

@@ -104,7 +104,7 @@ def test_bad_questions() -> None:
     game = MeasuredGame(Formula(federation()))
     for contributions, coalition, message in [
         ([1.0, 2.0, 3.0], [], "coalition must have a member"),
-        ([1.0, 2.0, 3.0], [3], "coalition must hold agents from 0 to 2, got 3"),
+        ([1.0, 2.0, 3.0], [3], "coalition must hold members from 0 to 2, got 3"),
         ([1.0, -2.0, 3.0], None, r"contributions\[1\] must be at least zero, got -2"),
         ([1.0, float("nan"), 3.0], None, r"contributions\[1\]"),
     ]:

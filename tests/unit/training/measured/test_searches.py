@@ -82,7 +82,7 @@ def test_a_grid_says_when_its_best_is_on_its_edge() -> None:
     assert grid_search(game, 1e-9, centre=320.0, reach=40, step=20).on_edge is False  # nobody holds more
     with pytest.raises(fp.InvalidInput, match=r"centre\[0\] must lie within 40"):
         grid_search(game, 0.004, centre=1000.0, reach=40)
-    with pytest.raises(fp.InvalidInput, match=r"the grid has \d+ profiles of 3 agents"):
+    with pytest.raises(fp.InvalidInput, match=r"the grid has \d+ profiles of 3 members"):
         grid_search(game, 0.004, step=2)
 
 
