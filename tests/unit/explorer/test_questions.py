@@ -421,6 +421,7 @@ def test_the_report_is_the_librarys(answers, ask):
         scenario_title=scenario.title,
         description=scenario.description,
         money=scenario.money,
+        unit=scenario.unit,
     )
     assert answers.file(ask(file="report.html")).data.decode() == expected
 
