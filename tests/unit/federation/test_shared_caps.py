@@ -32,7 +32,7 @@ def test_lots_are_named_by_label_place_or_name() -> None:
         ([(["A: raw"], 1.0)], r"shared_caps\[0\] must name two or more different lots"),
         ([([0, 0], 1.0)], r"shared_caps\[0\] must name two or more different lots"),
         ([([0, 1], 1.0), ([1, 0], 2.0)], r'shared_caps\[1\] must share no lot with another, "A: noised" is under two'),
-        ([([0, 1], -1.0)], r'shared_caps\[0\] must have a cap that is finite and at least zero, got -1 \(agent "A"\)'),
+        ([([0, 1], -1.0)], r'shared_caps\[0\] must have a cap that is finite and at least zero, got -1 \(member "A"\)'),
         ([([0, 1], np.inf)], r"shared_caps\[0\] must have a cap that is finite"),
         ([([0, 7], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 7; there are"),
         ([(["A: raw", "raw"], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 'raw'"),
