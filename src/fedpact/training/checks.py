@@ -42,7 +42,7 @@ def checked_samples(given: Any, names: Sequence[str]) -> IntArray:
 
 
 def checked_counts(
-    label: str, row: str, given: ArrayLike, available: IntArray, names: Sequence[str], *, whose: str = "agent"
+    label: str, row: str, given: ArrayLike, available: IntArray, names: Sequence[str], *, whose: str = "member"
 ) -> IntArray:
     """A table of contributions with a row per `row` and a column per agent (lot), none beyond what there is.
 
