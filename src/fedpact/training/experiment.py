@@ -348,7 +348,7 @@ class Experiment:
         return made
 
     def _checked_counts(self, label: str, row: str, given: ArrayLike) -> IntArray:
-        whose = "lot" if self.has_lots else "agent"
+        whose = "lot" if self.has_lots else "member"
         return checked_counts(label, row, given, self.available, self.lot_labels, whose=whose)
 
     def _checked_profiles(self, given: ArrayLike) -> IntArray:

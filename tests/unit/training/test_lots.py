@@ -87,7 +87,7 @@ def test_what_is_refused(experiment: Experiment, sorted_images: Experiment, imag
         sorted_images.accuracies([[0, 0, 0, 0, 10, 0]])
     with pytest.raises(InvalidInput, match="a column per lot"):
         sorted_images.accuracies([[0, 0, 1]])
-    with pytest.raises(InvalidInput, match='32 training samples of agent "agent 0"'):
+    with pytest.raises(InvalidInput, match='32 training samples of member "agent 0"'):
         experiment.with_lots([[0], [0], [0]], [("a",)] * 3)
     with pytest.raises(InvalidInput, match='has no test image of task "none"'):
         experiment.with_tasks({"none": [17]})
