@@ -96,7 +96,7 @@ def conclude_within(
         return conclude(program, contributions, iterations, tol=tol)
     gradient = program.gradient(contributions)
     prices, gain = shared_prices(contributions, gradient, program.upper, shared_caps)
-    residual = float(gain / max(float(np.max(program.scale)), np.finfo(float).tiny))
+    residual = float(np.maximum(gain, 0.0) / max(float(np.max(program.scale)), np.finfo(float).tiny))
     if not _keeps(contributions, shared_caps):
         residual = np.inf
     left = gradient - prices @ shared_members(shared_caps, gradient.size)
