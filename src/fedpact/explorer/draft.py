@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation.payoffs import FAMILIES
+from fedpact.federation.shared_caps import require_own_caps
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 
@@ -158,6 +159,7 @@ def draft_of(scenario: Scenario) -> Draft:
     """
     federation = scenario.federation
     count = federation.n_agents
+    require_own_caps(federation, "the explorer")
     if count > MAX_MEMBERS:
         raise InvalidInput(
             f"the explorer takes up to {MAX_MEMBERS} members, got {count:,}; "

@@ -32,6 +32,8 @@ weights = [
 #   task_owners = ["North", "South"]
 #   task_names = ["adults", "children"]
 #   weights = [[1.0, 0.6, 0.5], [0.5, 0.2, 1.0]]
+# Lots of one member may share a cap, such as the same records raw or with noise: a table [[shared_caps]] at the end of
+# this file, with lots = ["North: raw", "North: with noise"] and cap = 100.0
 """
 LOTS = """\
 # Whose data there is, a column for each of these lots, and what each is called.

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
+from fedpact.explorer.draft import draft_of
 from fedpact.federation.identities import merge_agents, split_agent
 from fedpact.mechanisms.message_game import MessageGame
 
@@ -85,6 +86,7 @@ def test_contributions_are_checked_against_them() -> None:
         (lambda fed: fp.negotiate(fed, protocol="admm"), "negotiating 'externality' by admm"),
         (lambda fed: fp.negotiate(fed, mechanism="shapley"), "negotiating 'shapley' by price-discovery"),
         (MessageGame, "the message game"),
+        (lambda fed: draft_of(fp.Scenario(federation=fed)), "the explorer"),
         (lambda fed: merge_agents(fed, ("A", "B")), "posing as one"),
     ],
 )

@@ -53,4 +53,4 @@ def test_the_template_shows_how() -> None:
     table = text[start : text.index("\n\n", start)].replace("# ", "")
     found = parse_scenario(tomllib.loads(text + "\n" + table), where="template", folder=Path())
     assert found.federation.shared_caps == (fp.SharedCap((0, 1), 100.0),)
-    assert "shared_caps" not in template(["North", "South"])
+    assert "[[shared_caps]]" in template(["North", "South"])
