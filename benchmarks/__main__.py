@@ -14,8 +14,14 @@ from benchmarks import plots, record
 from benchmarks.figures import Figure, short
 
 # A benchmark is a module here with `run()`, which yields figures and curves (`benchmarks.figures`).
-USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "groups", "batch"]
-ON_REQUEST = ["thousand", "training"]  # minutes each, or with peers of their own: run by name only
+USUAL = ["start_up", "shapley", "approximation", "scaling", "equilibria", "groups", "batch", "explorer"]
+ON_REQUEST = [
+    "thousand",
+    "million",
+    "rounds",
+    "models",
+    "training",
+]  # minutes each, or with peers of their own: run by name only
 NAMES = [*USUAL, *ON_REQUEST]
 
 

@@ -11,15 +11,13 @@ has not yet vanished. That the values add up to all payoffs, which are known in 
 With a `probability` q everywhere: semivalues, what an agent adds on average to coalitions in which everybody else sits
 with that probability. There is no integral over q then; the nodes in t are held against the payoffs themselves.
 
-Cost of the integral: receivers x senders x about 900 nodes (t, q); a dense federation of 1000 takes about a quarter of
-a minute on one core.
+Cost of the integral: receivers x senders who contribute x about 900 nodes (t, q).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import comb
 from typing import Any, Protocol
 
@@ -27,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.own_lots import OwnGame
+from fedpact.certificates.shapley_integral import log_left_without, sender_credits, weighted_gains
 from fedpact.certificates.shared_caps import best_contributions
 from fedpact.federation import Cost, Exponential, Federation
 from fedpact.federation.shared_caps import take_shared_caps
@@ -35,12 +34,6 @@ from fedpact.utils.arrays import FloatArray, sum_by
 MAX_COALITION_AGENTS = 12
 # The trapezoid in log t is off by exp(-pi^2 / T_STEP) = 1e-14, what lies below T_TAIL over the data reached by 1e-11.
 T_STEP, T_TAIL = 0.31, 1e-11
-# Gauss-Legendre nodes in q by the sum M of all m; beyond, as many as a product needs that has fallen by e^-LIVING.
-Q_LADDER = ((1e-3, 2), (1.0, 5), (6.0, 9), (np.inf, 20))
-Q_NODES, LIVING = 20, 30.0
-GRID_NODES, PEAK_NODES = 65, 64  # where the product has a peak: the grid it is looked for on, and the nodes around it
-ZOOMS = 2
-MAX_FACTORS = 60_000  # of the product, worked out at once
 MAX_COEFFICIENTS = 20_000_000  # held at once while agents' own contributions are searched
 DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
 MAX_EXPONENT = 690.0
@@ -105,7 +98,7 @@ def _node_error(federation: Federation, contributions: FloatArray) -> float:
     """By how much the nodes in t miss the payoffs of a profile."""
     reached = federation.lowest_data(contributions), federation.highest_data(contributions)
     times, log_masses = federation.payoff.rule(*reached, T_STEP, T_TAIL)
-    found = federation.values * _gains(log_masses, -times * federation.data(contributions)[:, None]).sum(axis=1)
+    found = federation.values * weighted_gains(log_masses, -times * federation.data(contributions)[:, None]).sum(axis=1)
     return float(np.abs(found - federation.task_payoffs(contributions)).sum())
 
 
@@ -250,10 +243,16 @@ class _Integral:
     def at_profile(self) -> tuple[FloatArray, FloatArray]:
         """Values and slopes of all agents."""
         values, slopes = np.zeros(self.federation.n_agents), np.zeros(self.federation.n_agents)
+        if self.probability is None and not (self.lowest < 0.0).any():
+            for senders, weights, t, masses in self._rows(self.lowest, self.highest):
+                worth, rate = sender_credits(t, masses, weights * self.contributions[senders])
+                values[senders] += worth
+                slopes[senders] += weights * rate
+            return values, slopes
         every = np.arange(self.federation.n_agents)
         for agents, rates, log_left in self._receivers(every, self.lowest, self.highest):
             exponents = -rates * self.contributions[agents]
-            values[agents] += _gains(log_left, exponents).sum(axis=0)
+            values[agents] += weighted_gains(log_left, exponents).sum(axis=0)
             slopes[agents] += (rates * np.exp(log_left + exponents)).sum(axis=0)
         return values, slopes
 
@@ -282,7 +281,7 @@ class _Integral:
             return np.bincount(owners, weights=terms, minlength=agents.size) - cost.slope(x)
 
         best = best_contributions(slope, upper)
-        gains = _gains(log_left, -rates * best[owners])
+        gains = weighted_gains(log_left, -rates * best[owners])
         return best, np.asarray(np.bincount(owners, weights=gains, minlength=agents.size), dtype=np.float64)
 
     def _reachable(self, agents: NDArray[np.intp], upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -299,19 +298,24 @@ class _Integral:
 
         What is left of the integrand without agent j, summed over q, multiplies 1 - e^{-t w_ij s_j} in phi_j.
         """
-        federation, is_wanted = self.federation, np.zeros(self.federation.n_agents, dtype=bool)
+        is_wanted = np.zeros(self.federation.n_agents, dtype=bool)
         is_wanted[wanted] = True
-        times, log_masses = federation.payoff.rule(lowest, highest, T_STEP, T_TAIL)
-        log_masses = log_masses + np.log(federation.values)[:, None]
-        starts = self.rows.indptr
-        for receiver in range(federation.n_agents):
-            row = slice(starts[receiver], starts[receiver + 1])
-            senders, weights = self.rows.indices[row], self.rows.data[row]
+        for senders, weights, t, log_masses in self._rows(lowest, highest):
             chosen = np.flatnonzero(is_wanted[senders] & (weights != 0))
             if chosen.size:
-                t = times[receiver]
-                left = _left(t, weights * self.contributions[senders], chosen, self.probability)
-                yield senders[chosen], t[:, None] * weights[chosen], log_masses[receiver][:, None] + left
+                left = log_left_without(t, weights * self.contributions[senders], chosen, self.probability)
+                yield senders[chosen], t[:, None] * weights[chosen], log_masses[:, None] + left
+
+    def _rows(
+        self, lowest: FloatArray, highest: FloatArray
+    ) -> Iterator[tuple[NDArray[np.intp], FloatArray, FloatArray, FloatArray]]:
+        """For every receiver: whose data reaches it, their weights, and its nodes t with the logs of their masses."""
+        times, log_masses = self.federation.payoff.rule(lowest, highest, T_STEP, T_TAIL)
+        log_masses = log_masses + np.log(self.federation.values)[:, None]
+        starts = self.rows.indptr
+        for receiver in range(self.federation.n_agents):
+            row = slice(starts[receiver], starts[receiver + 1])
+            yield self.rows.indices[row], self.rows.data[row], times[receiver], log_masses[receiver]
 
 
 class CoalitionsOfLots:
@@ -370,7 +374,7 @@ class _IntegralOfLots:
         lowest, highest = federation.lowest_data(self.contributions), federation.highest_data(self.contributions)
         for _, row, agents, places, t, pulled, log_left in self._tasks(lowest, highest):
             exponents = -t[:, None] * pulled
-            values[agents] += _gains(log_left, exponents).sum(axis=0)
+            values[agents] += weighted_gains(log_left, exponents).sum(axis=0)
             rises = (t[:, None] * np.exp(log_left + exponents)).sum(axis=0)
             slopes[self.rows.indices[row]] += self.rows.data[row] * rises[places]
         return values, slopes
@@ -417,83 +421,5 @@ class _IntegralOfLots:
             if lots.size:
                 agents, places = np.unique(federation.lot_owners[lots], return_inverse=True)
                 pulled = sum_by(places, self.rows.data[row] * self.contributions[lots], agents.size)
-                left = _left(times[task], pulled, np.arange(agents.size), self.probability)
+                left = log_left_without(times[task], pulled, np.arange(agents.size), self.probability)
                 yield task, row, agents, places, times[task], pulled, log_masses[task][:, None] + left
-
-
-def _gains(log_left: FloatArray, exponents: FloatArray) -> FloatArray:
-    """left (1 - e^exponent); left and e^exponent may each be out of range."""
-    left = np.exp(log_left)
-    near = left * -np.expm1(np.minimum(exponents, 1.0))
-    return np.where(exponents > 1.0, left - np.exp(log_left + exponents), near)
-
-
-def _left(times: FloatArray, x: FloatArray, chosen: NDArray[np.intp], probability: float | None) -> FloatArray:
-    """log of int_0^1 dq prod_{k != j} (1 - q + q e^{-t x_k}), one row per t and one column per chosen j.
-
-    With m = 1 - e^{-t |x|} a factor is 1 - q m, or e^{t |x|} (1 - (1 - q) m) where x is harm. With a `probability`
-    that is the only q.
-    """
-    harm = np.maximum(-x, 0.0)
-    m = -np.expm1(-times[:, None] * np.abs(x))
-    if probability is not None:
-        logs = np.log(_factors(m, harm > 0, np.full((times.size, 1), probability)))[:, 0]
-        return logs.sum(axis=1, keepdims=True) - logs[:, chosen] + times[:, None] * (harm.sum() - harm[chosen])
-    # A polynomial in q whose coefficients fall like M^d / d!; around the middle, where harm counts from, like (2 M)^d.
-    mass = m.sum(axis=1) * (2.0 if harm.any() else 1.0)
-    left = np.empty((times.size, chosen.size))
-    below = -1.0
-    for limit, count in Q_LADDER:
-        rows = np.flatnonzero((mass > below) & (mass <= limit))
-        below = limit
-        size = max(1, MAX_FACTORS // (count * x.size))
-        for first in range(0, rows.size, size):
-            some = rows[first : first + size]
-            left[some] = _sum_over_q(m[some], harm > 0, chosen, count if np.isfinite(limit) else None)
-    return left + times[:, None] * (harm.sum() - harm[chosen])
-
-
-def _sum_over_q(m: FloatArray, harms: NDArray[np.bool_], chosen: NDArray[np.intp], count: int | None) -> FloatArray:
-    """log of the integral of the product without each chosen factor, by `count` nodes; None where it may be peaked."""
-    start, end = np.zeros(m.shape[0]), np.ones(m.shape[0])
-    if count is None:
-        exact = harms.size // 2 + 2  # nodes for a polynomial of this degree
-        count = min(exact, PEAK_NODES if harms.any() else Q_NODES)
-        if exact > count and harms.any():
-            for _ in range(ZOOMS):
-                start, end = _zoom(m, harms, start, end)
-        elif exact > count:
-            end = np.minimum(LIVING / m.sum(axis=1), 1.0)
-    nodes, weights = _gauss_legendre(count)
-    width = (end - start)[:, None]
-    factors = _factors(m, harms, start[:, None] + width * nodes)
-    others = 1.0 / factors[:, :, chosen]
-    if not harms.any():
-        return np.log(np.einsum("tq,tqj->tj", width * weights * factors.prod(axis=2), others))
-    level = np.log(factors).sum(axis=2)  # out of range as a product
-    peak = level.max(axis=1, keepdims=True)
-    return peak + np.log(np.einsum("tq,tqj->tj", width * weights * np.exp(level - peak), others))
-
-
-def _zoom(m: FloatArray, harms: NDArray[np.bool_], start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The part of [start, end] on which the log-concave product is within `LIVING` e-foldings of its peak."""
-    grid = start[:, None] + (end - start)[:, None] * np.linspace(0.0, 1.0, GRID_NODES)
-    level = np.log(_factors(m, harms, grid)).sum(axis=2)
-    lives = level >= level.max(axis=1, keepdims=True) - LIVING
-    first = np.maximum(lives.argmax(axis=1) - 1, 0)
-    last = np.minimum(GRID_NODES - lives[:, ::-1].argmax(axis=1), GRID_NODES - 1)
-    rows = np.arange(grid.shape[0])
-    return grid[rows, first], grid[rows, last]
-
-
-def _factors(m: FloatArray, harms: NDArray[np.bool_], q: FloatArray) -> FloatArray:
-    """1 - q m, or 1 - (1 - q) m for those who harm: (T, Q, K)."""
-    part = q[:, :, None]
-    return 1.0 - (np.where(harms, 1.0 - part, part) if harms.any() else part) * m[:, None, :]
-
-
-@lru_cache(maxsize=64)
-def _gauss_legendre(count: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return (nodes + 1.0) / 2.0, weights / 2.0

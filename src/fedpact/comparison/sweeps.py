@@ -38,7 +38,8 @@ MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS = 500  # in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
 MIN_SHARED_POINTS = 200  # for which starting worker processes pays
-MANY_POINTS = 500  # from here on compiled code is worth its wait however small each is
+# From here on compiled code is worth its wait, however small each is: solved together, or one after the other.
+MANY_POINTS, MANY_SINGLE_POINTS = 500, 100
 
 Arrays = dict[str, np.ndarray]
 
@@ -259,7 +260,8 @@ def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[
             open_pieces.append(piece)
         else:
             yield piece, found
-    many = sum(piece.size for piece in pieces) >= MANY_POINTS
+    single = sum(piece.size for piece in pieces if not piece.vectorised)
+    many = sum(piece.size for piece in pieces) >= MANY_POINTS or single >= MANY_SINGLE_POINTS
     with closing(_solve(open_pieces, many=many)) as solved:
         for piece, found in solved:
             if kept:

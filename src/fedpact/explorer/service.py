@@ -28,8 +28,10 @@ from fedpact.mechanisms.registry import ALL
 from fedpact.negotiation import negotiate
 from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.scenario import Scenario
+from fedpact.shapley.routes import MAX_COALITION_AGENTS
 from fedpact.stability import StableFederation, stable_federation
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput
 
 MAX_STEP = 60  # the last position of a slider
@@ -97,7 +99,7 @@ class Service:
         return self._remember(
             "at",
             (_key(scenario), parameter, value),
-            lambda: sweep(scenario.federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED),
+            lambda: _swept_once(scenario.federation, axis),
             max_results=MAX_POINTS,
         )
 
@@ -195,6 +197,12 @@ class Service:
             kept.move_to_end(key)
             found: T = kept[key]
             return found
+
+
+def _swept_once(federation: Federation, axis: Axis) -> Sweep:
+    """One point of a slider; more will follow, and beyond a few members compiled code is worth its wait for them."""
+    with expecting_many() if federation.n_agents > MAX_COALITION_AGENTS else nullcontext():
+        return sweep(federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED)
 
 
 def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from fedpact.mechanisms.base import SOLVER_ERRORS, BatchSolution, Mechanism
 from fedpact.programs.batch_solver import maximise_blocks
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.small_stakes import unsettled_lots
-from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, faces_possible, optimum_at, social_optimum
+from fedpact.programs.social_optimum import SocialOptimum, faces_possible, optimum_at, social_optimum
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.utils.arrays import FloatArray
 
@@ -78,16 +78,18 @@ class OptimumMechanism(Mechanism):
             federation,
             optimum.contributions,
             payments,
-            equilibria=equilibria_of(optimum.face, *self.optimum_names),
+            equilibria=equilibria_of(optimum, *self.optimum_names),
             solution=optimum.solution,
             face=optimum.face,
         )
 
 
-def equilibria_of(face: OptimalFace | None, optimum: str, optima: str) -> Equilibria:
+def equilibria_of(found: SocialOptimum, optimum: str, optima: str) -> Equilibria:
     """What is known of the equilibria from the set of optima, and what these are called."""
+    face = found.face
     if face is None:
-        note = f"one of the {optima}; with so many members others were not sought"
+        differ = f"others, if there are any, differ from it in {found.n_undecided} contributions at most"
+        note = f"one of the {optima}; {differ}"
         return Equilibria(unique=None, dimension=0, note=note)
     dimension = face.dimension
     if dimension == 0:

@@ -157,7 +157,7 @@ class SidePaymentMechanism(ExternalityMechanism):
             federation,
             optimum.contributions,
             payments,
-            equilibria=equilibria_of(optimum.face, *self.optimum_names),
+            equilibria=equilibria_of(optimum, *self.optimum_names),
             solution=optimum.solution,
             face=optimum.face,
             side_payments=side,

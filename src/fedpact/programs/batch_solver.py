@@ -27,6 +27,8 @@ from fedpact.utils.compiling import pays_to_compile
 from fedpact.utils.threads import run_in_threads
 
 MAX_COALITIONS_AT_A_TIME = 100_000  # of all programs together: compiled code is deaf to interrupts while it runs
+# One coalition of many agents: NumPy leaves matrices of this size to linear algebra libraries, and is as quick then.
+MIN_AGENTS_FOR_BLAS, BLAS_ADVANTAGE = 24, 8
 CHUNK_SIZE = 32  # programs: fewer are not worth a thread of their own
 
 
@@ -102,11 +104,18 @@ def climb(programs: Programs, contributions: FloatArray, gains: FloatArray) -> N
     Few and small programs in NumPy; others, or where many such are expected, in compiled code.
     """
     blocks, n_agents = contributions.shape
-    if not pays_to_compile(blocks * programs.shares.size * n_agents**2):
+    work = blocks * programs.shares.size * n_agents**2
+    if programs.shares.size == 1 and n_agents >= MIN_AGENTS_FOR_BLAS:
+        work //= BLAS_ADVANTAGE
+    if not pays_to_compile(work):
         climb_small(programs, contributions, gains)
         return
     piece = max(1, MAX_COALITIONS_AT_A_TIME // programs.shares.size)
-    arguments = (*programs.numbers, programs.members > 0.0, programs.shares, contributions, gains)
+    own = (programs.values * programs.steepness, programs.decay, programs.width)
+    numbers = np.stack([*own, programs.linear, programs.quadratic, programs.upper], axis=1)
+    arguments = (
+        programs.weights, numbers, programs.scale, programs.members > 0.0, programs.shares, contributions, gains
+    )  # fmt: skip
     for start in range(0, blocks, piece):
         run_in_threads(partial(_climb_part, start, arguments), min(piece, blocks - start), least=CHUNK_SIZE)
 

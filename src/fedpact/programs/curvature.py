@@ -19,7 +19,8 @@ from fedpact.utils.arrays import FloatArray
 # Ridge of systems without a barrier, per coordinate: picks a step where there is no curvature.
 NEWTON_RIDGE = 1e-13
 CHOLESKY_SIZE = 48  # from this size on a single dense system is factorised as symmetric
-CG_TOLERANCE = 1e-10
+# Of conjugate gradients: a step on the way need not be exact, only those that finish more nearly so.
+CG_TOLERANCE_ON_THE_WAY, CG_TOLERANCE = 0.1, 1e-6
 MAX_CG_STEPS = 400
 
 
@@ -58,26 +59,32 @@ class DenseCurvature(Curvature):
 
 @dataclass(frozen=True, eq=False)
 class SparseCurvature(Curvature):
-    """left^T W^T diag(bends) W right + diag(plain): `left` and `right` scale the coordinates."""
+    """left^T W^T diag(bends) W right + diag(plain): `left` and `right` scale the coordinates.
+
+    `squares` are the weights squared, entry by entry.
+    """
 
     weights: sp.csr_array
+    squares: sp.csr_array
     bends: FloatArray
     plain: FloatArray
     left: FloatArray
     right: FloatArray
 
     def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
-        return self._conjugate_gradients(diagonal, right, np.ones(right.size))
+        return self._conjugate_gradients(diagonal, right, np.ones(right.size), CG_TOLERANCE_ON_THE_WAY)
 
     def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
         free = np.where(held, 0.0, 1.0)
-        return self._conjugate_gradients(np.where(held, 1.0, NEWTON_RIDGE), right * free, free)
+        return self._conjugate_gradients(np.where(held, 1.0, NEWTON_RIDGE), right * free, free, CG_TOLERANCE)
 
-    def _conjugate_gradients(self, diagonal: FloatArray, right: FloatArray, free: FloatArray) -> FloatArray:
+    def _conjugate_gradients(
+        self, diagonal: FloatArray, right: FloatArray, free: FloatArray, tolerance: float
+    ) -> FloatArray:
         """Scaled to a unit diagonal, which barriers spread over many orders of magnitude."""
         from scipy.sparse.linalg import LinearOperator, cg  # noqa: PLC0415 - for large sparse systems only
 
-        on_diagonal = self.left * self.right * (self.weights.power(2).T @ self.bends) + self.plain
+        on_diagonal = self.left * self.right * (self.squares.T @ self.bends) + self.plain
         unit = 1.0 / np.sqrt(np.where(free > 0, on_diagonal, 0.0) + diagonal)
         plain = np.where(free > 0, self.plain, 0.0) + diagonal
 
@@ -87,7 +94,7 @@ class SparseCurvature(Curvature):
             return unit * (free * (self.left * reached) + plain * scaled)
 
         operator = LinearOperator((right.size, right.size), matvec=product, dtype=np.float64)
-        solution, _ = cg(operator, unit * right, rtol=CG_TOLERANCE, atol=0.0, maxiter=MAX_CG_STEPS)
+        solution, _ = cg(operator, unit * right, rtol=tolerance, atol=0.0, maxiter=MAX_CG_STEPS)
         return np.asarray(unit * solution)
 
 

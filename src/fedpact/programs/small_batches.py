@@ -43,11 +43,6 @@ class Programs:
     members: FloatArray
     shares: FloatArray
 
-    @property
-    def numbers(self) -> tuple[FloatArray, ...]:
-        """What each program has of its own."""
-        return tuple(getattr(self, name) for name in OWN)
-
     def take(self, rows: np.ndarray) -> Programs:
         """Some of them."""
         return replace(self, **{name: getattr(self, name)[rows] for name in OWN})
@@ -75,11 +70,18 @@ class Programs:
     def curvature(self, bends: FloatArray) -> FloatArray:
         """-d2f/dx2."""
         n_agents = self.upper.shape[1]
-        together = (self.members[:, :, None] * self.members[:, None, :]).reshape(-1, n_agents * n_agents)
-        per_pair = (bends @ together).reshape(-1, n_agents, n_agents, n_agents)
-        matrix = np.einsum("bij,bik,bijk->bjk", self.weights, self.weights, per_pair)
+        if self.members.all():
+            matrix = (self.weights * bends.sum(axis=2)[:, :, None]).transpose(0, 2, 1) @ self.weights
+        else:
+            matrix = self._curvature_of_coalitions(bends)
         matrix += 2.0 * self.quadratic[:, :, None] * np.eye(n_agents)
         return matrix * self.upper[:, :, None] * self.upper[:, None, :]
+
+    def _curvature_of_coalitions(self, bends: FloatArray) -> FloatArray:
+        n_agents = self.upper.shape[1]
+        together = (self.members[:, :, None] * self.members[:, None, :]).reshape(-1, n_agents * n_agents)
+        per_pair = (bends @ together).reshape(-1, n_agents, n_agents, n_agents)
+        return np.asarray(np.einsum("bij,bik,bijk->bjk", self.weights, self.weights, per_pair))
 
 
 def climb_small(programs: Programs, contributions: FloatArray, gains: FloatArray) -> None:

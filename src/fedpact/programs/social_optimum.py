@@ -248,10 +248,46 @@ def face_from(
             caps=caps,
         )
         return replace(face, shared_caps=left)
-    free = np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
+    free = _free_lots(marginal, upper, scale, bends)
     columns = weights[:, free]
     columns = columns if isinstance(columns, np.ndarray) else columns.toarray()
     return OptimalFace(point=point, free=free, normals=_row_space(columns, upper[free]), caps=caps)
+
+
+def _free_lots(marginal: FloatArray, upper: FloatArray, scale: float, bends: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The lots of which another optimum may hold more or less."""
+    return np.flatnonzero((np.abs(marginal) * upper <= FREE_TOLERANCE * scale) & ~bends & (upper > 0))
+
+
+def undecided_lots(federation: Federation, contributions: FloatArray) -> NDArray[np.intp]:
+    """Among very many lots, those whose contributions may differ at another optimum; none where there is no other.
+
+    The free lots fall into parts that reach nobody in common. In a part of up to `MAX_FACE_AGENTS` the rank of the
+    weights says whether they are determined; one that is larger is not looked into.
+    """
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - for very many agents only
+
+    if federation.shared_caps:  # whose prices would have to be known
+        return np.arange(federation.n_lots)
+    upper, scale = contribution_bounds(federation)
+    slopes = federation.marginal_payoffs(contributions)
+    marginal = np.asarray(federation.weights.T @ slopes) - federation.costs.slope(contributions)
+    free = _free_lots(marginal, upper, scale, federation.costs.quadratic > 0)
+    columns = sp.csc_array(federation.weights[:, free])
+    reached = sp.coo_array(columns)
+    n_rows, size = columns.shape[0], sum(columns.shape)
+    links = sp.csr_array((np.ones(reached.nnz, dtype=np.int8), (reached.row, n_rows + reached.col)), shape=(size, size))
+    parts = connected_components(links, directed=False)[1][n_rows:]
+    determined = np.diff(columns.indptr) > 0
+    by_part, starts = np.argsort(parts, kind="stable"), np.flatnonzero(np.diff(np.sort(parts))) + 1
+    for own in np.split(by_part, starts):
+        if own.size > MAX_FACE_AGENTS:
+            determined[own] = False
+        elif own.size > 1:
+            block = sp.csr_array(columns[:, own])
+            dense = block[np.flatnonzero(np.diff(block.indptr))].toarray()
+            determined[own] = _row_space(dense, upper[free[own]]).shape[1] == own.size
+    return free[~determined]
 
 
 def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
@@ -312,6 +348,7 @@ class WelfareProgram:
         self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS and not federation.shared_caps
         self._weights = federation.weights if self._sparse else federation.dense_weights()
         self._costs, self._data, self._is_part = federation.costs, data, lots is not None
+        self._last: tuple[FloatArray, FloatArray] | None = None
         if lots is not None:
             self.upper, self._weights = self.upper[lots], self._weights[:, lots]
             self._costs = federation.costs.take(lots)
@@ -347,10 +384,14 @@ class WelfareProgram:
         if not self._sparse:
             return DenseCurvature.scaled(self.hessian(contributions), left, right)
         plain = left * right * self._costs.curvature(contributions)
-        return SparseCurvature(self._weights, self._bends(contributions), plain, left, right)
+        return SparseCurvature(self._weights, self._squares, self._bends(contributions), plain, left, right)
+
+    @cached_property
+    def _squares(self) -> sp.csr_array:
+        return self.federation.sparse_weights().power(2)
 
     def room(self, contributions: FloatArray, direction: FloatArray) -> FloatArray:
-        if self._is_part:  # nobody is harmed
+        if self._is_part or not self.federation.has_harm:
             return np.asarray(np.inf)
         return room(self._weights, self.federation.payoff.floor, contributions, direction)
 
@@ -363,7 +404,10 @@ class WelfareProgram:
         return interior_point(self.federation, self.upper)
 
     def _reach(self, contributions: FloatArray) -> FloatArray:
-        return np.asarray(self._data + self._weights @ contributions)
+        """What a profile reaches; the last one is kept, since slopes and bends are asked for at one point."""
+        if self._last is None or not np.array_equal(self._last[0], contributions):
+            self._last = contributions.copy(), np.asarray(self._data + self._weights @ contributions)
+        return self._last[1]
 
     def _bends(self, contributions: FloatArray) -> FloatArray:
         """-values g'' at the reach of a profile."""
@@ -374,12 +418,14 @@ class WelfareProgram:
 class SocialOptimum:
     """The canonical welfare optimum, its multipliers, and the face of all optima.
 
-    With very many agents the face is not worked out (None), and the optimum is the one the solver found.
+    With very many agents the face is not worked out (None), and the optimum is the one the solver found; then
+    `n_undecided` is how many lots may hold more or less at other optima.
     """
 
     solution: Solution
     face: OptimalFace | None
     welfare: float
+    n_undecided: int = 0
 
     @property
     def contributions(self) -> FloatArray:
@@ -426,9 +472,10 @@ def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptim
 
 def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
     """From some welfare optimum to the one of smallest norm, with the face of all of them."""
-    face = optimal_face(federation, found.contributions) if federation.n_lots <= MAX_FACE_AGENTS else None
-    solution = found
-    if face is not None and not face.is_point:
+    if federation.n_lots > MAX_FACE_AGENTS:
+        return _one_of_many(federation, found)
+    face, solution = optimal_face(federation, found.contributions), found
+    if not face.is_point:
         try:
             smallest = face.least_norm()
             solution = conclude_within(WelfareProgram(federation), federation.shared_caps, smallest, found.iterations)
@@ -437,3 +484,15 @@ def canonical_optimum(federation: Federation, found: Solution) -> SocialOptimum:
                 point=found.contributions, free=face.free[:0], normals=face.normals[:0, :0], caps=face.caps
             )
     return SocialOptimum(solution=solution, face=face, welfare=federation.welfare(solution.contributions))
+
+
+def _one_of_many(federation: Federation, found: Solution) -> SocialOptimum:
+    """The optimum found, among very many lots, and what is known of others."""
+    undecided = undecided_lots(federation, found.contributions)
+    point = OptimalFace(point=found.contributions, free=undecided[:0], normals=np.zeros((0, 0)), caps=federation.caps)
+    return SocialOptimum(
+        solution=found,
+        face=None if undecided.size else point,
+        welfare=federation.welfare(found.contributions),
+        n_undecided=undecided.size,
+    )

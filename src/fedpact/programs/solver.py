@@ -39,6 +39,7 @@ from fedpact.federation import Federation
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
+from fedpact.utils.progress import report_progress
 
 
 def room(
@@ -114,6 +115,7 @@ FRACTION_TO_DOMAIN = 0.9
 # A step is good while slope / slope at the start lies between -MAX_SLOPE_TURNED and MAX_SLOPE_LEFT.
 MAX_SLOPE_LEFT, MAX_SLOPE_TURNED = 0.9, 0.9
 MAX_ITERATIONS = 500
+MANY_COORDINATES = 100_000  # steps take seconds from here on: each is reported
 SURE_PROGRESS = 0.7  # of the least error so far: a step that lowers it further gets somewhere
 EDGE_SHARE, EDGE_DECREASE = (
     0.1,
@@ -379,6 +381,8 @@ def _follow_barrier(
         done = (mu <= last) & (error <= BARRIER_ACCURACY * last)
         if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
             break
+        if x.shape[-1] >= MANY_COORDINATES:
+            report_progress(f"Newton step {iteration + 1}")
         target = mu[..., None]
         push = gradient - target * (1.0 / x - 1.0 / (1.0 - x)) - edge_mu[..., None] * repulsion
         dx = problem.barrier_curvature(x, edge_mu).solve(z / x + v / (1.0 - x), -push)

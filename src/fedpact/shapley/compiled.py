@@ -172,8 +172,10 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
         for own, part in block.blocks(at_once):
             entries = slice(block.starts[own.start], block.starts[own.stop])
             roots = np.zeros((times[own].size * slots, rows.n_agents))
+            weights = part.weights.view()
+            weights.setflags(write=False)  # always, or the kernel is compiled for both kinds
             arguments = (
-                part.starts, part.agents, x[entries], part.weights, part.counts, factors[own], times[own],
+                part.starts, part.agents, x[entries], weights, part.counts, factors[own], times[own],
                 log_masses[own], _exact_rules(most), gauss_legendre(precision.q_nodes), precision.living, roots,
             )  # fmt: skip
             own_helped, own_harmed = _split_by_harm(part, x[entries])

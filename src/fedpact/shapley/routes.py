@@ -10,13 +10,15 @@ from __future__ import annotations
 from enum import Enum
 
 from fedpact.federation import Federation
+from fedpact.utils.compiling import are_many_expected
 from fedpact.utils.errors import InvalidInput
 
 METHODS = ("auto", "enumeration", "quadrature", "sampling")
 
 # Up to here coalitions are fewer than the nodes of the integral; where somebody is harmed they are worth more.
 MAX_COALITION_AGENTS, MAX_COALITION_AGENTS_HARMED = 8, 12
-MAX_NUMPY_AGENTS = 16  # beyond, compiled code has made up for the time it takes to load
+# Beyond, compiled code has made up for the time it takes to load; where many are to be solved, it always has.
+MAX_NUMPY_AGENTS = 16
 MAX_ENUMERATED_AGENTS = 20  # for those who ask for it
 
 
@@ -38,4 +40,4 @@ def choose_route(federation: Federation, method: str = "auto") -> Route:
                 f'enumeration over {n_agents} members needs 2^{n_agents} coalition values; use method="quadrature"'
             )
         return Route.COALITIONS
-    return Route.NUMPY if n_agents <= MAX_NUMPY_AGENTS else Route.COMPILED
+    return Route.NUMPY if n_agents <= MAX_NUMPY_AGENTS and not are_many_expected() else Route.COMPILED

@@ -49,9 +49,14 @@ def expecting_many() -> Iterator[None]:
         _many_to_come.reset(before)
 
 
+def are_many_expected() -> bool:
+    """Whether this is within `expecting_many`."""
+    return _many_to_come.get()
+
+
 def pays_to_compile(work: int) -> bool:
     """Whether compiled code is worth its wait for so much work.
 
     It depends on nothing else: the same problem is solved the same way, however many came before.
     """
-    return work > SMALL_WORK or _many_to_come.get()
+    return work > SMALL_WORK or are_many_expected()

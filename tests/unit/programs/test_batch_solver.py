@@ -42,10 +42,9 @@ def test_numbers_that_are_none_end_the_climb() -> None:
     """Straight to the kernel, with a curvature that is infinite wherever it is looked at."""
     one = np.ones((1, 2))
     contributions, gains = one.copy(), np.zeros(1)
-    kernels.climb_all(
-        0, 1, np.array([[[1.0, -1e200], [0.5, 1e200]]]), one, one * 1e200, one * 1e200, one * np.inf, one * 0.01,
-        one * 0.0, one * 1e200, np.ones(1), np.ones((1, 2)) > 0, np.ones(1), contributions, gains,
-    )  # fmt: skip
+    numbers = np.stack([one * 1e200, one * 1e200, one * np.inf, one * 0.01, one * 0.0, one * 1e200], axis=1)
+    weights = np.array([[[1.0, -1e200], [0.5, 1e200]]])
+    kernels.climb_all(0, 1, weights, numbers, np.ones(1), np.ones((1, 2)) > 0, np.ones(1), contributions, gains)
     assert not gains[0] <= 1e-10, "what could not be solved is not called solved"
 
 

@@ -9,15 +9,18 @@ import scipy.sparse as sp
 from fedpact.programs.curvature import DenseCurvature, SparseCurvature, solve_systems
 
 N_AGENTS = 60
-SOLVED = 1e-8  # conjugate gradients stop at a residual of 1e-10, and the systems are conditioned to about a hundred
+EXACTLY, SOLVED = 1e-10, 1e-8  # the residual of conjugate gradients; the systems are conditioned to about a hundred
 
 
 @pytest.fixture
-def pair() -> tuple[SparseCurvature, DenseCurvature]:
+def pair(monkeypatch) -> tuple[SparseCurvature, DenseCurvature]:
+    for name in ("CG_TOLERANCE", "CG_TOLERANCE_ON_THE_WAY"):
+        monkeypatch.setattr(f"fedpact.programs.curvature.{name}", EXACTLY)
     rng = np.random.default_rng(1)
     weights = sp.random_array((N_AGENTS, N_AGENTS), density=0.1, rng=rng, format="csr") + sp.eye_array(N_AGENTS)
     bends, plain, size = rng.uniform(0.1, 1.0, N_AGENTS), rng.uniform(0.0, 0.1, N_AGENTS), rng.uniform(0.5, 2, N_AGENTS)
-    sparse = SparseCurvature(sp.csr_array(weights), bends, plain, 0.3 * size, size)
+    weights = sp.csr_array(weights)
+    sparse = SparseCurvature(weights, weights.power(2), bends, plain, 0.3 * size, size)
     dense = weights.toarray()
     curved = np.outer(0.3 * size, size) * (dense.T @ (bends[:, None] * dense))
     return sparse, DenseCurvature(curved + np.diag(plain))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import fedpact as fp
 from cases import W1, W2, answers, table_1, welfare_total
@@ -109,3 +110,24 @@ def test_least_norm_of_many_is_the_same_guessed_or_released_one_by_one(size, ran
     np.testing.assert_allclose(guessed, nearest_to_zero(normals, point, caps), atol=1e-11)
     np.testing.assert_allclose(normals.T @ guessed, normals.T @ point, atol=1e-12)
     assert np.linalg.norm(guessed) < np.linalg.norm(point)
+
+
+@pytest.mark.parametrize(("together", "n_undecided"), [(1.0, 12), (0.5, 0)])
+def test_among_very_many_it_is_said_how_many_may_differ(monkeypatch, together, n_undecided):
+    """Pairs of members: those whose data serve alike may share out what they bring, others may not."""
+    monkeypatch.setattr("fedpact.programs.social_optimum.MAX_FACE_AGENTS", 10)
+    pairs = sp.kron(sp.eye_array(6), np.array([[1.0, together], [together, 1.0]]), format="csr")
+    federation = fp.Federation(sp.csr_array(pairs), costs=0.1, caps=50.0, payoff=fp.PowerLaw(0.5))
+    found = social_optimum(federation)
+    assert found.n_undecided == n_undecided
+    assert (found.face is None) == (n_undecided > 0)
+    equilibria = fp.ExternalityMechanism().solve(federation).equilibria
+    assert equilibria.unique is (None if n_undecided else True)
+
+
+def test_one_part_of_very_many_is_not_looked_into(monkeypatch):
+    monkeypatch.setattr("fedpact.programs.social_optimum.MAX_FACE_AGENTS", 3)
+    weights = np.random.default_rng(0).uniform(0.1, 1.0, (5, 5)) + np.eye(5)
+    found = social_optimum(fp.Federation(weights, costs=0.1, payoff=fp.PowerLaw(0.5)))
+    inside = int((found.contributions > 0).sum())
+    assert found.n_undecided == (inside if inside > 3 else 0)

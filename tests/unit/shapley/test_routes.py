@@ -16,6 +16,7 @@ from fedpact.shapley.routes import (
     Route,
     choose_route,
 )
+from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput
 
 SAME = 1e-9  # the routes' own errors are far below it
@@ -62,3 +63,11 @@ def test_values_shares_and_potential_take_the_same_route_to_the_same_numbers(n_a
     np.testing.assert_allclose(potential.gradient(s), exact.gradient, rtol=SAME)
     share = own_shares(fed, s, [1])[0]
     np.testing.assert_allclose([share.value(s[1]), share.slope(s[1])], [exact.values[1], exact.gradient[1]], rtol=SAME)
+
+
+def test_where_many_are_to_come_nine_members_are_worth_compiled_code() -> None:
+    """The slider of the explorer and maps ask for many federations of the same size."""
+    assert choose_route(federation(MAX_NUMPY_AGENTS)) is Route.NUMPY
+    with expecting_many():
+        assert choose_route(federation(MAX_COALITION_AGENTS)) is Route.COALITIONS
+        assert choose_route(federation(MAX_COALITION_AGENTS + 1)) is Route.COMPILED
