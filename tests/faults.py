@@ -154,8 +154,11 @@ class Trial:
     faulty: dict[int, Faulty]
 
     @classmethod
-    def random(cls, rng: np.random.Generator, faults: Sequence[str] = FAULTS) -> Trial:
-        """Three to six agents of whom one to three fail, at any of the first seven questions."""
+    def random(cls, rng: np.random.Generator, faults: Sequence[str], *, sure: str) -> Trial:
+        """Three to six agents of whom one to three fail, at any of the first seven questions.
+
+        The first of them has the fault `sure`, at one of the three questions that everybody is asked.
+        """
         federation = random_federation(rng, n_agents=int(rng.integers(3, 7)))
         agents = agents_of(federation, least_gain=None)
         places = rng.choice(len(agents), size=int(rng.integers(1, 4)), replace=False)
@@ -164,12 +167,12 @@ class Trial:
             faulty={
                 int(place): Faulty(
                     agent=agents[place],
-                    fault=str(rng.choice(faults)),
-                    at=int(rng.integers(0, 7)),
+                    fault=str(rng.choice(faults)) if rank else sure,
+                    at=int(rng.integers(0, 7 if rank else 3)),
                     lasting=bool(rng.random() < 0.75),
                     rng=rng,
                 )
-                for place in places
+                for rank, place in enumerate(places)
             },
         )
 

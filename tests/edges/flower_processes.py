@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 BIN = Path(sys.executable).parent
 # Nothing that is started here phones home or installs anything.
 QUIET = {
@@ -65,9 +67,15 @@ class Process:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def kill(self) -> None:
-        """End it and what it has started, at once."""
+        """End it and what it has started, at once, those with sessions of their own too."""
+        children: list[psutil.Process] = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.popen.pid).children(recursive=True)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
         self.popen.wait()
 
     def stop(self) -> None:

@@ -157,7 +157,7 @@ def test_too_few_for_the_game(run, tmp_path: Path) -> None:
         (["--plot", "none/n.png"], "none/n.png: there is no such folder; make it first"),
         (["--resume"], "--resume needs the transcript to go on from; name it with --transcript"),
         (["--resume", "-o", "said.jsonl"], "said.jsonl: there is no transcript to go on from; check the path"),
-        (["--study", "cheating"], "--study must be one of misreport, got 'cheating'"),
+        (["--study", "cheating"], "--study must be one of misreport, lies, got 'cheating'"),
         (["--study", "misreport", "-o", "said.jsonl"], "said.jsonl: the file's name must end in .csv or .parquet"),
     ],
 )
@@ -349,7 +349,7 @@ def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(study, "misreport_study", few)
     result = run("negotiate", "paper-w1", "--study", "misreport", "-o", "lies.csv")
     assert result.code == 0
-    assert result.out.startswith("# What lying gains")
+    assert result.out.startswith("# What lying gains\n\n")
     assert "Written: lies.csv, lies.png" in result.words
     lines = (tmp_path / "lies.csv").read_text().splitlines()
     assert lines[0].split(",")[:3] == ["agent", "what", "factor"]
@@ -357,6 +357,26 @@ def test_what_lying_would_gain(run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     record = run("negotiate", "paper-w1", "--study", "misreport", "--json").record
     assert record["files"] == ["misreport.csv", "misreport.png"]
     assert len(record["columns"]["agent"]) == len(lines) - 1
+
+
+def test_a_study_takes_any_mechanism(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = partial(study.misreport_study, agents=[0], factors=[0.5, 1.0])
+    monkeypatch.setattr(study, "misreport_study", few)
+    columns = run("negotiate", "paper-w1", "--study", "misreport", "--mechanism", "equal-split", "--json").record[
+        "columns"
+    ]
+    assert set(columns["mechanism"]) == {"equal-split"}
+
+
+def test_the_worst_lies(run, tmp_path: Path) -> None:
+    result = run("negotiate", "paper-w1", "--study", "lies", "--mechanism", "standalone")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("# What the worst lies gain under Standing alone\n\n")
+    assert result.out.count("none found") == 4  # nobody reports anything
+    lines = (tmp_path / "lies.csv").read_text().splitlines()
+    assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 5
+    refused = run("negotiate", "paper-w1", "--study", "lies", "--plot", "lies.png")
+    assert refused.code == 2 and "the study of lies has no picture" in refused.err
 
 
 def test_members_with_several_lots(run, tmp_path: Path) -> None:

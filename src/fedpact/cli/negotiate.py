@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -37,7 +37,11 @@ from fedpact.utils.jsonl import jsonable
 from fedpact.utils.tables import check_table_name, write_table
 from fedpact.utils.words import count_text
 
-STUDIES = ("misreport",)
+if TYPE_CHECKING:
+    from fedpact.negotiation.lie_study import LieStudy
+    from fedpact.negotiation.misreport_result import MisreportStudy
+
+STUDIES = ("misreport", "lies")
 ROOM = 110  # columns
 SETTLED_BY = {
     "personal prices": "at the personal prices",
@@ -50,8 +54,13 @@ SETTLED_BY = {
 def negotiate(
     scenario: ScenarioArgument = DEFAULT_EXAMPLE,
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help=f"One of {', '.join(NEGOTIABLE)}.", metavar="NAME")
-    ] = "externality",
+        str | None,
+        typer.Option(
+            "--mechanism",
+            help=f"One of {', '.join(NEGOTIABLE)}; externality if not given. A study takes any mechanism.",
+            metavar="NAME",
+        ),
+    ] = None,
     protocol: Annotated[
         str, typer.Option("--protocol", help=f"One of {', '.join(PROTOCOLS)}.", metavar="NAME")
     ] = "price-discovery",
@@ -80,7 +89,12 @@ def negotiate(
     ] = False,
     study: Annotated[
         str | None,
-        typer.Option("--study", help=f"Instead: what lying would gain ({', '.join(STUDIES)}).", metavar="NAME"),
+        typer.Option(
+            "--study",
+            help="Instead: what lying would gain. misreport: by every factor on costs or values; lies: the worst that "
+            "a search finds, of one member and of two.",
+            metavar="NAME",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,8 +104,9 @@ def negotiate(
     """
     chosen = read_scenario(scenario)
     if study is not None:
-        _study(chosen.federation, study, output, plot, as_json=as_json)
+        _study(chosen.federation, study, mechanism, output, plot, as_json=as_json)
         return
+    mechanism = mechanism or "externality"
     if plot is not None:
         check_picture(plot)
     if resume and output is None:
@@ -190,23 +205,35 @@ def _show_lots(deal: Deal, unit: Unit) -> None:
 # Studies
 
 
-def _study(federation: Federation, name: str, output: Path | None, plot: Path | None, *, as_json: bool) -> None:
+def _study(
+    federation: Federation, name: str, mechanism: str | None, output: Path | None, plot: Path | None, *, as_json: bool
+) -> None:
     """What lying would gain: a page on the terminal, its numbers and a picture as files."""
-    from fedpact.negotiation.misreport_study import misreport_study  # noqa: PLC0415 - only for studies
+    from fedpact.negotiation import lie_study, misreport_study  # noqa: PLC0415 - only for studies
 
     if name not in STUDIES:
         raise InvalidInput(f"--study must be one of {', '.join(STUDIES)}, got {name!r}")
     numbers = output or Path(f"{name}.csv")
     check_table_name(numbers)
-    picture = plot or numbers.with_suffix(".png")
-    draws = can_draw(picture, wanted=plot is not None)
-    with counter("equilibria") as count:
-        found = misreport_study(federation, progress=count)
+    files = [str(numbers)]
+    found: LieStudy | MisreportStudy
+    if name == "lies":
+        if plot is not None:
+            raise InvalidInput("--plot: the study of lies has no picture; --study misreport has one")
+        with counter("members and pairs") as count:
+            found = lie_study.lie_study(federation, mechanism or "externality", progress=count)
+    else:
+        picture = plot or numbers.with_suffix(".png")
+        draws = can_draw(picture, wanted=plot is not None)
+        with counter("equilibria") as count:
+            found = misreport_study.misreport_study(
+                federation, mechanisms=[mechanism] if mechanism else misreport_study.SOLVED, progress=count
+            )
+        if draws:
+            write_picture(found.plot(), picture)
+            files.append(str(picture))
     columns: Mapping[str, Any] = found.columns()
     write_table(numbers, columns)
-    if draws:
-        write_picture(found.plot(), picture)
-    files = [str(numbers), *([str(picture)] if draws else [])]
     if as_json:
         print_json({"study": name, "columns": jsonable(columns), "text": found.text, "files": files})
         return
@@ -221,4 +248,5 @@ def _show_markdown(text: str) -> None:
     if console.is_terminal and console.width >= ROOM:
         console.print(Markdown(text))
     else:
-        console.print(escape(text.rstrip("\n")), soft_wrap=True)
+        for line in text.rstrip("\n").splitlines():
+            console.print(escape(line), soft_wrap=True)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -45,6 +46,7 @@ SIGNED_VERSION = 2  # of ledgers whose members sign
 KEYS = "keys"  # members' public keys
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 VERIFIED = "verified"  # what members measured of models made of subsets of the updates
+ASK_AGAIN = 0.2  # seconds between looks whether another process has ended
 MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
 
@@ -133,9 +135,17 @@ def is_ledger(path: Path) -> bool:
 
 
 class Ledger:
-    """A ledger open for writing; nobody else can write to it at the same time. Use it in a `with` statement."""
+    """A ledger open for writing; nobody else can write to it at the same time. Use it in a `with` statement.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path
+        Made if there is none.
+    patience
+        For how many seconds to wait if another process is writing to it.
+    """
+
+    def __init__(self, path: Path, *, patience: float = 0.0) -> None:
         self.path = path
         with error_context(str(path)):
             check_writable(path)
@@ -144,7 +154,7 @@ class Ledger:
             except OSError as error:
                 raise InvalidInput(f"the ledger cannot be opened: {error.strerror}") from error
             try:
-                self._lock()
+                self._lock(time.monotonic() + patience)
                 self._entries = self._sound_entries()
             except BaseException:
                 self._file.close()
@@ -199,15 +209,18 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InvalidInput("another process is writing to this ledger; wait for it, or end it") from error
-        except OSError as error:
-            raise InvalidInput(f"the ledger cannot be locked: {error.strerror}; keep it on a local disk") from error
+    def _lock(self, deadline: float) -> None:
+        while fcntl is not None:
+            try:
+                fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise InvalidInput("another process is writing to this ledger; wait for it, or end it") from error
+                time.sleep(ASK_AGAIN)
+            except OSError as error:
+                raise InvalidInput(f"the ledger cannot be locked: {error.strerror}; keep it on a local disk") from error
+            else:
+                return
 
     def _sound_entries(self) -> list[Entry]:
         """What the file holds; a line that was cut off is dropped."""

@@ -63,13 +63,22 @@ class ErrorSizes(NamedTuple):
     of_member: float
 
 
+class CovarianceChange(NamedTuple):
+    """By how much a covariance's variances, and those of its columns that are `at` a place, grow with something."""
+
+    variances: FloatArray
+    at: slice
+    columns: FloatArray
+
+
 class Covariance:
     """diag(variances) + columns columns', inverted by Woodbury's identity."""
 
     def __init__(self, variances: FloatArray, columns: FloatArray) -> None:
         from scipy.linalg import cho_factor  # noqa: PLC0415 - takes a while to import
 
-        self._variances = np.maximum(variances, MIN_ERROR_VARIANCE)
+        self._variances, self._columns = np.maximum(variances, MIN_ERROR_VARIANCE), columns
+        self._is_held = variances < MIN_ERROR_VARIANCE
         self._scaled = columns / self._variances[:, None]
         self._core = cho_factor(np.eye(columns.shape[1]) + columns.T @ self._scaled)
 
@@ -84,6 +93,37 @@ class Covariance:
 
         plain = left.T @ (right.T / self._variances).T
         return np.asarray(plain - (self._scaled.T @ left).T @ cho_solve(self._core, self._scaled.T @ right))
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """C^-1 right."""
+        from scipy.linalg import cho_solve  # noqa: PLC0415 - takes a while to import
+
+        return np.asarray((right.T / self._variances).T - self._scaled @ cho_solve(self._core, self._scaled.T @ right))
+
+    @cached_property
+    def _solved_columns(self) -> FloatArray:
+        """C^-1 columns."""
+        from scipy.linalg import cho_solve  # noqa: PLC0415 - takes a while to import
+
+        return np.asarray(cho_solve(self._core, self._scaled.T).T)
+
+    @cached_property
+    def _own_inverse(self) -> FloatArray:
+        """The diagonal of C^-1; none where a variance is held at the least there is, which does not change."""
+        own = 1.0 / self._variances - (self._solved_columns * self._scaled).sum(axis=1)
+        return np.asarray(np.where(self._is_held, 0.0, own))
+
+    def log_determinant_change(self, change: CovarianceChange) -> float:
+        """By how much log det C grows."""
+        return float(
+            self._own_inverse @ change.variances + 2.0 * (self._solved_columns[:, change.at] * change.columns).sum()
+        )
+
+    def form_change(self, solved: FloatArray, change: CovarianceChange) -> FloatArray:
+        """solved' dC solved."""
+        own = np.where(self._is_held, 0.0, change.variances)
+        crossed = (self._columns[:, change.at].T @ solved).T @ (change.columns.T @ solved)
+        return np.asarray(solved.T @ (solved.T * own).T + crossed + crossed.T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,10 +252,30 @@ class SubsetModels:
         return sampling, np.hstack(columns)
 
     def _covariance_of(self, parts: tuple[FloatArray, FloatArray], sizes: ErrorSizes) -> Covariance:
-        of_model, of_member = self._indicators
-        luck = max(1.0 - sizes.own**2, 0.0) * parts[0] if self._has_test_sizes else 0.0
-        members = np.sqrt(luck + sizes.of_member**2 * np.ones_like(parts[0]))[:, None] * of_member
-        return Covariance(sizes.own**2 * parts[0], np.hstack([sizes.of_model * of_model, members, parts[1]]))
+        members = self._member_errors(parts[0], sizes)[:, None] * self.member_indicators
+        columns = np.hstack([sizes.of_model * self._indicators[0], members, parts[1]])
+        return Covariance(sizes.own**2 * parts[0], columns)
+
+    def _member_errors(self, sampling: FloatArray, sizes: ErrorSizes) -> FloatArray:
+        """(measurements,): what all measurements of a member share, as a standard deviation."""
+        luck = max(1.0 - sizes.own**2, 0.0) * sampling if self._has_test_sizes else 0.0
+        return np.asarray(np.sqrt(luck + sizes.of_member**2 * np.ones_like(sampling)))
+
+    def _covariance_changes(
+        self, parts: tuple[FloatArray, FloatArray], sizes: ErrorSizes
+    ) -> Sequence[CovarianceChange]:
+        """How the covariance grows with each of the sizes."""
+        sampling, (of_model, of_member) = parts[0], self._indicators
+        shared = np.maximum(self._member_errors(sampling, sizes), np.finfo(float).tiny)
+        is_luck = self._has_test_sizes and sizes.own < 1.0
+        by_own = -sizes.own * sampling / shared if is_luck else np.zeros_like(sampling)
+        none, models = np.zeros_like(sampling), slice(0, of_model.shape[1])
+        members = slice(models.stop, models.stop + of_member.shape[1])
+        return [
+            CovarianceChange(2.0 * sizes.own * sampling, members, by_own[:, None] * of_member),
+            CovarianceChange(none, models, of_model),
+            CovarianceChange(none, members, (sizes.of_member / shared)[:, None] * of_member),
+        ]
 
     def _doubt_columns(self, shares: FloatArray, variance: float) -> FloatArray:
         """Columns A with A A' the covariance of the predictions that doubt about the weights makes."""
@@ -294,15 +354,22 @@ class SubsetModels:
         residuals, slopes = self.residuals(shares), self.slopes(shares)[:, self.identified]
         parts = self._error_parts(shares)
 
-        def unlikely(numbers: FloatArray) -> float:
-            covariance = self._covariance_of(parts, ErrorSizes(*(numbers * SIZE_UNITS)))
-            gram = covariance.inner(slopes, slopes)
-            ridge = np.diag(GRAM_RIDGE * np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
-            squares = float(covariance.inner(residuals, residuals))
-            return covariance.log_determinant + squares + float(np.linalg.slogdet(gram + ridge)[1])
+        def unlikely(numbers: FloatArray) -> tuple[float, FloatArray]:
+            sizes = ErrorSizes(*(numbers * SIZE_UNITS))
+            covariance = self._covariance_of(parts, sizes)
+            solved = covariance.solve(np.column_stack([slopes, residuals]))
+            gram, squares = slopes.T @ solved[:, :-1], float(residuals @ solved[:, -1])
+            gram = gram + np.diag(GRAM_RIDGE * np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
+            value = covariance.log_determinant + squares + float(np.linalg.slogdet(gram)[1])
+            changes = []
+            for change in self._covariance_changes(parts, sizes):
+                forms = covariance.form_change(solved, change)
+                of_gram = float(np.trace(np.linalg.solve(gram, forms[:-1, :-1]))) if len(gram) else 0.0
+                changes.append(covariance.log_determinant_change(change) - forms[-1, -1] - of_gram)
+            return value, np.array(changes) * SIZE_UNITS
 
         first = np.maximum(_numbers(start), MIN_FIRST_SIZE)
-        found = minimize(unlikely, first, method="L-BFGS-B", bounds=[(0.0, MAX_SIZE)] * 3)
+        found = minimize(unlikely, first, jac=True, method="L-BFGS-B", bounds=[(0.0, MAX_SIZE)] * 3)
         return ErrorSizes(*(found.x * SIZE_UNITS))
 
 

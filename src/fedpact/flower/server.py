@@ -41,6 +41,7 @@ from fedpact.utils.jsonl import jsonable
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
 
 LEDGER = "ledger.jsonl"
+PATIENCE = 60.0  #: seconds: a server outlives its SuperLink by some, and a run that is started again waits for it
 MIN_AGENTS = 2  #: with fewer there is nothing to agree on
 
 
@@ -83,7 +84,7 @@ def conduct(
         If the run cannot end in a deal that everybody signs and keeps; the reason is in the ledger.
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
-    with Ledger(settings.folder / LEDGER) as ledger:
+    with Ledger(settings.folder / LEDGER, patience=PATIENCE) as ledger:
         _begin(ledger, settings)
         if ledger.last(SETTLED) is not None:
             logger.info("this run is over; its record is in %s", settings.folder)

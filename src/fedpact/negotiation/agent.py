@@ -99,10 +99,7 @@ class Agent:
             "proximal": self._proximal,
             "messages": self._messages,
             "accept": self._acceptance,
-            "key": lambda _: sum_terms.answer_key(self),
-            "sums": lambda asked: sum_terms.answer_sums(self, asked),
-            "payment": lambda asked: sum_terms.answer_payment(self, asked),
-            "open": lambda asked: sum_terms.answer_open(self, asked),
+            **sum_terms.answers_of(self),
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
 

@@ -3,7 +3,7 @@
 A liar reports its costs and its values times a factor, and the weights of the others' data to it times another; a
 factor below zero claims that the others' data harms it. The search tries a grid of each kind alone, then goes on from
 the best in all three at once, in steps that shrink while nothing better is found: an adaptive liar that knows
-everybody's numbers. Two that collude lie both and count what they gain together.
+everybody's numbers. Two that collude lie both, or one for both, and count what they gain together.
 
 The outcome follows from the reports, and liars are judged by their true payoffs and costs. With refusal a member leaves
 that has less than by itself, by its own true numbers, and the others deal anew without it, as negotiations and nodes do
@@ -26,7 +26,7 @@ from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import Mechanism, mechanism_named
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import FedpactError, NotConverged
+from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 
 TRUTH = (1.0, 1.0, 1.0)  # factors on costs, values, and weights of the others
 COSTS, VALUES = (0.25, 0.5, 0.8, 1.25, 2.0, 4.0), (0.25, 0.5, 0.8, 1.25, 2.0, 4.0)
@@ -49,6 +49,8 @@ class Lie:
     ----------
     agents, factors
         Who lies, and by which factors on costs, values and weights of the others.
+    refusal
+        Whether members leave that have less than by themselves.
     gain
         What it gains over honesty, in units of payoff; of two, together.
     lowest
@@ -59,6 +61,7 @@ class Lie:
 
     agents: tuple[str, ...]
     factors: tuple[Factors, ...]
+    refusal: bool
     gain: float
     lowest: float
     tried: int
@@ -66,16 +69,19 @@ class Lie:
 
 def report_with(federation: Federation, lies: Lies) -> Federation:
     """The federation as it looks when some agents lie."""
-    costs, values = np.ones(federation.n_agents), np.ones(federation.n_agents)
-    weights = federation.dense_weights().copy()
-    for agent, (cost, value, use) in lies.items():
-        costs[agent], values[agent] = cost, value
-        own = weights[agent, agent]
-        weights[agent] *= use
-        weights[agent, agent] = own
+    costs, values, uses = (np.ones(federation.n_agents) for _ in TRUTH)
+    for agent, factors in lies.items():
+        costs[agent], values[agent], uses[agent] = factors
     linear, quadratic = federation.costs.linear * costs, federation.costs.quadratic * costs
-    reported = Quadratic(linear, quadratic) if quadratic.any() else Linear(linear)
-    return federation.replace(weights=weights, costs=reported, values=federation.values * values)
+    reported = federation.replace(
+        costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear), values=federation.values * values
+    )
+    if (uses == 1.0).all():
+        return reported
+    true = federation.dense_weights()
+    weights = true * uses[:, None]
+    np.fill_diagonal(weights, true.diagonal())
+    return reported.replace(weights=weights)
 
 
 def best_lies(
@@ -85,7 +91,7 @@ def best_lies(
     together: int = 1,
     refusal: bool = False,
     liars: Sequence[Sequence[int]] | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Lie:
     """The lie that gains most, over all members or pairs of them.
 
@@ -98,7 +104,7 @@ def best_lies(
     liars
         Who is tried; all groups of that size if not given.
     progress
-        Called with how many lies were tried.
+        Called with whose lies were tried: how many members or pairs, and of how many.
 
     Raises
     ------
@@ -114,13 +120,20 @@ def best_lies(
     """
     require_single_lots(federation, "the search for lies")
     rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
-    search = _Search(federation, rules, refusal, progress)
-    groups = combinations(range(federation.n_agents), together) if liars is None else liars
-    found = max((search.best_of(tuple(group)) for group in groups), key=lambda each: each[0])
-    gain, lies, lowest = found
+    search = _Search(federation, rules, refusal)
+    groups = list(combinations(range(federation.n_agents), together) if liars is None else map(tuple, liars))
+    if not groups:
+        raise InvalidInput(f"there must be liars to try, got none of {together} among {federation.n_agents} members")
+    found = []
+    for place, group in enumerate(groups):
+        if progress is not None:
+            progress(place, len(groups))
+        found.append(search.best_of(group))
+    gain, lies, lowest = max(found, key=lambda each: each[0])
     return Lie(
         agents=tuple(federation.names[agent] for agent in lies),
         factors=tuple(lies.values()),
+        refusal=refusal,
         gain=gain,
         lowest=lowest,
         tried=search.tried,
@@ -130,11 +143,9 @@ def best_lies(
 class _Search:
     """The lies of one federation under one mechanism."""
 
-    def __init__(
-        self, federation: Federation, mechanism: Mechanism, refusal: bool, progress: Callable[[int], None] | None
-    ) -> None:
+    def __init__(self, federation: Federation, mechanism: Mechanism, refusal: bool) -> None:
         self._federation, self._mechanism, self._refusal = federation, mechanism, refusal
-        self._progress, self.tried = progress, 0
+        self.tried = 0
         self._alone = np.array(standalone_optimum(federation)[1])
         self._tol = UTILITY_TOL * float(federation.values.max())
         honest = self._utilities({})
@@ -145,8 +156,8 @@ class _Search:
     def best_of(self, group: tuple[int, ...]) -> tuple[float, Lies, float]:
         """The best lie of some members: its gain, the lie, and how far below standing alone it takes others."""
         best: tuple[float, Lies, float] = (0.0, dict.fromkeys(group, TRUTH), 0.0)
-        for factors in _grid():
-            best = self._better(best, dict.fromkeys(group, factors))
+        for lies in _first_lies(group):
+            best = self._better(best, lies)
         for step in STEPS:
             for _ in range(MAX_PASSES):
                 before = best[0]
@@ -158,8 +169,6 @@ class _Search:
 
     def _better(self, best: tuple[float, Lies, float], lies: Lies) -> tuple[float, Lies, float]:
         self.tried += 1
-        if self._progress is not None:
-            self._progress(self.tried)
         found = self._utilities(lies)
         if found is None:
             return best
@@ -200,11 +209,14 @@ class _Search:
             return None
 
 
-def _grid() -> Iterator[Factors]:
-    """Lies of one kind."""
-    for place, factors in enumerate((COSTS, VALUES, WEIGHTS)):
+def _first_lies(group: tuple[int, ...]) -> Iterator[Lies]:
+    """Lies of one kind: the same of all, and of several each one's while the others are honest."""
+    for kind, factors in enumerate((COSTS, VALUES, WEIGHTS)):
         for factor in factors:
-            yield tuple(factor if kind == place else 1.0 for kind in range(3))  # type: ignore[misc]
+            lie: Factors = (*TRUTH[:kind], factor, *TRUTH[kind + 1 :])  # type: ignore[assignment]
+            yield dict.fromkeys(group, lie)
+            for liar in group if len(group) > 1 else ():
+                yield dict.fromkeys(group, TRUTH) | {liar: lie}
 
 
 def _near(lies: Lies, step: float) -> Iterator[Lies]:

@@ -124,10 +124,7 @@ class LotAgent:
             "proximal": self._proximal,
             "messages": lambda asked: {key: list(asked[key]) for key in ("proposals", "prices")},
             "accept": lambda asked: {"accepts": self._accepts(_profile(asked), float(asked["payment"]))},
-            "key": lambda _: sum_terms.answer_key(self),
-            "sums": lambda asked: sum_terms.answer_sums(self, asked),
-            "payment": lambda asked: sum_terms.answer_payment(self, asked),
-            "open": lambda asked: sum_terms.answer_open(self, asked),
+            **sum_terms.answers_of(self),
         }
         return {"number": question["number"], **kinds[question["kind"]](question)}
 

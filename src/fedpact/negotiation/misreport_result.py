@@ -211,7 +211,7 @@ def _findings(study: MisreportStudy) -> Iterator[str]:
     if paid:
         yield (
             f"**Lying can pay** under {' and '.join(paid)}: contributions and payments are worked out from what is "
-            "reported, and neither mechanism promises that the truth is best."
+            "reported, and nothing makes the truth the best report."
         )
     if unpaid:
         lies = f"**None of these lies pays** under {' and '.join(unpaid)}"

@@ -22,12 +22,13 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
-from fedpact.federation import Federation, Linear, Quadratic
+from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices, resolve_mechanisms
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import InProcess
 from fedpact.negotiation.coordinator import coordinate
+from fedpact.negotiation.lie_search import report_with
 from fedpact.negotiation.lot_agent import agents_of
 from fedpact.negotiation.misreport_result import GAME, LIES, NEGOTIATION, MisreportStudy, NegotiatedLie
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
@@ -48,14 +49,9 @@ Progress = Callable[[int, int], None]
 def misreport(federation: Federation, agent: int, *, what: str, factor: float) -> Federation:
     """The federation as it looks when one agent reports its costs or its values multiplied by a factor."""
     require_single_lots(federation, "a misreport")
-    stretch = np.ones(federation.n_agents)
-    stretch[agent] = factor
-    if what == "values":
-        return federation.replace(values=federation.values * stretch)
-    if what != "costs":
+    if what not in LIES:
         raise InvalidInput(f"what must be one of {', '.join(LIES)}, got {what!r}")
-    linear, quadratic = federation.costs.linear * stretch, federation.costs.quadratic * stretch
-    return federation.replace(costs=Quadratic(linear, quadratic) if quadratic.any() else Linear(linear))
+    return report_with(federation, {agent: (factor, 1.0, 1.0) if what == "costs" else (1.0, factor, 1.0)})
 
 
 def misreport_study(

@@ -113,6 +113,16 @@ def count_of(question: Mapping[str, Any]) -> int:
     return n_points * (len(question["points"][0]) + (HEADER if about in PROGRAMS.values() else 0))
 
 
+def answers_of(agent: Speaker) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+    """How an agent answers each kind of question of this protocol."""
+    return {
+        "key": lambda _: answer_key(agent),
+        "sums": lambda question: answer_sums(agent, question),
+        "payment": lambda question: answer_payment(agent, question),
+        "open": lambda question: answer_open(agent, question),
+    }
+
+
 def answer_key(agent: Speaker) -> dict[str, Any]:
     """Reveals: a public key made for this, and its signature where the member has a signing key."""
     key = masks.public_key(agent.secret)

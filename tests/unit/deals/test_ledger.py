@@ -187,3 +187,11 @@ def test_one_writer_at_a_time_and_none_after_it_died(path: Path) -> None:
         other.stdout.close()
     assert len(written(path, {"more": 1})) == 1
     assert [entry.content.get("by") for entry in read_ledger(path).entries] == ["other", None]
+
+
+def test_a_patient_writer_waits_until_the_other_has_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Ledger(path)
+    first.append("begun", {"by": "other"})
+    monkeypatch.setattr("fedpact.deals.ledger.time.sleep", lambda seconds: first.close())  # it ends meanwhile
+    with Ledger(path, patience=60.0) as ledger:
+        assert [entry.content["by"] for entry in ledger.entries] == ["other"]

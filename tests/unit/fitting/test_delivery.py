@@ -378,7 +378,7 @@ def test_a_few_draws_meet_the_bar() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "share", "how"),
-    [(40, 0.6, {}), (20, 0.0, {}), (8, 0.6, {"common": 0.5}), (8, 0.6, {"payoff": fp.Exponential(rate=0.15)})],
+    [(20, 0.6, {}), (20, 0.0, {}), (8, 0.6, {"common": 0.5}), (8, 0.6, {"payoff": fp.Exponential(rate=0.15)})],
 )
 def test_many_draws_meet_the_bar(count: int, share: float, how: dict[str, Any]) -> None:
     check_bar(Rates.of(count, share, **how))

@@ -7,7 +7,7 @@ cloud; the model of several is the mean of theirs, so that it is as good as one 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,13 +225,6 @@ def mean_accuracy(model: np.ndarray, place: int, seed: int) -> float:
     return float(ndtr(DISTANCE * along))
 
 
-def gains(folder: Path, seeds: Sequence[int], cheat: Cheat) -> np.ndarray:
-    """What Ada gains over honesty, in euros: a row per seed, by what arrived and by what is counted."""
-    rows = []
-    for seed in seeds:
-        ends = [
-            utilities(conduct_run(folder / f"{number}-{seed}", seed, each), seed, each)
-            for number, each in enumerate((cheat, Cheat()))
-        ]
-        rows.append([ends[0][way][0] - ends[1][way][0] for way in range(2)])
-    return np.array(rows)
+def ada_earns(folder: Path, seed: int, cheat: Cheat) -> np.ndarray:
+    """What Ada has in the end of a run, in euros: by what arrived and by what is counted."""
+    return np.array([earned[0] for earned in utilities(conduct_run(folder, seed, cheat), seed, cheat)])

@@ -7,18 +7,17 @@ import pytest
 
 from faults import FAULTS, FAULTS_IN_SUMS, Faulty, Trial
 from fedpact.negotiation import agents_of
-from random_cases import ALL_CASES, cases, some
+from random_cases import cases
 from strategies import random_federation
-
-CASES = 250 if ALL_CASES else 150  # enough for every fault to be met
-SEEDS = range(8) if ALL_CASES else range(1)
 
 
 def run(seed: int, count: int, protocol: str, mechanism: str = "externality") -> list[Trial]:
+    """Trials that go through the faults one after the other, and through others at random beside them."""
     rng = np.random.default_rng(seed)
+    faults = FAULTS_IN_SUMS if protocol == "sums" else FAULTS
     trials = []
     for case in range(count):
-        trial = Trial.random(rng, FAULTS_IN_SUMS if protocol == "sums" else FAULTS)
+        trial = Trial.random(rng, faults, sure=faults[(seed * count + case) % len(faults)])
         try:
             trial.judge(trial.run(protocol, mechanism))
         except Exception as error:
@@ -29,17 +28,11 @@ def run(seed: int, count: int, protocol: str, mechanism: str = "externality") ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(cases(4, few=1)))
 def test_every_negotiation_ends_in_a_valid_deal_or_an_error_with_names(seed: int) -> None:
-    trials = run(seed, CASES, "price-discovery")
+    trials = run(seed, len(FAULTS), "price-discovery")
     met = {it.fault for trial in trials for it in trial.faulty.values() if it.asked > it.at}
-    assert met == set(FAULTS)  # each was tried, many times over
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 108))
-def test_thousands_more(seed: int) -> None:
-    run(seed, CASES, "price-discovery")
+    assert met == set(FAULTS)  # each was tried
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -48,18 +41,18 @@ def test_so_does_consensus(seed: int) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["externality", "shapley"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_so_do_sums(seed: int, mechanism: str) -> None:
-    run(seed, cases(12), "sums", mechanism)
+    run(seed, cases(13), "sums", mechanism)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_so_does_price_discovery_of_shares(seed: int) -> None:
-    run(seed, cases(12), "price-discovery", "shapley")
+    run(seed, cases(18), "price-discovery", "shapley")
 
 
 @pytest.mark.parametrize("mechanism", ["fair-members", pytest.param("fair", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("seed", range(cases(2, few=1)))
+@pytest.mark.parametrize("seed", range(cases(3, few=1)))
 def test_so_do_the_fair_deals(seed: int, mechanism: str) -> None:
     run(seed, cases(12), "price-discovery", mechanism)
 
@@ -77,21 +70,8 @@ def test_a_fault_in_sums_of_one_member_alone(fault: str, mechanism: str) -> None
     assert list(deal.excluded) == [federation.names[1]] and float(deal.payments.sum()) == 0.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["externality", "shapley"])
-@pytest.mark.parametrize("seed", range(300, 303))
-def test_sums_with_many_more(seed: int, mechanism: str) -> None:
-    run(seed, 100, "sums", mechanism)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(200, 203))
-def test_consensus_with_many_more(seed: int) -> None:
-    run(seed, 100, "admm")
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("at", some([0, 1, 2, 4], 2))
+@pytest.mark.parametrize("at", [0, 4])
 def test_every_fault_of_one_agent_alone(fault: str, at: int) -> None:
     rng = np.random.default_rng(at)
     federation = random_federation(rng, n_agents=4)

@@ -21,12 +21,7 @@ FEW = [0.3, 0.8, 1.0, 1.25, 3.0]
 TRIED = FACTORS[::2]
 # Utilities of about one from solvers that stop within 1e-12 of what is at stake.
 SAME = 1e-10
-
-
-@pytest.fixture
-def externality_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For what does not need the Shapley mechanism, which takes longest."""
-    monkeypatch.setattr("fedpact.negotiation.misreport_study.SOLVED", ("externality",))
+ALONE = ("externality",)  # for what does not need the Shapley mechanism, which takes longest
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +117,10 @@ def test_the_liar_and_the_others_share_what_welfare_changes(study: MisreportStud
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.usefixtures("externality_only")
 def test_nobody_gains_in_the_game(seed: int) -> None:
     played = 0
     for federation in random_federations(seed, 8):
-        found = misreport_study(federation, factors=FEW)
+        found = misreport_study(federation, factors=FEW, mechanisms=ALONE)
         assert not found.honest.keys() & found.missing.keys()
         if GAME in found.gains:
             played += 1
@@ -149,10 +143,9 @@ def test_what_the_game_makes_of_a_lie() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(cases(2, few=1)))
-@pytest.mark.usefixtures("externality_only")
 def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
     for federation in random_federations(10 + seed, 6):
-        found = misreport_study(federation, factors=[0.5, 2.0])
+        found = misreport_study(federation, factors=[0.5, 2.0], mechanisms=ALONE)
         assert NEGOTIATION not in found.missing
         assert found.negotiated
         for held in found.negotiated:
@@ -286,11 +279,10 @@ def test_progress_counts_to_the_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("externality_only")
 def test_many_agents_get_fewer_factors() -> None:
     assert 1.0 in FACTORS and 1.0 in FEWER_FACTORS
     federation = fp.Federation(np.eye(9), costs=0.01, payoff=fp.Log())
-    assert misreport_study(federation, agents=[0]).factors.tolist() == FEWER_FACTORS.tolist()
+    assert misreport_study(federation, agents=[0], mechanisms=ALONE).factors.tolist() == FEWER_FACTORS.tolist()
 
 
 # What it says
@@ -407,12 +399,11 @@ def test_any_factors_can_be_drawn(factors: list[float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("externality_only")
 def test_of_many_agents_those_who_gain_most_are_named() -> None:
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(4)
     federation = fp.Federation(rng.uniform(0.2, 1.0, (10, 10)) + np.eye(10), costs=0.01, payoff=fp.Log())
-    found = misreport_study(federation, factors=[0.5, 1.0])
+    found = misreport_study(federation, factors=[0.5, 1.0], mechanisms=ALONE)
     figure = found.plot()
     figure.canvas.draw()
     labels = [text.get_text() for text in figure.legends[0].get_texts()]

@@ -44,13 +44,34 @@ def test_sums_hide_little_between_three(tmp_path: Path) -> None:
     assert found.error(truth.weights) < EXACT
 
 
+def test_sums_can_hide_nothing_between_five(tmp_path: Path) -> None:
+    """Here nothing; between five others something, as the page says."""
+    truth = federation(5)
+    fp.negotiate(truth, protocol="sums", transcript=tmp_path / "talks.jsonl")
+    found = recover_weights(tmp_path / "talks.jsonl", starts=2, rng=0)
+    assert found.error(truth.weights) < EXACT
+
+
 @pytest.mark.slow
-def test_sums_hide_more_between_ten(tmp_path: Path) -> None:
-    """The same attack, with as many starts: the fit gets stuck far from the truth."""
+@pytest.mark.parametrize("collude", [False, True], ids=["alone", "with a member"])
+def test_sums_hide_more_between_ten(tmp_path: Path, collude: bool) -> None:
+    """The same attack: the fit gets stuck far from the truth, even if one member shares what it knows."""
     truth = federation(10)
     fp.negotiate(truth, protocol="sums", transcript=tmp_path / "talks.jsonl")
-    found = recover_weights(tmp_path / "talks.jsonl", starts=1, rng=0)
+    found = recover_weights(tmp_path / "talks.jsonl", colluders={1: truth} if collude else None, starts=1, rng=0)
     assert found.error(truth.weights) > 0.1
+
+
+@pytest.mark.slow
+def test_between_twenty_a_short_attack_does_not_even_reproduce_the_sums(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page has the long one, which takes minutes and does not either."""
+    monkeypatch.setattr("fedpact.negotiation.secrecy.MAX_EVALUATIONS", 20)
+    truth = federation(20)
+    fp.negotiate(truth, protocol="sums", transcript=tmp_path / "talks.jsonl")
+    found = recover_weights(tmp_path / "talks.jsonl", colluders={1: truth}, starts=1, rng=0)
+    assert found.misfit > EXACT and found.error(truth.weights) > 0.5
 
 
 def test_the_attack_is_a_fair_one(tmp_path: Path) -> None:
