@@ -36,17 +36,17 @@ class LieStudy:
 
     def columns(self) -> dict[str, list[Any]]:
         """One row for each lie; the factors of two stand side by side."""
-        return {
+        columns: dict[str, list[Any]] = {
             "mechanism": [self.mechanism for _ in self.lies],
             "agents": [join_names(lie.agents) for lie in self.lies],
             "refusal": [lie.refusal for lie in self.lies],
             "gain": [lie.gain for lie in self.lies],
             "lowest": [lie.lowest for lie in self.lies],
             "tried": [lie.tried for lie in self.lies],
-        } | {
-            kind: [" and ".join(f"{factors[place]:g}" for factors in lie.factors) for lie in self.lies]
-            for place, kind in enumerate(("costs", "values", "weights"))
         }
+        for place, kind in enumerate(("costs", "values", "weights")):
+            columns[kind] = [" and ".join(f"{factors[place]:g}" for factors in lie.factors) for lie in self.lies]
+        return columns
 
     @property
     def text(self) -> str:

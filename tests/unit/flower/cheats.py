@@ -167,6 +167,12 @@ CHEATS: Mapping[str, Cheat] = {
     "a quarter, another vouches": Cheat(updates={0: fewer}, reports={1: vouching(0)}, used=0.25, colludes=True),
 }
 
+# All of them in two runs, for where a run takes long.
+TOGETHER: Mapping[str, Cheat] = {
+    "false updates": Cheat(updates={0: fewer, 1: wrong_labels, 2: noise}),
+    "false reports": Cheat(updates={0: sent_back}, reports={1: vouching(0), 3: worthless}),
+}
+
 
 @contextmanager
 def estimating_once() -> Iterator[None]:
