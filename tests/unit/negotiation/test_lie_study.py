@@ -12,13 +12,13 @@ from fedpact.scenario.examples import example
 
 @pytest.mark.slow
 def test_it_says_what_the_searches_find() -> None:
-    federation = example("paper-w2").federation
+    federation = example("paper-w2").federation.take([0, 2])
     told: list[tuple[int, int]] = []
     found = lie_study(federation, "equal-split", progress=lambda *now: told.append(now))
     asked = [(1, False), (1, True), (2, False), (2, True)]
     assert [(len(lie.agents), lie.refusal) for lie in found.lies] == asked
     assert found.lies[2] == best_lies(federation, "equal-split", together=2)
-    assert told == [(place, 12) for place in range(12)]  # three members and three pairs, twice
+    assert told == [(place, 6) for place in range(6)]  # two members and a pair, twice
     columns = found.columns()
     assert {len(column) for column in columns.values()} == {4}
     assert columns["gain"] == [lie.gain for lie in found.lies]
