@@ -369,14 +369,18 @@ def test_a_study_takes_any_mechanism(run, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_worst_lies(run, tmp_path: Path) -> None:
-    result = run("negotiate", "paper-w1", "--study", "lies", "--mechanism", "standalone")
+    alone = fp.Federation([[1.0]], costs=0.01, payoff=fp.Log())
+    fp.save_scenario(fp.Scenario(federation=alone), tmp_path / "alone.toml")
+    result = run("negotiate", tmp_path / "alone.toml", "--study", "lies")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("# What the worst lies gain under Standing alone\n\n")
-    assert result.out.count("none found") == 4  # nobody reports anything
+    assert result.out.startswith("# What the worst lies gain under Externality\n\n")
+    assert result.out.count("none found") == 2  # nobody to lie to
     lines = (tmp_path / "lies.csv").read_text().splitlines()
-    assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 5
+    assert lines[0].startswith("mechanism,agents,refusal,gain") and len(lines) == 3
     refused = run("negotiate", "paper-w1", "--study", "lies", "--plot", "lies.png")
     assert refused.code == 2 and "the study of lies has no picture" in refused.err
+    silent = run("negotiate", "paper-w1", "--study", "lies", "--mechanism", "standalone")
+    assert silent.code == 2 and "nobody reports anything" in silent.err
 
 
 def test_members_with_several_lots(run, tmp_path: Path) -> None:

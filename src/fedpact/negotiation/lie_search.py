@@ -35,6 +35,7 @@ STEPS = (0.5, 0.25, 0.1)  # of a factor, one after the other
 MAX_PASSES = 3  # over all factors at every step
 LOWEST, HIGHEST = 0.1, 10.0  # factors on costs and values
 MOST_HARM, MOST_USE = -1.0, 10.0  # factors on weights
+WITHOUT_REPORTS = ("voluntary", "standalone")  # mechanisms under which everybody decides by itself
 UTILITY_TOL = 1e-7  # of the values: less is rounding
 
 Factors = tuple[float, float, float]
@@ -108,6 +109,8 @@ def best_lies(
 
     Raises
     ------
+    InvalidInput
+        If nobody reports anything under the mechanism.
     NotConverged
         If the mechanism has no outcome when everybody is honest.
 
@@ -120,6 +123,8 @@ def best_lies(
     """
     require_single_lots(federation, "the search for lies")
     rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
+    if rules.name in WITHOUT_REPORTS:
+        raise InvalidInput(f"under {rules.name} nobody reports anything, so there is nothing to lie about")
     search = _Search(federation, rules, refusal)
     groups = list(combinations(range(federation.n_agents), together) if liars is None else map(tuple, liars))
     if not groups:

@@ -68,15 +68,7 @@ def lie_study(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> LieStudy:
-    """Search for the lies that gain most; `progress` is called with how many members and pairs are tried, of how many.
-
-    Examples
-    --------
-    >>> from fedpact.scenario.examples import example
-    >>> found = lie_study(example("paper-w1").federation, "standalone")
-    >>> [lie.gain for lie in found.lies]
-    [0.0, 0.0, 0.0, 0.0]
-    """
+    """Search for the lies that gain most; `progress` is called with how many members and pairs were tried, of all."""
     rules = mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism
     size = federation.n_agents
     counts = {together: size if together == 1 else size * (size - 1) // 2 for together in (1, 2) if together <= size}
