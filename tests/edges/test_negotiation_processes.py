@@ -286,7 +286,7 @@ def test_a_command_that_cannot_be_started_is_refused_and_the_others_end(files: l
     mark = tmp_path / "alive"
     waiting = f"open({str(mark)!r}, 'w').close(); sys.stdin.read(); import os; os.remove({str(mark)!r})"
     commands = [[sys.executable, "-c", HELLO + waiting], [str(tmp_path / "no such program")]]
-    with pytest.raises(fp.InvalidInput, match=r"agent 1 cannot be started by .*: No such file"):
+    with pytest.raises(fp.InvalidInput, match=r"member 1 cannot be started by .*: No such file"):
         Processes(commands)
     assert not mark.exists()
 

@@ -223,7 +223,7 @@ def _check_columns(columns: Sequence[_Column], row: int, kinds: Sequence[str], *
         if column.name not in names:
             raise InvalidInput(
                 f"row {row}, column {short_repr(column.label)}: there is no column {kinds[0]}.{column.name}; "
-                f"{_nearest(column.name, names, 'agents are')}"
+                f"{_nearest(column.name, names, 'members are')}"
             )
     for name in names if kinds is KINDS and member is None else ():
         if f"{ACCURACY}.{name}" not in {column.label for column in columns}:

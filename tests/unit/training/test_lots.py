@@ -91,6 +91,6 @@ def test_what_is_refused(experiment: Experiment, sorted_images: Experiment, imag
         experiment.with_lots([[0], [0], [0]], [("a",)] * 3)
     with pytest.raises(InvalidInput, match='has no test image of task "none"'):
         experiment.with_tasks({"none": [17]})
-    with pytest.raises(InvalidInput, match='agent "agent 1" has no lot'):
+    with pytest.raises(InvalidInput, match='member "agent 1" has no lot'):
         Experiment(images, n_agents=2, samples=30, lot_owners=[0, 0])
     assert not replace(sorted_images, seed=1).has_lots  # dealt anew
