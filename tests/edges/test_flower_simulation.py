@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from edges.flower_processes import Flower, running
 from fedpact.negotiation.audit import audit
 from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
+from unit.flower.cheats import CEILING, EUROS, FLOOR, MEMBERS, TOGETHER, conduct_run
 
 SAME = 1e-6
 
@@ -90,3 +92,54 @@ def test_a_member_that_sends_the_model_back_is_seen_in_a_simulation(tmp_path: Pa
     assert scores["agent 0", "agent 2"] < scores["agent 2",] + 0.05
     assert run("check", ledger, "--signed", "--html", tmp_path / "page.html").code == 0
     assert "Agreed, delivered, paid" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+IMPORT_TESTS = f"""import sys
+
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+"""
+CHEATING_NODES = """from fedpact.flower import client_app
+from unit.flower.cheats import TOGETHER, learner
+
+cheats = TOGETHER["{name}"]
+app = client_app(learner(0, updates=cheats.updates, reports=cheats.reports))
+"""
+PLAIN_SERVER = """import numpy as np
+
+from fedpact.flower import server_app
+from unit.flower.cheats import DIMENSIONS
+
+app = server_app(lambda context: [np.zeros(DIMENSIONS)])
+"""
+SAME_MONEY = 1000  # cents: the order of the models differs, and moves shares by rounding
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOGETHER)
+def test_cheats_come_to_in_a_simulation_what_they_come_to_in_process(
+    tmp_path: Path, run: Callable[..., Result], name: str
+) -> None:
+    """So what the tests in process say of every cheat holds here too."""
+    stage = conduct_run(tmp_path / "in-process", 0, TOGETHER[name])
+    scenario = stage.folder / "pilot.toml"
+    assert run("flower", "new", tmp_path / "deal", scenario, "--rounds", 1).code == 0
+    app = tmp_path / "deal" / "app"
+    (app / "deal" / "client_app.py").write_text(IMPORT_TESTS + CHEATING_NODES.format(name=name), encoding="utf-8")
+    (app / "deal" / "server_app.py").write_text(IMPORT_TESTS + PLAIN_SERVER, encoding="utf-8")
+    judged = {"pilot": str(scenario), "floor": FLOOR, "ceiling": CEILING, "currency": "EUR", "per-payoff": EUROS}
+    settings = (app / "pyproject.toml").read_text(encoding="utf-8").replace("verify-subsets = 0", "verify-subsets = 31")
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in judged.items())
+    settings = settings.replace('settle-by = "samples"', f'settle-by = "delivery"\n{lines}')
+    (app / "pyproject.toml").write_text(settings, encoding="utf-8")
+    with running(Flower(tmp_path / "flower")) as flower:
+        flower.superlink("--insecure", "--simulation")
+        number = flower.run(app, "--federation-config", "num-supernodes=5 client-resources-num-cpus=1")
+        assert flower.finished(number, seconds=600) == "finished:completed"
+    cents = []
+    for ledger in (stage.ledger, tmp_path / "deal" / "record" / "ledger.jsonl"):
+        found = audit(ledger)
+        assert found.failed == []
+        settled = found.last("settled")
+        assert settled is not None
+        cents.append([settled.content["cents"][member] for member in MEMBERS])
+    np.testing.assert_allclose(cents[1], cents[0], atol=SAME_MONEY)
