@@ -1,6 +1,7 @@
 """`fedpact train`: train under a deal, and see what was promised beside what came of it.
 
-Some options take a number for all agents or one for each: `--samples 400`, `400,300,500` or `City=600`.
+Some options take a number for all agents or one for each: `--samples 400`, `400,300,500` or `City=600`. Where agents
+have several lots, `--samples`, `--label-noise` and `--pixel-noise` are per lot: `"City: labelled=600"`.
 
 Agents go by name or by number, counted from 0; where a name is a number too, the name counts.
 """
@@ -125,7 +126,7 @@ def train(
     folder = RunFolder(output or FOLDER)
     folder.check(resume=resume)
     chosen = read_scenario(scenario)
-    names = chosen.federation.names
+    names, lots = chosen.federation.names, chosen.federation.lot_labels
     low, high = (
         per_agent(option, given or [], names, otherwise)
         for option, given, otherwise in (("--floor", floor, 0.0), ("--ceiling", ceiling, 1.0))
@@ -137,10 +138,10 @@ def train(
         scenario=chosen,
         deal=choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money),
         data=_check_known("--data", data, tuple(SOURCES)),
-        samples=per_agent("--samples", samples or [], names, SAMPLES),
+        samples=per_agent("--samples", samples or [], lots, SAMPLES),
         test_share=test_share,
         partition=_partition(partition, alpha, every_class=every_class),
-        noise=_noise(names, label_noise or [], pixel_noise or [], private or [], clip),
+        noise=_noise(names, lots, label_noise or [], pixel_noise or [], private or [], clip),
         training=Training(rounds=rounds, local_epochs=local_epochs, learning_rate=learning_rate),
         seed=seed,
         floors=low,
@@ -160,16 +161,21 @@ def _partition(kind: str, alpha: float, *, every_class: bool) -> Partition:
 
 
 def _noise(
-    names: tuple[str, ...], labels: list[str], pixels: list[str], private: list[str], clip: float
+    names: tuple[str, ...],
+    lots: tuple[str, ...],
+    labels: list[str],
+    pixels: list[str],
+    private: list[str],
+    clip: float,
 ) -> list[Noise]:
     """The kinds of noise somebody has; updates of those who said nothing of privacy are left as they are."""
     found: list[Noise] = []
     if labels:
-        shares = per_agent("--label-noise", labels, names, 0.0)
+        shares = per_agent("--label-noise", labels, lots, 0.0)
         with error_context("--label-noise"):
             found.append(LabelNoise(shares))
     if pixels:
-        deviations = per_agent("--pixel-noise", pixels, names, 0.0)
+        deviations = per_agent("--pixel-noise", pixels, lots, 0.0)
         with error_context("--pixel-noise"):
             found.append(PixelNoise(deviations))
     if private:

@@ -10,6 +10,7 @@ from fedpact.report.numbers import Unit, number_texts
 from fedpact.scenario import Scenario
 from fedpact.training.repeat import Repetition
 from fedpact.training.run import Run
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import MAX_NAMES, count_text, join_names
 
 FROM_ZERO = (
@@ -48,14 +49,23 @@ def show_repetition(found: Repetition) -> None:
 
 
 def _show_training(run: Run) -> None:
-    columns = [
+    amounts = [
         ("agreed", number_texts(run.contributions)),
         ("used", [f"{count:,}" for count in run.samples]),
-        ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
         ("alone: used", [f"{count:,}" for count in run.standalone_samples]),
+    ]
+    measured = [
+        ("accuracy", [f"{accuracy:.4f}" for accuracy in run.accuracies]),
         ("accuracy", [f"{accuracy:.4f}" for accuracy in run.standalone_accuracies]),
     ]
-    print_agents("Training", _names(run), columns, sizes=run.contributions)
+    if run.federation.has_lots:
+        print_agents("Lots", run.federation.lot_labels, amounts, sizes=run.contributions)
+        console.print()
+        measured[1] = ("alone: accuracy", measured[1][1])
+        print_agents("Training", _names(run), measured, sizes=run.payoffs)
+    else:
+        columns = [*amounts[:2], measured[0], amounts[2], measured[1]]
+        print_agents("Training", _names(run), columns, sizes=run.contributions)
     sizes = run.test_sizes
     worst = 0.5 / np.sqrt(sizes.min())
     images = f"{sizes.min()} to {sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
@@ -69,7 +79,7 @@ def _show_payoffs(run: Run, unit: Unit) -> None:
         ("cost", unit.column(run.realised_costs)),
         ("is paid", unit.column(run.payments, signed=True)),
     ]
-    print_agents(f"Payoffs ({unit.label})", _names(run), columns, sizes=run.contributions)
+    print_agents(f"Payoffs ({unit.label})", _names(run), columns, sizes=_sizes(run))
     console.print()
 
 
@@ -81,7 +91,12 @@ def _show_utilities(run: Run, unit: Unit) -> None:
         ("realised", unit.column(run.realised_standalone)),
         ("would leave", [_leaves(run, agent) for agent in range(len(run.agents))]),
     ]
-    print_agents(f"Utilities ({unit.label})", _names(run), columns, sizes=run.contributions)
+    print_agents(f"Utilities ({unit.label})", _names(run), columns, sizes=_sizes(run))
+
+
+def _sizes(run: Run) -> FloatArray:
+    """By which the largest members are told where there are many."""
+    return run.payoffs if run.federation.has_lots else run.contributions
 
 
 def _leaves(run: Run, agent: int) -> str:

@@ -37,11 +37,15 @@ class HasLots(Protocol):
         """Whether agents own several lots or tasks."""
 
 
-def require_single_lots(owned: HasLots, what: str) -> None:
-    """Refuse agents with several lots or tasks; `what` needs one of each, in words: "a batch", "the message game"."""
+def require_single_lots(owned: HasLots, what: str, why: str = "") -> None:
+    """Refuse agents with several lots or tasks; `what` needs one of each, in words: "a batch", "the message game".
+
+    `why` may be said: a sentence without a full stop.
+    """
     if owned.has_lots:
+        reason = f" ({why})" if why else ""
         raise InvalidInput(
-            f"{what} knows members with one lot of data and one task only, got several lots or tasks per member; "
+            f"{what} knows members with one lot of data and one task only, got several lots or tasks per member{reason}; "
             f"leave out lot_owners and task_owners and give one row and one column per member"
         )
 

@@ -10,6 +10,10 @@ the server hands out a degraded model until a member's costs have earned the who
 has the whole model or reaches its cap. No rule that leaves everybody as well off as alone, without money, draws more
 data out of members. Where e vanishes, the default, nobody has more than alone: what the data is worth beyond goes into
 collecting it, or is held back. `outcome.payoffs` is what each gets; what is held back is a_i(s) less that.
+
+Members with several lots of data are refused. What earns the whole model is one contribution that goes up from s_i°.
+With several lots the same costs can be run up in many ways, of no use to anybody, and there is no least contribution to
+start from.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from fedpact.programs.shaped_equilibrium import shaped_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
+LOTS = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
 UNSETTLED = "accuracy shaping: members' answers to each other do not settle; there may be no equilibrium"
 UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium at any bonus above 0, in the limit of that")
 
@@ -64,7 +69,7 @@ class AccuracyShaping(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """The contributions at which everybody has earned the whole model, or gives all it has."""
-        require_single_lots(federation, f"the mechanism {self.name}")
+        require_single_lots(federation, f"the mechanism {self.name}", LOTS)
         contributions = shaped_equilibrium(federation, self.bonus)
         if np.isnan(contributions).any():
             raise NotConverged(UNSETTLED, result=contributions)

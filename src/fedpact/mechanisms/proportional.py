@@ -9,6 +9,9 @@ contests (Tullock 1980). It balances at every profile. What data is useful for, 
 The game has no potential. A member's utility need not be concave in what it contributes, so that an equilibrium is a
 fixed point that answers in turn may or may not reach, and there may be others or none: what is reached is certified
 over the whole range of everybody's contributions, that it is the only one is not.
+
+Members with several lots of data are refused. Volume is one number; of lots there are several, and how much of one
+counts for how much of another the rule does not say. Counted alike, everybody would bring its cheapest data.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from fedpact.programs.proportional_sharing import proportional_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
+LOTS = "it pays by volume, and does not say how much of one lot counts for how much of another"
 UNSETTLED = "proportional sharing: members' answers to each other do not settle; there may be no equilibrium"
 
 
@@ -49,7 +53,7 @@ class ProportionalSharing(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """An equilibrium that answers in turn lead to."""
-        require_single_lots(federation, f"the mechanism {self.name}")
+        require_single_lots(federation, f"the mechanism {self.name}", LOTS)
         contributions = proportional_equilibrium(federation, federation.dense_weights()[None])[0]
         if np.isnan(contributions).any():
             raise NotConverged(UNSETTLED, result=contributions)

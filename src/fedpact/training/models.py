@@ -51,11 +51,12 @@ class Models:
             self._trained[key] = self._load(profile) or self._train(profile)
 
     def histories(self, profiles: Sequence[IntArray]) -> Histories:
-        """Each agent's column of its own model: `profiles[i]` are the samples of agent i's."""
+        """Each agent's column of its own model: `profiles[i]` are the samples of agent i's, per lot."""
         chosen = [self._trained[_key(profile)] for profile in profiles]
         columns = range(len(profiles))
+        used = [profiles[owner][lot] for lot, owner in enumerate(self._experiment.ownership.lot_owners)]
         return Histories(
-            contributions=frozen_counts([[profile[agent] for agent, profile in enumerate(profiles)]] * self._rounds),
+            contributions=frozen_counts([used] * self._rounds),
             accuracies=read_only_copy(np.stack([chosen[agent].accuracies[:, agent] for agent in columns], axis=1)),
             loss=read_only_copy(np.stack([chosen[agent].loss[:, agent] for agent in columns], axis=1)),
         )

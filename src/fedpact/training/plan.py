@@ -16,6 +16,7 @@ import numpy as np
 from fedpact.deals import Deal
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.federation import Federation
 from fedpact.scenario import Scenario, parse_scenario, scenario_to_dict
 from fedpact.training.data import Images, mnist
 from fedpact.training.experiment import Experiment
@@ -43,7 +44,7 @@ class Plan:
     data
         Where MNIST comes from: "embedded", "openml" or "huggingface".
     samples, test_share, partition, noise, training, seed
-        As `Experiment` takes them; samples and strengths of noise have one number per agent.
+        As `Experiment` takes them; samples and strengths of noise have one number per agent (lot).
     floors, ceilings
         As `train_under` takes them, one number per agent.
     """
@@ -78,6 +79,7 @@ class Plan:
             training=self.training,
             seed=self.seed,
             names=self.scenario.federation.names,
+            **_owned(self.scenario.federation),
         )
 
     def check(self) -> None:
@@ -99,7 +101,7 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as plain data, which `plan_of` reads."""
-        names = self.scenario.federation.names
+        federation = self.scenario.federation
         partition = {name: kind for name, kind in PARTITIONS.items() if isinstance(self.partition, kind)}
         kinds = {kind: name for name, kind in NOISES.items()}
         plain_scenario = _plain(self.scenario)
@@ -112,7 +114,12 @@ class Plan:
                     "samples": np.asarray(self.samples).astype(np.int64),
                     "test_share": self.test_share,
                     "partition": {"kind": next(iter(partition))} | asdict(self.partition),  # type: ignore[call-overload]
-                    "noise": {kinds[type(noise)]: noise.per_agent(names) for noise in self.noise},
+                    "noise": {
+                        kinds[type(noise)]: noise.per_agent(
+                            federation.names if isinstance(noise, PrivateUpdates) else federation.lot_labels
+                        )
+                        for noise in self.noise
+                    },
                     "training": asdict(self.training),
                     "seed": self.seed,
                 },
@@ -166,6 +173,13 @@ def versions() -> dict[str, str]:
         "jax": version("jax"),
         "numpy": version("numpy"),
     }
+
+
+def _owned(federation: Federation) -> dict[str, Any]:
+    """Whose lots there are, as an experiment takes it."""
+    if not federation.has_lots:
+        return {}
+    return {"lot_owners": federation.lot_owners, "lot_names": federation.lot_names}
 
 
 def _plain(scenario: Scenario) -> Scenario:

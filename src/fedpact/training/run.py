@@ -6,6 +6,9 @@ gets value_i (accuracy - floor_i) / (ceiling_i - floor_i), its measured accuracy
 ceiling 1 that is the paper's reading, value times accuracy: then an untrained model is worth something already, and
 realised payoffs stand higher than promised ones. A fitted curve has its floor and its ceiling; give those. Payments are
 as agreed: money does not depend on the accuracy.
+
+An agent with several lots trains on what it agreed to bring of each. All its tasks are measured by the accuracy on its
+one test set: what a test by task would say, a deal does not know.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates.tolerances import utility_tolerances, would_leave
+from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.fitting.accuracy_curves import checked_range
@@ -46,8 +49,8 @@ class Run:
     federation, deal
         Who, and what was agreed, between all agents; those who are not in it train alone.
     together
-        Samples, accuracies and losses by round: the common model's for the members of the deal, for others those of
-        their own.
+        Samples per lot, accuracies and losses by round: the common model's for the members of the deal, for others
+        those of their own.
     alone
         The same of the models everybody trains alone; an agent without samples has an untrained model.
     test_sizes
@@ -89,7 +92,7 @@ class Run:
 
     @property
     def samples(self) -> IntArray:
-        """Samples used."""
+        """Samples used, per lot."""
         return frozen_counts(self.together.contributions[-1])
 
     @property
@@ -99,7 +102,7 @@ class Run:
 
     @property
     def standalone_samples(self) -> IntArray:
-        """Samples used alone."""
+        """Samples used alone, per lot."""
         return frozen_counts(self.alone.contributions[-1])
 
     @property
@@ -113,7 +116,8 @@ class Run:
         predicted = self.federation.without_sharing().payoffs(self.contributions)
         places = self.deal.members
         if places.size:
-            predicted[places] = self.federation.take(places).payoffs(self.contributions[places])
+            lots = np.concatenate([self.federation.lots_of(place) for place in places])
+            predicted[places] = self.federation.take(places).payoffs(self.contributions[lots])
         return read_only_copy(predicted)
 
     @cached_property
@@ -124,12 +128,12 @@ class Run:
     @cached_property
     def costs(self) -> FloatArray:
         """Predicted, of the contributions agreed."""
-        return read_only_copy(self.federation.costs.value(self.contributions))
+        return read_only_copy(self.federation.spending(self.contributions))
 
     @cached_property
     def realised_costs(self) -> FloatArray:
         """Of the samples used."""
-        return read_only_copy(self.federation.costs.value(self.samples.astype(np.float64)))
+        return read_only_copy(self.federation.spending(self.samples))
 
     @cached_property
     def utilities(self) -> FloatArray:
@@ -149,7 +153,7 @@ class Run:
     @cached_property
     def realised_standalone(self) -> FloatArray:
         """What came of training alone."""
-        spent = self.federation.costs.value(self.standalone_samples.astype(np.float64))
+        spent = self.federation.spending(self.standalone_samples)
         return read_only_copy(self._worth(self.standalone_accuracies) - spent)
 
     @property
@@ -183,7 +187,7 @@ class Run:
         for accuracies in (self.accuracies, self.standalone_accuracies):
             share = (accuracies * self.test_sizes + 1.0) / (self.test_sizes + 2.0)  # not 0 where all answers are right
             variances += share * (1.0 - share) / self.test_sizes
-        return read_only_copy(self.federation.values * np.sqrt(variances) / (self.ceilings - self.floors))
+        return read_only_copy(self._values * np.sqrt(variances) / (self.ceilings - self.floors))
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -210,11 +214,16 @@ class Run:
         size = f"{len(self.agents)} agents, {self.rounds} rounds, mean accuracy {self.accuracies.mean():.3f}"
         return f"<Run under {self.deal.mechanism}: {size}, welfare {self.realised_welfare:.6g}>"
 
+    @property
+    def _values(self) -> FloatArray:
+        """What a whole accuracy is worth to each agent, over all its tasks."""
+        return self.federation.per_agent_from_tasks(self.federation.values)
+
     def _worth(self, accuracies: FloatArray) -> FloatArray:
-        return read_only_copy(self.federation.values * (accuracies - self.floors) / (self.ceilings - self.floors))
+        return read_only_copy(self._values * (accuracies - self.floors) / (self.ceilings - self.floors))
 
     def _leavers(self, gaps: FloatArray, payoffs: FloatArray, costs: FloatArray) -> tuple[str, ...]:
-        tolerances = utility_tolerances(payoffs, costs, self.payments, self.federation.values)
+        tolerances = utility_tolerances(payoffs, costs, self.payments, agent_values(self.federation))
         return self._members_where(would_leave(gaps, tolerances))
 
     def _members_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
@@ -258,9 +267,11 @@ def train_under(
     used, own = check_trainable(agreed, federation, experiment)
     models = Models(experiment, lengths, checkpoint)
     inside = np.isin(np.arange(federation.n_agents), agreed.members)
-    common = np.where(inside, used, 0)
+    owners = federation.lot_owners
+    common = np.where(inside[owners], used, 0)
     wanted = [(common, "everybody together")] if inside.any() else []
-    singles = np.diag(np.where(inside, 0, used)), np.diag(own)
+    by_owner = np.arange(federation.n_agents)[:, None] == owners
+    singles = by_owner * np.where(inside[owners], 0, used), by_owner * own
     wanted += [(singles[0][agent], f"{federation.names[agent]} on its own") for agent in np.flatnonzero(~inside)]
     wanted += [(singles[1][agent], f"{name} alone") for agent, name in enumerate(federation.names)]
     models.train(wanted, progress)
@@ -270,7 +281,7 @@ def train_under(
         deal=agreed,
         together=models.histories(shared),
         alone=models.histories(list(singles[1])),
-        test_sizes=frozen_counts(experiment.samples - experiment.available),
+        test_sizes=experiment.test_sizes,
         floors=low,
         ceilings=high,
         fingerprint=experiment.fingerprint,
@@ -289,6 +300,13 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
             f"experiment must have the federation's members in their order ({', '.join(federation.names)}), "
             f"got {', '.join(there)}; say names=federation.names"
         )
+    if not np.array_equal(experiment.ownership.lot_owners, federation.lot_owners):
+        raise InvalidInput(
+            "experiment must have the federation's lots in their order; say lot_owners=federation.lot_owners, "
+            "lot_names=federation.lot_names"
+        )
+    if experiment.n_tasks != experiment.n_agents:
+        raise InvalidInput("experiment must test every agent on all of its test images; leave out with_tasks")
 
 
 def _default_names(count: int) -> Sequence[str]:

@@ -3,7 +3,7 @@
 | file            | holds                                                                              |
 |-----------------|------------------------------------------------------------------------------------|
 | `settings.json` | scenario, deal, experiment, fingerprint, versions and the command: enough to repeat |
-| `rounds.csv`    | round, agent, whether it trains alone, samples, accuracy, loss, test size          |
+| `rounds.csv`    | round, agent, whether it trains alone, samples of all its lots, accuracy, loss, test size |
 | `alone.csv`     | the same of the models agents train alone                                          |
 | `result.json`   | predicted and realised, per agent                                                  |
 | `learning.png`  | the learning curves, where matplotlib is installed                                 |
@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from fedpact.training.checks import frozen_counts
 from fedpact.training.experiment import Histories
 from fedpact.training.plan import Plan, plan_of, versions
 from fedpact.training.run import Progress, Run
-from fedpact.training.trainable import deal_for_everybody
+from fedpact.training.trainable import check_trainable, deal_for_everybody
 from fedpact.utils.arrays import read_only_copy
 from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
@@ -73,6 +74,8 @@ def run_record(run: Run) -> dict[str, Any]:
     """What came of a run, as plain data."""
     members = [run.agents[place] for place in run.deal.members]
     record = {"mechanism": run.deal.mechanism, "agents": run.agents, "members": members}
+    if run.federation.has_lots:  # contributions and samples are per lot
+        record["lots"] = run.federation.lot_labels
     plain: dict[str, Any] = jsonable(record | {name: getattr(run, name) for name in (*PER_AGENT, *OVERALL)})
     return plain
 
@@ -157,18 +160,23 @@ class RunFolder:
 
     def load(self, plan: Plan) -> Run:
         """The finished run, without training."""
-        names, shape = plan.scenario.federation.names, (plan.training.rounds, len(plan.samples))
+        federation, experiment = plan.scenario.federation, plan.experiment
+        names, shape = federation.names, (plan.training.rounds, federation.n_agents)
+        agreed = deal_for_everybody(plan.deal, federation)
         histories = []
-        for name in (ROUNDS_FILE, ALONE_FILE):
+        used = check_trainable(agreed, federation, experiment)
+        for name, samples in zip((ROUNDS_FILE, ALONE_FILE), used, strict=True):
             with error_context(str(self.path / name)):
-                histories.append(_history(read_text(self.path / name), names, shape))
-        experiment = plan.experiment
+                found = _history(read_text(self.path / name), names, shape)
+                if federation.has_lots:  # the file counts the samples of all lots of a member
+                    found = replace(found, contributions=frozen_counts(np.tile(samples, (shape[0], 1))))
+                histories.append(found)
         return Run(
-            federation=plan.scenario.federation,
-            deal=deal_for_everybody(plan.deal, plan.scenario.federation),
+            federation=federation,
+            deal=agreed,
             together=histories[0],
             alone=histories[1],
-            test_sizes=frozen_counts(experiment.samples - experiment.available),
+            test_sizes=experiment.test_sizes,
             floors=plan.floors,
             ceilings=plan.ceilings,
             fingerprint=experiment.fingerprint,
@@ -215,9 +223,8 @@ def _rows(run: Run, history: Histories, alone: NDArray[np.bool_]) -> bytes:
     rows: list[Sequence[Any]] = [ROUND_HEADS]
     for number in range(run.rounds):
         for agent, name in enumerate(run.agents):
-            samples, accuracy, loss = (
-                array[number, agent].item() for array in (history.contributions, history.accuracies, history.loss)
-            )
+            samples = int(history.contributions[number, run.federation.lots_of(agent)].sum())
+            accuracy, loss = (array[number, agent].item() for array in (history.accuracies, history.loss))
             rows.append([number + 1, name, int(alone[agent]), samples, accuracy, loss, int(run.test_sizes[agent])])
     return csv_rows(rows).encode()
 

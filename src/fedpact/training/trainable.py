@@ -9,7 +9,6 @@ import numpy as np
 from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.training.checks import IntArray
 from fedpact.training.experiment import Experiment
@@ -30,17 +29,23 @@ def deal_for_everybody(deal: Deal | Outcome, federation: Federation) -> Deal:
     given = deal.deal if isinstance(deal, Outcome) else deal
     if not isinstance(given, Deal):
         raise InvalidInput(f"deal must be a Deal or an Outcome, got {short_repr(given)}")
-    require_single_lots(federation, "training")
     agreed, _ = given.belonging_to(federation)
     names = federation.names
     places = [names.index(name) for name in agreed.agents]
+    owners = tuple(names[owner] for owner in federation.lot_owners)
+    lots = places
+    owned: tuple[tuple[str, ...] | None, tuple[str, ...] | None] = (None, None)
+    if agreed.has_lots:
+        there = list(zip(owners, federation.lot_names, strict=True))
+        lots = [there.index(lot) for lot in zip(agreed.lot_owners or (), agreed.lot_names or (), strict=True)]
+        owned = owners, federation.lot_names
     contributions = standalone_optimum(federation)[0].copy()
-    contributions[places] = agreed.contributions
+    contributions[lots] = agreed.contributions
     payments, side, prices = np.zeros(len(names)), np.zeros(len(names)), None
     payments[places], side[places] = agreed.payments, agreed.side_payments
     if agreed.prices is not None:
-        prices = np.zeros((len(names), len(names)))
-        prices[np.ix_(places, places)] = agreed.prices
+        prices = np.zeros((len(names), federation.n_lots))
+        prices[np.ix_(places, lots)] = agreed.prices
     alone = [name for name in names if name not in agreed.agents or name in agreed.excluded]
     return replace(
         agreed,
@@ -51,15 +56,18 @@ def deal_for_everybody(deal: Deal | Outcome, federation: Federation) -> Deal:
         side_payments=side,
         excluded={name: given.excluded.get(name, TRAINS_ALONE) for name in alone},
         scenario=federation.fingerprint,
+        lot_owners=owned[0],
+        lot_names=owned[1],
     )
 
 
 def check_trainable(deal: Deal, federation: Federation, experiment: Experiment) -> tuple[IntArray, IntArray]:
-    """The samples everybody uses in a deal for everybody and alone, if they are there and somebody contributes any."""
+    """The samples used in a deal for everybody and alone, per lot, if they are there and somebody contributes any."""
     used = whole_samples(deal.contributions)
     own = whole_samples(standalone_optimum(federation)[0])
     check_held(used, own, experiment)
-    if not used[deal.members if deal.is_federated else slice(None)].any():
+    inside = np.isin(federation.lot_owners, deal.members) if deal.is_federated else slice(None)
+    if not used[inside].any():
         raise InvalidInput(
             "nobody contributes a whole sample under this deal: there is no data and no model to train; "
             "lower costs or another mechanism give one"
@@ -81,9 +89,10 @@ def check_held(samples: IntArray, alone: IntArray, experiment: Experiment) -> No
     asked = int(samples[agent] if samples[agent] > experiment.available[agent] else alone[agent])
     enough, there = images_for(int(wanted[agent]), experiment.test_share), len(experiment.images)
     supply = "" if enough <= there else f", of which there are {there:,} in all"
+    whose = f'{"lot" if experiment.has_lots else "member"} "{experiment.lot_labels[agent]}"'
     raise InvalidInput(
-        f'member "{experiment.names[agent]}" {what} {asked:,} samples but has {experiment.available[agent]:,} to '
-        f"train on; give it {enough:,} images, tests included (samples={enough}, --samples {enough}){supply}"
+        f"{whose} {what} {asked:,} samples but has {experiment.available[agent]:,} to train on; give it {enough:,} "
+        f"images, tests included (samples={enough}, --samples {enough}){supply}"
     )
 
 

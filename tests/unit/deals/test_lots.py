@@ -9,7 +9,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.deals.deal_file import deal_from_record, deal_record
-from fedpact.explorer.draft import draft_of
+from fedpact.mechanisms.accuracy_shaping import AccuracyShaping
+from fedpact.mechanisms.proportional import ProportionalSharing
 from fedpact.negotiation.misreport_study import misreport
 from fedpact.scenario.examples import example
 
@@ -90,7 +91,8 @@ def test_money_follows_payments(outcome: fp.Outcome) -> None:
 @pytest.mark.parametrize(
     ("refuses", "what"),
     [
-        (lambda: draft_of(example("hospitals-lots")), "the explorer"),
+        (lambda: ProportionalSharing().solve(FEDERATION), "the mechanism proportional"),
+        (lambda: AccuracyShaping().solve(FEDERATION), "the mechanism accuracy-shaping"),
         (lambda: misreport(FEDERATION, 0, what="costs", factor=2.0), "a misreport"),
         (lambda: fp.Population(FEDERATION, counts=2), "a population"),
     ],

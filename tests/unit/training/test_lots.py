@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedpact.training import Experiment, Images, LabelNoise, PrivateUpdates
+import fedpact as fp
+from fedpact.training import Even, Experiment, Images, LabelNoise, PrivateUpdates, Training, train_under
+from fedpact.training import plan as plans
 from fedpact.training.measured import MeasuredGame
+from fedpact.training.run_folder import RunFolder, run_record
 from fedpact.utils.errors import InvalidInput
+from lots_scenario import FEDERATION
 
 from .test_fedavg import SINGLE, reference
 
@@ -94,3 +99,75 @@ def test_what_is_refused(experiment: Experiment, sorted_images: Experiment, imag
     with pytest.raises(InvalidInput, match='member "agent 1" has no lot'):
         Experiment(images, n_agents=2, samples=30, lot_owners=[0, 0])
     assert not replace(sorted_images, seed=1).has_lots  # dealt anew
+
+
+LOT_OWNERS = {"lot_owners": FEDERATION.lot_owners, "lot_names": FEDERATION.lot_names, "names": FEDERATION.names}
+
+
+@pytest.fixture(scope="module")
+def trainer(images: Images) -> Experiment:
+    return Experiment(
+        images, n_agents=3, samples=40, training=Training(rounds=2, batch_size=8, hidden=(5,)), **LOT_OWNERS
+    )
+
+
+def test_a_deal_is_trained_on_what_is_agreed_of_each_lot(trainer: Experiment) -> None:
+    outcome = fp.ExternalityMechanism().solve(FEDERATION)
+    run = train_under(outcome, FEDERATION, trainer, floors=0.1)
+    np.testing.assert_array_equal(run.samples, np.floor(outcome.contributions + 1e-9))
+    np.testing.assert_array_equal(run.accuracies, trainer.history([run.samples] * 2).accuracies[-1])
+    alone = np.where(FEDERATION.lot_owners == 1, run.standalone_samples, 0)
+    assert run.standalone_accuracies[1] == trainer.history([alone] * 2).accuracies[-1, 1]
+    np.testing.assert_allclose(run.payoffs, outcome.payoffs)
+    np.testing.assert_allclose(run.realised_payoffs, [1.0, 1.0, 1.3] * (run.accuracies - 0.1) / 0.9)
+    spent = np.array([0.01, 0.08, 0.012, 0.02]) * run.samples
+    np.testing.assert_allclose(run.realised_costs, [spent[0] + spent[1], spent[2], spent[3]])
+    assert run.realised_welfare == pytest.approx(run.realised_utilities.sum(), abs=1e-12)
+
+
+def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) -> None:
+    outcome = fp.ExternalityMechanism().solve(FEDERATION.take([0, 2]))
+    run = train_under(outcome.deal, FEDERATION, trainer)
+    assert [run.agents[place] for place in run.deal.members] == ["North", "East"]
+    assert run.samples[2] == run.standalone_samples[2] and run.accuracies[1] == run.standalone_accuracies[1]
+    np.testing.assert_allclose(run.payoffs[[0, 2]], outcome.payoffs)
+
+
+def test_a_run_with_lots_is_kept_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Images
+) -> None:
+    monkeypatch.setattr(plans, "mnist", lambda source: images)
+    plan = plans.Plan(
+        scenario=fp.Scenario(federation=FEDERATION),
+        deal=fp.ShapleyMechanism().solve(FEDERATION).deal,
+        data="embedded",
+        samples=np.array([20.0, 30.0, 40.0, 40.0]),
+        test_share=0.2,
+        partition=Even(),
+        noise=[LabelNoise([0.0, 0.5, 0.0, 0.0]), PrivateUpdates([np.inf, 1.0, np.inf])],
+        training=Training(rounds=2, hidden=(5,)),
+        seed=0,
+        floors=np.zeros(3),
+        ceilings=np.ones(3),
+    )
+    folder = RunFolder(tmp_path / "run")
+    folder.begin(plan, {})
+    run = folder.train(plan)
+    again = folder.load(folder.plan())
+    for part in ("samples", "standalone_samples", "accuracies", "realised_utilities", "ir_gaps", "test_sizes"):
+        np.testing.assert_array_equal(getattr(again, part), getattr(run, part))
+    record = run_record(again)
+    assert record["lots"] == list(FEDERATION.lot_labels) and len(record["samples"]) == 4 and len(record["payoffs"]) == 3
+    rows = (tmp_path / "run" / "rounds.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * 3 and rows[1].split(",")[3] == str(run.samples[0] + run.samples[1])
+
+
+def test_experiments_of_other_lots_are_refused(trainer: Experiment, images: Images) -> None:
+    outcome = fp.ExternalityMechanism().solve(FEDERATION)
+    with pytest.raises(InvalidInput, match="lots in their order"):
+        train_under(outcome, FEDERATION, Experiment(images, names=FEDERATION.names, samples=30))
+    with pytest.raises(InvalidInput, match="leave out with_tasks"):
+        train_under(outcome, FEDERATION, trainer.with_tasks({"first": [0], "others": [1, 2]}))
+    small = Experiment(images, samples=20, **LOT_OWNERS)
+    with pytest.raises(InvalidInput, match='lot "South: all" agreed to 21 samples but has 16 to train on; give it'):
+        train_under(outcome, FEDERATION, small)
