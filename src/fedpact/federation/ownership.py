@@ -45,8 +45,8 @@ def require_single_lots(owned: HasLots, what: str, why: str = "") -> None:
     if owned.has_lots:
         reason = f" ({why})" if why else ""
         raise InvalidInput(
-            f"{what} knows members with one lot of data and one task only, got several lots or tasks per member{reason}; "
-            f"leave out lot_owners and task_owners and give one row and one column per member"
+            f"{what} knows members with one lot of data and one task only, got several lots or tasks per member{reason}"
+            f"; leave out lot_owners and task_owners and give one row and one column per member"
         )
 
 
