@@ -32,7 +32,7 @@ def coordinator_against_reading(n_agents):
     )
 
 
-AT_MOST = {200: 100.0, 1000: 100.0}
+AT_MOST = {200: 10.0, 1000: 10.0}
 
 
 class Timed:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -33,12 +33,14 @@ from fedpact.programs.social_optimum import maximise_welfare
 from fedpact.programs.solver import GAIN_TOLERANCE
 from fedpact.shapley.enumeration import coalitions
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.parallel import is_configured, map_parallel
 
 MAX_LISTED_AGENTS = 16  # all groups of more agents are too many to list
 MAX_COMPILED_MEMBERS = 64  # larger groups are quicker with NumPy's matrices
 MAX_RECENT, MAX_RECENT_GROUPS = 256, 1 << 18  # federations whose groups are kept, and the groups of all of them
+MANY_GROUPS = 4096  # all of twelve members: compiled code then solves the small ones as well
 GROUPS_AT_A_TIME = 4096  # compiled code is deaf to interrupts while it runs
 GROUPS_WITH_LOTS_AT_A_TIME = 1024
 
@@ -124,11 +126,12 @@ def group_optima(
             if one_more is not None and size < federation.n_agents:
                 begin = contributions[one_more[some]]
             pieces.append((some, groups[some], begin))
-        for (some, _, _), (profiles, worths) in _solve_pieces(solver, pieces):
-            contributions[some], values[some] = profiles, worths
-            done += some.size
-            if progress is not None:
-                progress(done, len(groups))
+        with expecting_many() if len(groups) >= MANY_GROUPS else nullcontext():
+            for (some, _, _), (profiles, worths) in _solve_pieces(solver, pieces):
+                contributions[some], values[some] = profiles, worths
+                done += some.size
+                if progress is not None:
+                    progress(done, len(groups))
     return GroupOptima(members=groups, values=values, contributions=contributions)
 
 
