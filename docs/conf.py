@@ -38,8 +38,8 @@ GENERATED = Path(__file__).parent / "_generated"
 CLI_HEAD = """# Command line
 
 `fedpact COMMAND --help` prints these pages. SCENARIO is a `.toml` or `.json` file, or a built-in federation:
-`hospitals` (the default), `hospitals-lots`, `paper-w1`, `paper-w2`, `paper-w3`. With `--json` a command prints one JSON object whose keys
-are the attribute names of the Python objects, plus `mechanism` and `agents`.
+`hospitals` (the default), `hospitals-lots`, `paper-w1`, `paper-w2`, `paper-w3`. With `--json` a command prints one JSON
+object whose keys are the attribute names of the Python objects, plus `mechanism` and `agents`.
 
 | exit code | meaning |
 |---|---|
