@@ -37,6 +37,7 @@ T_STEP, T_TAIL = 0.31, 1e-11
 MAX_COEFFICIENTS = 20_000_000  # held at once while agents' own contributions are searched
 DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
 MAX_EXPONENT = 690.0
+EDGE_ROUNDING = 1e-15  # of the floor of a payoff
 MAX_ERROR = 1e-9  # of the payoffs: values that miss them by more prove nothing
 
 
@@ -289,7 +290,10 @@ class _Integral:
         ends = np.where(np.isfinite(upper), upper, self.contributions[agents])
         steps = self.rows[:, agents].multiply(np.maximum(ends - self.contributions[agents], 0.0)).tocsr()
         down, up = steps.minimum(0.0).min(axis=1), steps.maximum(0.0).max(axis=1)
-        return self.lowest + down.toarray().ravel(), self.highest + up.toarray().ravel()
+        reached, floor = self.lowest + down.toarray().ravel(), np.asarray(self.federation.payoff.floor)
+        # Next to the edge of the domain the sum is rounded; what is inside stays inside.
+        inside = np.where(self.lowest > floor, np.maximum(reached, floor * (1.0 - EDGE_ROUNDING)), reached)
+        return inside, self.highest + up.toarray().ravel()
 
     def _receivers(
         self, wanted: NDArray[np.intp], lowest: FloatArray, highest: FloatArray

@@ -121,7 +121,7 @@ def _max_iterations(federation: Federation) -> int:
 
     Up to sixty agents have an answer, or a refusal, within seconds; more have to be waited for in any case.
     """
-    if not federation.has_harm:
+    if not (federation.has_harm and np.isfinite(federation.payoff.floor).all()):
         return MAX_ITERATIONS
     if federation.n_agents > MAX_AGENTS_IN_SECONDS:
         return MAX_ITERATIONS_OF_MANY
@@ -146,10 +146,17 @@ def _settle_small_stakes(program: ShapleyProgram, found: Solution) -> Solution:
             for agent in unsettled.tolist():
                 (share,) = own_shares(federation, profile, [agent])
                 profile[agent], _ = best_answer(federation, share, agent, guess=float(profile[agent]))
+            if _edge_distance(federation, profile) < 0.5 * _edge_distance(federation, found.contributions):
+                break  # who has that little at stake takes nobody out of its domain
             found = conclude_within(program, (), profile, found.iterations)
         except (NotConverged, OutsideDomain):  # at this size rounding rules
             break
     return found
+
+
+def _edge_distance(federation: Federation, contributions: FloatArray) -> float:
+    """How far every group is from the edge of somebody's domain, as a share of all there is."""
+    return float((1.0 - federation.lowest_data(contributions) / federation.payoff.floor).min())
 
 
 def _unsettled(program: ShapleyProgram, contributions: FloatArray, tol: float) -> NDArray[np.intp]:
