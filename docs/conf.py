@@ -16,6 +16,7 @@ from fedpact.paper.page import files_of, page_markdown, write_files
 from fedpact.paper.results import ALL, choose_results, reproduce
 from fedpact.report.words import GLOSSARY
 from fedpact.scenario import schema, template
+from fedpact.scenario.examples import EXAMPLES
 
 project = "fedpact"
 author = "The fedpact developers"
@@ -35,11 +36,12 @@ autodoc_typehints = "description"
 
 GENERATED = Path(__file__).parent / "_generated"
 
-CLI_HEAD = """# Command line
+BUILT_IN = ", ".join(f"`{name}`" for name in EXAMPLES)
+CLI_HEAD = f"""# Command line
 
-`fedpact COMMAND --help` prints these pages. SCENARIO is a `.toml` or `.json` file, or a built-in federation:
-`hospitals` (the default), `hospitals-lots`, `paper-w1`, `paper-w2`, `paper-w3`. With `--json` a command prints one JSON
-object whose keys are the attribute names of the Python objects, plus `mechanism` and `agents`.
+`fedpact COMMAND --help` prints these pages. SCENARIO is a `.toml` or `.json` file, or a built-in federation
+({BUILT_IN}; the first is the default). With `--json` a command prints one JSON object whose keys are the attribute
+names of the Python objects, plus `mechanism` and `agents`.
 
 | exit code | meaning |
 |---|---|

@@ -104,7 +104,7 @@ def _brings(outcome: Outcome, place: int, unit: str) -> str:
     if not given.has_lots:
         return f"{number_text(float(outcome.contributions[place]))} {unit or 'units of data'}"
     brought = [lot for lot in own if outcome.contributions[lot] > 0.0]
-    told = [f"{number_text(float(outcome.contributions[lot]))} of {given.lot_names[lot]}" for lot in brought]
+    told = [f'{number_text(float(outcome.contributions[lot]))} of "{given.lot_names[lot]}"' for lot in brought]
     return f"{join_names(told)}{f' ({unit})' if unit else ''}" if told else "no data"
 
 

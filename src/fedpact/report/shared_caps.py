@@ -17,7 +17,7 @@ def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None)
             continue
         amounts = outcome.contributions[list(shared.lots)]
         parts = [
-            f"{number_text(float(amount))} of {federation.lot_names[lot]}"
+            f'{number_text(float(amount))} of "{federation.lot_names[lot]}"'
             for lot, amount in zip(shared.lots, amounts, strict=True)
         ]
         total, cap = float(amounts.sum()), given_text(shared.cap)

@@ -136,8 +136,9 @@ def hospitals_with_privacy(privacy_price: float = 0.001) -> Scenario:
     return Scenario(
         federation=federation,
         title="Three hospitals that choose how much privacy to keep",
-        description="Contributions in thousands of patient records; each is brought raw, with noise, or not at all.",
+        description="Each patient record is brought raw, with noise, or not at all.",
         money=Money(currency="EUR", per_payoff=1_000_000.0),
+        unit="thousand records",
     )
 
 
