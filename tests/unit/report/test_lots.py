@@ -35,7 +35,7 @@ def test_the_report_says_which_lots_stay_at_home(compared: Comparison) -> None:
 def test_a_page_of_a_member_lists_its_lots(compared: Comparison) -> None:
     page = render_member_page(compared, "City", scenario_title=TITLE)
     assert "Contribution, labelled" in page and "it stays at home" in page
-    assert "of &#34;labelled&#34; and pays" in page and "of old device and" not in page
+    assert "of &#34;labelled&#34; and pays" in page and "of &#34;old device" not in page
 
 
 def test_pictures_have_a_bar_per_lot(compared: Comparison) -> None:
