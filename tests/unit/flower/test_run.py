@@ -229,7 +229,7 @@ def test_nodes_that_have_no_seat_are_named(tmp_path: Path) -> None:
         ({"name": 7, "index": 1, "agents": 3}, "gives no name"),
         ({"name": "B", "index": 3, "agents": 3}, "its place is 3"),
         ({"name": "B", "index": True, "agents": 3}, "its place is True"),
-        ({"name": "B", "index": 1, "agents": 4}, "a row for 4 agents"),
+        ({"name": "B", "index": 1, "agents": 4}, "a row for 4 members"),
         ({}, "gives no name"),
     ],
 )
