@@ -306,7 +306,7 @@ def _check_agents(federation: Federation, experiment: Experiment) -> None:
             "lot_names=federation.lot_names"
         )
     if experiment.n_tasks != experiment.n_agents:
-        raise InvalidInput("experiment must test every agent on all of its test images; leave out with_tasks")
+        raise InvalidInput("experiment must test every member on all of its test images; leave out with_tasks")
 
 
 def _default_names(count: int) -> Sequence[str]:
