@@ -261,7 +261,8 @@ class TestFrames:
         outcome = hospital_comparison["externality"]
         found = {name: getattr(outcome, name) for name in dir(outcome) if not name.startswith("_")}
         arrays = {name for name, value in found.items() if isinstance(value, np.ndarray)}
-        assert set(PER_AGENT) == arrays - {"task_payoffs"}  # with one task per agent these are the payoffs
+        # With one task per agent its payoffs are the agent's; prices of shared caps are per cap.
+        assert set(PER_AGENT) == arrays - {"task_payoffs", "shared_cap_prices"}
 
     def test_agents_with_several_lots(self) -> None:
         """What is per lot does not stand beside what is per agent."""
