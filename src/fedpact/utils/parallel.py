@@ -111,11 +111,12 @@ def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Ge
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
         tasks = (joblib.delayed(_run)(function, place, item) for place, item in items.items())
-        with _holding_interrupts():
-            results = parallel(tasks)
-        if isinstance(results, list):  # of a backend that cannot do better
-            results = (found for found in results)
+        results: Any = (found for found in ())
         try:
+            with _holding_interrupts():  # one that came meanwhile is heard at its end, and ends the workers below
+                results = parallel(tasks)
+                if isinstance(results, list):  # of a backend that cannot do better
+                    results = (found for found in results)
             for found in results:  # noqa: UP028 - closed with `yield from`, joblib would warn of what is left
                 yield found
         except TerminatedWorkerError as error:
