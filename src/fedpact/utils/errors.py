@@ -35,7 +35,7 @@ def _same_error(kind: type[FedpactError], args: tuple[Any, ...], state: dict[str
 class InvalidInput(FedpactError, ValueError):
     """An argument or a file breaks a stated rule.
 
-    Made from a message, or from its parts: `costs[2] must be positive, got -0.5 (agent "St. Mary")`.
+    Made from a message, or from its parts: `costs[2] must be positive, got -0.5 (member "St. Mary")`.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class InvalidInput(FedpactError, ValueError):
     --------
     >>> error = InvalidInput(field="costs", index=2, rule="must be positive", value=-0.5, agent="St. Mary")
     >>> print(error)
-    costs[2] must be positive, got -0.5 (agent "St. Mary")
+    costs[2] must be positive, got -0.5 (member "St. Mary")
     >>> error.index, error.problem
     ((2,), 'must be positive, got -0.5')
     """
