@@ -15,7 +15,7 @@ NAME = "hospitals-privacy"
 def test_solve_says_what_to_bring_and_what_one_more_is_worth(run) -> None:
     done = run("solve", NAME)
     assert done.code == 0
-    assert 'of "with noise": all of the 40 that these lots share. One more would add EUR' in done.words
+    assert 'of "with noise": all of the 40 that these lots share. A cap of 41 would add EUR' in done.words
     record = run("solve", NAME, "--json").record
     assert [each["cap"] for each in record["shared_caps"]] == [40.0, 25.0, 20.0]
     assert record["shared_caps"][0]["lots"] == ["University: raw", "University: with noise"]

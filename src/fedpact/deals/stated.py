@@ -22,12 +22,22 @@ from fedpact.utils.words import differing_texts
 
 # What the outcome is made from: compared with the rules by the certificates, or with the scenario when it is read.
 GIVEN = ("mechanism", "agents", "contributions", "payments", "scenario", "source")
-DERIVED = (*OUTCOME_FIELDS, "worst_reciprocity", "certificates", "assumptions", "equilibria", "prices", "excluded")
+OF_LOTS = ("task_owners", "task_names", "task_payoffs", "shared_caps", "shared_cap_prices")
+DERIVED = (
+    *OUTCOME_FIELDS,
+    *OF_LOTS,
+    "worst_reciprocity",
+    "certificates",
+    "assumptions",
+    "equilibria",
+    "prices",
+    "excluded",
+)
 CHECKED = tuple(key for key in DERIVED if key not in GIVEN)
 CONTRIBUTIONS = ("contribution", "contributions", "deviation")  # how names of numbers in units of data end
 COUNTS = ("index", "dimension", "equilibria_searched")
 RATIOS = ("reciprocity", "reciprocity_ratios", "value", "worst_ratio")
-PRICES = ("prices", "net_externality")
+PRICES = ("prices", "net_externality", "shared_cap_prices")
 
 
 def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
@@ -57,7 +67,7 @@ class _Comparison:
             if key == "certificates" and isinstance(entry, dict):
                 yield from self._certificates(entry)
             else:
-                yield from self._compare(key, key, entry, self.due[key])
+                yield from self._compare(key, key, entry, self.due.get(key))
 
     def _certificates(self, stated: Mapping[str, Any]) -> Iterator[str]:
         for claim, entry in stated.items():
@@ -117,7 +127,9 @@ class _Comparison:
             yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
 
     def _tolerance(self, key: str, due: float) -> float:
-        if key == "tol" or key in COUNTS:
+        if key == "tol":  # of the order of rounding itself, and the verdict is compared
+            return abs(due)
+        if key in COUNTS:
             return STATED_TOLERANCE * abs(due)
         if key.endswith(CONTRIBUTIONS):
             return STATED_CONTRIBUTION_TOLERANCE * max(self.contribution, abs(due))

@@ -48,7 +48,7 @@ def require_own_caps(owned: HasSharedCaps, what: str) -> None:
     if owned.shared_caps:
         raise InvalidInput(
             f"{what} knows lots with a cap each only, got {len(owned.shared_caps)} shared_caps; leave them out and "
-            "lower the caps of the lots instead, to what the Externality deal brings of each"
+            "lower the caps of the lots instead, to what the solved deal brings of each"
         )
 
 

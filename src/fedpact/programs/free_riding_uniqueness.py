@@ -88,7 +88,7 @@ def _at_choices(weights: FloatArray, wanted: FloatArray, caps: FloatArray, choic
     units = np.where(free, 0.0, np.where(largest > 0, largest, 1.0)[:, None])
     left, singular, across = np.linalg.svd(blocks + units[:, :, None] * np.eye(caps.size))
     sound = singular[:, -1] > 1e-12 * singular[:, 0]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of what is not sound, or beyond all numbers
         turned = np.einsum("cji,cj->ci", left, right) / singular
         candidates = np.where(free, np.einsum("cji,cj->ci", across, turned), held)
-    return candidates[sound & ((candidates >= 0) & (candidates <= caps)).all(axis=1)]
+    return candidates[sound & (np.isfinite(candidates) & (candidates >= 0) & (candidates <= caps)).all(axis=1)]

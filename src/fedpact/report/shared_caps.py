@@ -23,7 +23,8 @@ def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None)
         total, cap = float(amounts.sum()), given_text(shared.cap)
         if total >= shared.cap * (1.0 - BOUND_TOLERANCE):
             used = f"all of the {cap} that these lots share"
-            more = f" One more would add {unit.text(float(price))} to the welfare of all." if price > 0 else ""
+            larger = given_text(shared.cap + 1.0)
+            more = f" A cap of {larger} would add {unit.text(float(price))} to the welfare of all." if price > 0 else ""
         else:
             used, more = f"{number_text(total)} of the {cap} that these lots share", ""
         told.append(f"{federation.names[owner]} brings {join_names(parts)}: {used}.{more}")

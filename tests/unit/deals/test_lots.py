@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.deals.deal_file import deal_from_record, deal_record
+from fedpact.deals.deal_file import deal_from_record, deal_record, outcome_record
+from fedpact.deals.stated import contradictions
 from fedpact.mechanisms.accuracy_shaping import AccuracyShaping
 from fedpact.mechanisms.proportional import ProportionalSharing
 from fedpact.negotiation.misreport_study import misreport
-from fedpact.scenario.examples import example
+from fedpact.scenario.examples import example, hospitals_with_privacy
 
 FEDERATION = example("hospitals-lots").federation
 
@@ -122,3 +123,20 @@ def test_those_left_with_nothing_to_share_do_not_federate() -> None:
         stable = fp.stable_federation(federation, mechanism)
         assert set(stable.members) | set(stable.leavers) == {"A", "B"}
         assert stable.members != ("B",)
+
+
+@pytest.mark.parametrize(
+    ("key", "forged"),
+    [
+        ("shared_caps", "zzz"),
+        ("shared_cap_prices", [9.0, 9.0, 9.0]),
+        ("task_payoffs", [9.0, 9.0, 9.0]),
+        ("task_owners", ["County"] * 3),
+        ("task_names", ["q"] * 3),
+    ],
+)
+def test_what_a_file_states_of_lots_and_tasks_is_compared(key: str, forged: object) -> None:
+    outcome = fp.ExternalityMechanism().solve(hospitals_with_privacy().federation)
+    record = outcome_record(outcome)
+    assert contradictions(record, outcome) == []
+    assert contradictions(record | {key: forged}, outcome) != []

@@ -17,7 +17,9 @@ def test_sentences_say_how_the_cap_is_used() -> None:
     unit = Unit.of(SCENARIO.money, outcome.payoffs)
     first, *_ = told = shared_cap_sentences(outcome, unit)
     assert len(told) == 3 and shared_cap_sentences(outcome, unit, agent=0) == [first]
-    assert first.startswith("University brings ") and "all of the 40 that these lots share. One more would add" in first
+    assert (
+        first.startswith("University brings ") and "all of the 40 that these lots share. A cap of 41 would add" in first
+    )
     less = fp.ExternalityMechanism().outcome_at(SCENARIO.federation, 0.5 * outcome.contributions)
     room = shared_cap_sentences(less, unit)[0]
     assert room.endswith("20 of the 40 that these lots share.")

@@ -51,7 +51,8 @@ def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
 
     The figure's first axes are measured against fitted.
     """
-    tasks, what = fit.observations.task_labels, "tasks" if fit.observations.has_lots else "members"
+    tasks = np.flatnonzero(fit.observations.measured.any(axis=0))  # of a member's own log, its own
+    what = "tasks" if fit.observations.has_lots else "members"
     shown = min(len(tasks), MAX_CURVES)
     columns = min(shown, 3)
     rows = -(-shown // columns)
@@ -59,9 +60,9 @@ def plot_fit(fit: Fit, *, figure: Any = None) -> Any:
     left, right = figure.subfigures(1, 2, width_ratios=(4.0, 2.6 * columns))
     _draw_agreement(left.add_subplot(), fit)
     panels = right.subplots(rows, columns, squeeze=False).ravel()
-    for agent, panel in enumerate(panels):
-        if agent < shown:
-            _draw_curve(panel, fit, agent)
+    for place, panel in enumerate(panels):
+        if place < shown:
+            _draw_curve(panel, fit, int(tasks[place]))
         else:
             panel.set_axis_off()
     rest = f", the first {shown} of {len(tasks)} {what}" if shown < len(tasks) else ""
