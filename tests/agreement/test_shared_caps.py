@@ -206,3 +206,23 @@ def test_batches_are_solved_one_by_one() -> None:
     solved = fp.ExternalityMechanism().solve_batch(batch)
     for place, fed in enumerate((base, other)):
         np.testing.assert_array_equal(solved.contributions[place], fp.ExternalityMechanism().solve(fed).contributions)
+
+
+@pytest.mark.parametrize("cap", [0.5, 1.0, 2.0, 3.0, 10.0])
+def test_of_lots_that_are_alike_the_smallest_amounts_are_brought(cap: float) -> None:
+    """Three lots of one kind, two of which share a cap: these are filled evenly, the third brings the rest."""
+    fed = fp.Federation(
+        [[1.0, 1.0, 1.0, 0.5], [0.5, 0.5, 0.5, 1.0]],
+        names=["N", "S"],
+        lot_owners=["N", "N", "N", "S"],
+        lot_names=list("abcd"),
+        costs=0.002,
+        caps=100.0,
+        payoff=fp.PowerLaw(beta=0.3),
+        shared_caps=[([0, 1], cap)],
+    )
+    for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):
+        out = mechanism.solve(fed)
+        a, b, c, _ = out.contributions
+        np.testing.assert_allclose([a, b], min(cap / 2.0, (a + b + c) / 3.0), rtol=1e-9)
+        assert not out.equilibria.unique

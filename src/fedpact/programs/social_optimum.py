@@ -113,7 +113,9 @@ class OptimalFace:
             without = self._nearest_holding(others, start)
             if (rows @ without <= rooms * OVER_FULL).all() and without @ without < nearest @ nearest:
                 held, nearest = others, without
-        return nearest
+        used = rows @ nearest  # above by rounding, if at all
+        shares = np.divide(rooms, used, out=np.ones_like(used), where=used > rooms)
+        return np.where(rows.any(axis=0), nearest * (shares @ rows), nearest)
 
     def _nearest_holding(self, held: Sequence[int], start: FloatArray) -> FloatArray:
         rows, rooms = self._shared_rows()
