@@ -131,9 +131,17 @@ def agent_text(agent: Agent, notes: MemberNotes) -> str:
         else "The data of others does not matter to it.",
         *_interval_lines(agent, notes),
         f"It can contribute {cap}, at a cost of {cost}.",
-        f"Alone it would use {given:.4g} samples and have {utility:.4g}: less than that no deal should leave it.",
+        f"Alone it would use {given:.4g} samples and have {utility:.4g}. {_least_gain_text(agent.least_gain)}",
     ]
     return "\n".join(lines)
+
+
+def _least_gain_text(least_gain: float | None) -> str:
+    """Which deals a member refuses."""
+    if least_gain is None:
+        return "It takes any deal, also one that leaves it less than that (least_gain is null)."
+    more = f" and {least_gain:.4g} more" if least_gain > 0 else f" less {-least_gain:.4g}" if least_gain < 0 else ""
+    return f"It refuses a deal that leaves it less than that{more}."
 
 
 def lot_agent_text(agent: LotAgent) -> str:
@@ -159,7 +167,7 @@ def lot_agent_text(agent: LotAgent) -> str:
             f"Task {name}: full accuracy is worth {agent.values[task]:.4g} of payoff; a sample counts: "
             f"{', '.join(shown) if shown else 'nothing, whatever the lot'}."
         )
-    lines.append(f"Alone it would have {agent.standalone_utility():.4g}: less than that no deal should leave it.")
+    lines.append(f"Alone it would have {agent.standalone_utility():.4g}. {_least_gain_text(agent.least_gain)}")
     return "\n".join(lines)
 
 

@@ -70,9 +70,11 @@ def agent_from_record(record: Mapping[str, Any]) -> AnyAgent:
     if several:
         return _lot_agent(record)
     weights = _row(record["weights"])
+    name, index = _name(record["name"]), _place(record["index"], weights)
+    _check_names(record.get("agents"), name, index, weights.size)
     return Agent(
-        name=_name(record["name"]),
-        index=_place(record["index"], weights),
+        name=name,
+        index=index,
         weights=weights,
         payoff=_payoff(record["payoff"]),
         value=_number(record, "value", low=np.finfo(float).tiny),
@@ -169,6 +171,20 @@ def _name(given: Any) -> str:
     if not isinstance(given, str) or not given.strip() or len(given) > MAX_NAME:
         raise InvalidInput(f"name must be a text of 1 to {MAX_NAME} characters, got {short_repr(given)}")
     return given
+
+
+def _check_names(given: Any, name: str, index: int, count: int) -> None:
+    """Refuse names of all members, if there are any, that contradict the member's own name and place."""
+    if given is None:
+        return
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise InvalidInput(f"agents must be a list of names, got {short_repr(given)}")
+    if len(given) != count or len(set(given)) != count:
+        raise InvalidInput(f"agents must name each of the {count} members of weights once, got {short_repr(given)}")
+    if given[index] != name:
+        raise InvalidInput(
+            f"agents[{index}] must be the member itself, {name!r} at index {index}, got {given[index]!r}"
+        )
 
 
 def _row(given: Any, n_lots: int | None = None) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +114,31 @@ def test_notes_of_a_file_written_by_hand_are_checked(log: Path, stated: dict[str
     assert MemberNotes.of({}, agent).names == ["agent 0", "agent 1", "agent 2"]
     with pytest.raises(fp.InvalidInput, match="intervals"):
         MemberNotes.of({"intervals": {"value": [0, 1]}} | stated, agent)
+
+
+@pytest.mark.parametrize(
+    ("agents", "words"),
+    [
+        (["North", "South"], "name each of the 3 members"),
+        (["North", "South", "South"], "name each of the 3 members"),
+        (["South", "North", "West"], "must be the member itself"),
+        ("North", "a list of names"),
+    ],
+)
+def test_names_that_contradict_the_members_own_are_refused(
+    log: Path, tmp_path: Path, agents: object, words: str
+) -> None:
+    found, path = fit(Observations.from_files([log], member="South")), tmp_path / "south.json"
+    agent = member_agent(found, "South", costs=0.0003)
+    save_member(agent, member_notes(found, agent, level=0.9), path)
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"agents": agents}))
+    with pytest.raises(fp.InvalidInput, match=words):
+        load_agent(path)
+
+
+@pytest.mark.parametrize(("least", "words"), [(None, "takes any deal"), (0.0, "refuses a deal"), (5.0, "and 5 more")])
+def test_the_words_say_which_deals_it_refuses(log: Path, least: float | None, words: str) -> None:
+    found = fit(Observations.from_files([log], member="South"))
+    agent = replace(member_agent(found, "South", costs=0.0003), least_gain=least)
+    assert words in agent_text(agent, member_notes(found, agent, level=0.9))
