@@ -111,7 +111,7 @@ def _share_out(function: Callable[[Item], Result], items: dict[int, Item]) -> Ge
             backend, _ = joblib.parallel.get_active_backend()
             parallel = joblib.Parallel(**options if backend.supports_return_generator else {})
         tasks = (joblib.delayed(_run)(function, place, item) for place, item in items.items())
-        results: Any = (found for found in ())
+        results: Any = (found for found in list[Any]())
         try:
             with _holding_interrupts():  # one that came meanwhile is heard at its end, and ends the workers below
                 results = parallel(tasks)
