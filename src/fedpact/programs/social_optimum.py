@@ -90,18 +90,15 @@ class OptimalFace:
             return self.point
         best = self.point.copy()
         if self.shared_caps:
-            best[self.free] = self._nearest_within(())
+            best[self.free] = self._nearest_within()
         else:
             best[self.free] = nearest_to_zero(self.normals, self.point[self.free], self.caps[self.free])
         return best
 
-    def _nearest_within(self, full: tuple[int, ...]) -> FloatArray:
-        """The free lots' amounts of smallest norm within shared caps, those of `full` being held at their cap.
-
-        Shared caps that are exceeded are held one after the other; then each is let go again if that is better.
-        """
-        rows, rooms = self._shared_rows()
-        start, held = self.point[self.free], list(full)
+    def _nearest_within(self) -> FloatArray:
+        """The free lots' smallest amounts within shared caps: exceeded ones are held in turn, and let go if better."""
+        (rows, rooms), start = self._shared_rows(), self.point[self.free]
+        held: list[int] = []
         while True:
             nearest = self._nearest_holding(held, start)
             over = [place for place in np.flatnonzero(rows @ nearest > rooms * OVER_FULL).tolist() if place not in held]
@@ -113,9 +110,9 @@ class OptimalFace:
             without = self._nearest_holding(others, start)
             if (rows @ without <= rooms * OVER_FULL).all() and without @ without < nearest @ nearest:
                 held, nearest = others, without
-        used = rows @ nearest  # above by rounding, if at all
-        shares = np.divide(rooms, used, out=np.ones_like(used), where=used > rooms)
-        return np.where(rows.any(axis=0), nearest * (shares @ rows), nearest)
+        used = np.maximum(rows @ nearest, rooms)  # above the room by rounding, if at all
+        shares = np.divide(rooms, used, out=np.ones_like(used), where=used > 0)
+        return nearest * np.where(rows.any(axis=0), shares @ rows, 1.0)
 
     def _nearest_holding(self, held: Sequence[int], start: FloatArray) -> FloatArray:
         rows, rooms = self._shared_rows()
