@@ -12,6 +12,8 @@ OUT ?= out
 export OMP_NUM_THREADS = 1
 export OPENBLAS_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
+# Tests start hundreds of processes, which read what the first one compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-slow test-extremes test-browser test-deploy test-peers check format lint types docs bench bench-training clean
 

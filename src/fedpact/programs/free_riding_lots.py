@@ -11,7 +11,6 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
 MAX_ANSWERS, ANSWER_TOLERANCE = 1000, 1e-10  # of agents with several lots
-CLOSE_ANSWERS, FAR_ANSWERS = 0.05, 0.5  # of the largest contribution: from where Newton steps start, and may lead
 MAX_TRIES, MAX_NEWTON_ANSWERS = 20, 12
 FULL = 1.0 - 1e-9  # of a shared cap: where it counts as used up
 
@@ -19,7 +18,7 @@ FULL = 1.0 - 1e-9  # of a shared cap: where it counts as used up
 def damped_answers(federation: Federation) -> FloatArray:
     """Agents with several lots answer all at once and go part of the way, less far when they overshoot.
 
-    Close to an equilibrium, Newton steps on all slopes at once go the rest; the answers there must agree.
+    Newton steps on all slopes at once go ahead of them; the answers where they lead must agree.
     Stopping inequality: no best answer is further than 1e-10 of the largest contribution. Equals are treated alike.
     """
     profile, _ = standalone_optimum(federation)
@@ -35,10 +34,10 @@ def damped_answers(federation: Federation) -> FloatArray:
             if not federation.admits(answer):
                 raise outside_domain(federation, answer)
             return answer
-        if distance <= CLOSE_ANSWERS * size and tries < MAX_TRIES:
-            tries, near = tries + 1, _newton_answers(federation, answer)
-            if near is not None and np.abs(near - answer).max() <= FAR_ANSWERS * size:
-                profile, before = near, np.inf
+        if tries < MAX_TRIES:
+            tries, ahead = tries + 1, _newton_answers(federation, answer)
+            if ahead is not None:
+                profile, before = ahead, np.inf
                 continue
         part = max(part / 2.0, 0.5 / len(owners)) if distance >= before else min(1.1 * part, 1.0)
         profile, before = profile + part * (answer - profile), distance

@@ -227,7 +227,7 @@ class Refuter:
                 bounds.append(bound)
 
         drawn = [(agent, at) for agent, at in case.tangents if agent in case.below_cap]
-        agents, places = [agent for agent, _ in drawn], np.array([at for _, at in drawn])
+        agents, places = np.array([agent for agent, _ in drawn], dtype=int), np.array([at for _, at in drawn])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             payoff, worth = self.federation.payoff.take(agents), self.worth[agents]
             bends = -worth * payoff.curvature(places)

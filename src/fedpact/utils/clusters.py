@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from fedpact.utils.errors import FedpactError, InvalidInput, MissingExtra
 
 DASK = re.compile(r"dask://([^\s/:]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 RAY = re.compile(r"ray(?:://[^\s/:]+:\d{1,5})?")
-CONNECT_SECONDS = "10s"
+CONNECT_SECONDS = 10
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def use_cluster(address: str) -> Iterator[None]:
     import joblib  # noqa: PLC0415 - slow to import
 
     if found := DASK.fullmatch(address):
-        client = _dask_client(f"tcp://{found[1]}:{found[2]}")
+        client = _dask_client(found[1], int(found[2]))
         try:
             with joblib.parallel_config(backend="dask", n_jobs=-1, client=client, wait_for_workers_timeout=10):
                 yield
@@ -50,14 +51,17 @@ def use_cluster(address: str) -> Iterator[None]:
         raise InvalidInput(f'cluster must be "dask://host:port", "ray" or "ray://host:port", got {address!r:.80}')
 
 
-def _dask_client(address: str) -> Any:
+def _dask_client(host: str, port: int) -> Any:
     try:
         from distributed import Client  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("Dask", "dask") from error
+    address = f"tcp://{host}:{port}"
     try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+        # Dask knocks again until the time is up; where nobody listens that is known at once.
+        socket.create_connection((host.strip("[]"), port), timeout=CONNECT_SECONDS).close()
+        client = Client(address, timeout=f"{CONNECT_SECONDS}s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError, OverflowError) as error:
         raise FedpactError(
             f"no Dask scheduler answers at {address}: start one with `dask scheduler`, and workers with "
             f"`dask worker {address}`"

@@ -144,7 +144,8 @@ def test_a_transcript_that_is_broken_is_begun_anew(stage: Stage) -> None:
     assert_same_deal(stage)
 
 
-def test_one_server_at_a_time(stage: Stage) -> None:
+def test_one_server_at_a_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedpact.flower.server.PATIENCE", 0.0)
     stage.ledger.parent.mkdir()
     with Ledger(stage.ledger), pytest.raises(fp.InvalidInput, match="another process is writing"):
         stage.conduct()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 import fedpact as fp
 from cases import CASES, answers
+from extremes.federations import draw_group
 from fedpact.certificates.no_equilibrium import refutes
 from fedpact.programs.best_response import best_own
 from fedpact.programs.free_riding import free_riding_equilibrium
@@ -224,3 +225,11 @@ def test_who_wants_no_more_than_the_floor_of_its_domain_ends_no_search() -> None
     outcome = fp.Voluntary().solve(federation)
     assert outcome.contributions[0] == 0
     assert outcome.certificates["nash"].holds
+
+
+def test_a_case_where_everybody_with_a_tangent_is_at_its_cap_is_proved() -> None:
+    """Drawn by `make test-extremes`: no line of the case is a tangent."""
+    federation = draw_group(2, 54)[0]
+    with pytest.raises(NoEquilibrium, match='harms "agent 3"') as raised:
+        free_riding_equilibrium(federation)
+    assert refutes(federation, raised.value.proof)
