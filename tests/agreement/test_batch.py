@@ -55,7 +55,7 @@ def assert_same(outcome: fp.BatchOutcome, place: int, alone: fp.Outcome) -> None
 
 @pytest.mark.parametrize("harm", [False, True], ids=["helpful", "harmful"])
 @pytest.mark.parametrize("n_agents", some([4, 1, 2], 1))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", some(FAMILIES, 2))
 def test_every_family_sign_and_size(family: str, n_agents: int, *, harm: bool) -> None:
     rng = np.random.default_rng([n_agents, harm])
     federations = [drawn(rng, n_agents, FAMILIES[family](rng, n_agents), harm=harm) for _ in range(cases(6, few=2))]
@@ -123,7 +123,7 @@ def extreme(rng: np.random.Generator, n_agents: int, payoff: Payoff) -> fp.Feder
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=[mechanism.name for mechanism in MECHANISMS])
-@pytest.mark.parametrize("seed", some(range(4), 2))
+@pytest.mark.parametrize("seed", some(range(4), 1))
 def test_certificates_agree_over_many_orders_of_magnitude(seed: int, mechanism: fp.Mechanism) -> None:
     """A batch's verdict on a profile is that of the certificate of this profile alone."""
     rng = np.random.default_rng([17, seed])

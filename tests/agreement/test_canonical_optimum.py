@@ -129,6 +129,7 @@ def test_optimum_has_the_smallest_norm_on_its_face():
         assert s @ s <= smallest @ smallest + QUADRATIC_PROGRAM * size**2
 
 
+@pytest.mark.slow
 def test_no_direction_into_the_face_shortens_the_optimum():
     """At the least-norm point of a convex set s . x is at least s . s everywhere: one linear program tells."""
     for fed, _ in flat_federations(26, 120):

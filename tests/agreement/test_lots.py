@@ -223,6 +223,7 @@ def test_the_shapley_equilibrium_against_best_responses() -> None:
         close(there.utilities, solved.utilities, NASH)
 
 
+@pytest.mark.slow
 def test_nobody_gains_in_any_equilibrium() -> None:
     """The certificates, which share no code with the solvers, and plain trials besides."""
     rng = np.random.default_rng(13)
@@ -240,6 +241,7 @@ def test_nobody_gains_in_any_equilibrium() -> None:
                 assert utility <= outcome.utilities[agent] + NASH * (1.0 + abs(outcome.utilities[agent]))
 
 
+@pytest.mark.slow
 def test_spoiled_outcomes_are_refuted() -> None:
     for fed, _ in instances(15, 5):
         for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism(), fp.Voluntary()):
@@ -358,6 +360,7 @@ def test_payments_of_a_profile_nearby_are_within_their_bounds() -> None:
     assert bounded > 0
 
 
+@pytest.mark.slow
 def test_batches_and_sweeps_are_federations_one_by_one() -> None:
     rng = np.random.default_rng(26)
     for _ in range(cases(6, few=2)):

@@ -34,7 +34,7 @@ def assert_is_solved(federation: fp.Federation, deal: fp.Deal) -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "protocol"), PROTOCOLS)
-@pytest.mark.parametrize("seed", some(range(12), 2))
+@pytest.mark.parametrize("seed", some(range(12), 1))
 def test_random_lots_and_tasks(mechanism: str, protocol: str, seed: int) -> None:
     """Some members only give, others only receive; zeros, caps, harm and both kinds of costs."""
     federation = random_lots(np.random.default_rng(seed), n_agents=4 + seed % 3)

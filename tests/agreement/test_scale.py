@@ -59,6 +59,7 @@ def test_compiled_and_integrated_potentials_have_the_same_maximiser():
     np.testing.assert_allclose(compiled.contributions, plain.contributions, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sixty_agents_have_a_certified_shapley_equilibrium_and_a_spoiled_one_is_caught():
     rng = np.random.default_rng(3)
     weights = rng.uniform(0.0, 2.0, (60, 60))

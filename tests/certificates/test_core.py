@@ -85,6 +85,7 @@ def test_larger_federations_are_refuted_by_a_likely_group(n_agents):
     assert everybody - ROUNDING <= refuted.witness["gain"] <= refuted.witness["gain_upper_bound"] < np.inf
 
 
+@pytest.mark.slow
 def test_where_harm_leaves_it_open_the_bracket_is_told():
     certificate = fp.ExternalityMechanism().solve(many(20, harm=0.1)).certificates["core"]
     assert certificate.verdict == "not refuted"
@@ -153,6 +154,7 @@ def test_it_is_promised_where_nobody_harms_only():
     assert Other().promises(harmless) == (fp.Claim.NASH,)
 
 
+@pytest.mark.slow
 def test_a_batch_finds_the_same_margins():
     federations = [random_federation(np.random.default_rng(seed), n_agents=3, family=fp.PowerLaw) for seed in range(12)]
     for mechanism in (fp.ExternalityMechanism(), fp.ShapleyMechanism()):

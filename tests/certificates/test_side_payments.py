@@ -18,7 +18,7 @@ from fedpact.mechanisms.payment_check import check_payments
 from fedpact.negotiation.deal_check import check_deal
 from fedpact.scenario.examples import hospitals
 from fedpact.utils.jsonl import jsonable
-from random_cases import cases
+from random_cases import cases, some
 from strategies import random_federations
 
 ROUNDING = 1e-10  # of what is at stake
@@ -52,7 +52,7 @@ def test_duality_proves_what_was_solved(rules: fp.FairMechanism) -> None:
 
 @pytest.mark.parametrize("rules", BOTH, ids=repr)
 @pytest.mark.parametrize("giver", range(5))
-@pytest.mark.parametrize("taker", range(5))
+@pytest.mark.parametrize("taker", some(range(5), 2))
 def test_any_other_side_payments_are_found_out(rules: fp.FairMechanism, giver: int, taker: int) -> None:
     """A sum moved from one member to another: somebody leaves, a larger lowest share is possible, or a closer one."""
     if giver == taker:

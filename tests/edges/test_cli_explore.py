@@ -51,6 +51,7 @@ def test_it_ends_quietly_when_interrupted(tmp_path):
             assert b"agent 0" in response.read()
 
 
+@pytest.mark.slow
 def test_it_ends_quietly_while_something_is_computed(tmp_path):
     """The first deal, in the background; unwinding its thread would abort the process."""
     crowd(tmp_path / "crowd.toml")

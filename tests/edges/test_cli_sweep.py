@@ -18,6 +18,7 @@ import fedpact as fp
 from edges.command_line import at_odds, crowd
 from fedpact.scenario.examples import example
 from fedpact.utils.files import claim_output
+from random_cases import some
 
 PNG, PDF = b"\x89PNG", b"%PDF"
 ONE = ("paper-w3", "--vary", "costs=0.001,0.002")
@@ -52,7 +53,7 @@ def test_numbers_and_picture_under_their_default_names(run, tmp_path: Path) -> N
     assert max(map(len, result.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", some(["svg", "png", "pdf"], 1))
 def test_pictures_of_every_kind(run, tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")
     result = run("sweep", *ONE, "--vary", "weights[0,1]=1,2", "-o", "t.csv", "--plot", f"p.{suffix}")
@@ -337,6 +338,7 @@ def test_an_interrupted_sweep_goes_on_and_ends_the_same(tmp_path: Path, second: 
     assert {path.name for path in whole.iterdir()} == {"t.csv", "t.png"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a terminal and ps")
 def test_an_interrupt_while_workers_start_is_quiet(tmp_path: Path) -> None:
     begun = Terminal(tmp_path, *SLOW, SHARED, FEDPACT_THREADS="2")

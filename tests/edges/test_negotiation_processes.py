@@ -177,7 +177,7 @@ def test_agents_that_start_late_are_heard_all_the_same(files: list[Path]) -> Non
 @pytest.mark.parametrize(
     ("protocol", "after"),
     [
-        ("price-discovery", 1),
+        pytest.param("price-discovery", 1, marks=pytest.mark.slow),
         pytest.param("price-discovery", 2, marks=pytest.mark.slow),
         pytest.param("price-discovery", 3, marks=pytest.mark.slow),
         pytest.param("sums", 1, marks=pytest.mark.slow),
@@ -205,7 +205,8 @@ def test_an_agent_killed_on_the_way_is_out_and_the_others_agree(files: list[Path
     assert_is_the_deal_of(deal, [0, 1, 3], tol=SAME if protocol == "price-discovery" else SAME_BY_CLIMBING)
 
 
-@pytest.mark.parametrize("protocol", ["price-discovery", pytest.param("sums", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["price-discovery", "sums"])
 def test_a_slow_agent_is_late_and_its_late_answers_are_not_mixed_up(files: list[Path], punctual, protocol: str) -> None:
     """It answers every question a question too late: it is asked once more, then excluded."""
     slow = (

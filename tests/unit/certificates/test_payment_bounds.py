@@ -72,6 +72,7 @@ def test_no_group_changes_more_or_bends_less() -> None:
             np.testing.assert_allclose(bends[list(group)], least[list(group)], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_shares_of_sixty_members_are_certified_where_they_are() -> None:
     rng = np.random.default_rng(60)
     weights = rng.random((60, 60))

@@ -61,6 +61,7 @@ def test_all_mechanisms_against_all_properties() -> None:
     assert compared.verdicts["shapley"][fp.Claim.SOCIAL_OPTIMALITY] is Verdict.VIOLATED
 
 
+@pytest.mark.slow
 def test_of_all_mechanisms_those_without_an_outcome_are_named() -> None:
     weights = [[1.0, -1.4, -1.46], [0.53, 1.0, 0.02], [0.32, -0.14, 1.0]]
     rivals = fp.Federation(weights, costs=0.05, caps=[49.9, 5.2, 52.2], payoff=fp.Log())

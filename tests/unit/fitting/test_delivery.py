@@ -171,6 +171,7 @@ def test_missing_answers_are_left_out() -> None:
     assert (upper > [0.6, 1, 1, 1, 1, 1]).all()
 
 
+@pytest.mark.slow
 def test_nothing_is_known_of_those_who_agreed_to_nothing_or_are_of_no_use() -> None:
     case = draw(8)
     weights = case.federation.dense_weights().copy()
@@ -262,6 +263,7 @@ def test_nobody_agreed_to_anything() -> None:
     assert nothing.flagged == ()
 
 
+@pytest.mark.slow
 def test_doubt_about_the_weights_widens_the_intervals() -> None:
     case, rng = draw(29, (0.5, 1.0, 1.0), run_noise=0.005, models=30), np.random.default_rng(0)
     pilot = rng.random((60, 3)) < 0.5

@@ -33,6 +33,7 @@ def outlook(found: fp.Fit) -> fp.Outlook:
     return fp.compare(federation, [fp.ShapleyMechanism()], uncertainty=found.uncertainty()).uncertainty["shapley"]
 
 
+@pytest.mark.slow
 def test_another_law_ends_in_a_warning(wrong: Lawful) -> None:
     found = fp.fit(wrong.observations)
     judged = found.lack_of_fit

@@ -51,7 +51,7 @@ def test_killed_at_every_message_in_turn(stage: Stage) -> None:
     assert_same_deal(stage)
 
 
-@pytest.mark.parametrize("killed_at", some(range(12), 4))
+@pytest.mark.parametrize("killed_at", some(range(12), 2))
 def test_killed_once(killed_at: int, stage: Stage) -> None:
     with pytest.raises(Killed):
         stage.conduct(stage.grid(killed_at=killed_at))

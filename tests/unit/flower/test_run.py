@@ -302,7 +302,7 @@ def other_model(model: list[np.ndarray], **metrics: int) -> Any:
             (other_model([np.array(1.0)], **{"num-examples": 10**9}), "it used 1e"),
             (other_model([np.array(1.0)], **{"num-examples": -1}), "a positive number"),
         ],
-        4,
+        2,
     ),
 )
 def test_models_that_would_spoil_the_others_are_named(fault: Any, reason: str, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from fedpact.negotiation import agents_of, masks
 from fedpact.negotiation.audit import audit
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario.examples import example
+from random_cases import some
 from unit.flower.in_process import Stage
 from unit.flower.test_run import kinds, last, nonsense, only, silent
 
@@ -97,7 +98,7 @@ def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str,
     }
 
 
-@pytest.mark.parametrize("make_keys", [keys_by_place, keys_by_name])
+@pytest.mark.parametrize("make_keys", some([keys_by_place, keys_by_name], 1))
 def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, make_keys: Any) -> None:
     """Keys are signed with the nodes' own; a coordinator that hands out others is told by everybody."""
     federation = example("hospitals").federation

@@ -104,6 +104,7 @@ def test_more_members_than_groups_are_listed_for(harm: bool) -> None:
     assert spoiled.certificates["nash"].verdict is fp.Verdict.VIOLATED
 
 
+@pytest.mark.slow
 def test_many_members_with_a_uniform_probability_are_the_shapley_mechanism() -> None:
     weights = np.random.default_rng(106).uniform(0.0, 1.0, (14, 14)) + np.eye(14)
     federation = fp.Federation(weights, costs=0.01, caps=50.0, payoff=fp.Michaelis(4.0))

@@ -12,7 +12,7 @@ import fedpact as fp
 from fedpact.federation import Payoff
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate
 from fedpact.utils.arrays import FloatArray
-from random_cases import cases
+from random_cases import cases, some
 from strategies import random_federation
 
 OPTIMAL = 1e-6  # linearised gain, of the payoffs
@@ -83,7 +83,7 @@ def linearised_gain(agents: list[Agent], contributions: FloatArray) -> float:
 
 
 @pytest.mark.parametrize("payoff", [Arctan(), Spliced(), Mixed()], ids=["arctan", "spliced", "mixed"])
-@pytest.mark.parametrize("protocol", ["price-discovery", "admm"])
+@pytest.mark.parametrize("protocol", some(["price-discovery", "admm"], 1))
 def test_they_reach_an_optimum_all_the_same(payoff: Payoff, protocol: str) -> None:
     rng = np.random.default_rng(4)
     for _ in range(cases(12) if protocol == "price-discovery" else cases(4, few=2)):

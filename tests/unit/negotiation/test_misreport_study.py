@@ -184,6 +184,7 @@ def test_where_nothing_is_contributed_nothing_is_gained() -> None:
     assert np.isnan(found.best()["externality"].share)
 
 
+@pytest.mark.slow
 def test_large_federations_are_solved_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     federation = example("paper-w2").federation
     together = misreport_study(federation, factors=FEW)
@@ -390,7 +391,7 @@ def test_the_picture_shows_every_gain(study: MisreportStudy) -> None:
     figure.canvas.draw()
 
 
-@pytest.mark.parametrize("factors", [[1.0], [2.0], [0.9, 1.1], [3.0, 5.0], [1e-3, 1e3], [4.0, 0.25, 1.0]])
+@pytest.mark.parametrize("factors", some([[1.0], [2.0], [0.9, 1.1], [3.0, 5.0], [1e-3, 1e3], [4.0, 0.25, 1.0]], 2))
 def test_any_factors_can_be_drawn(factors: list[float]) -> None:
     pytest.importorskip("matplotlib")
     figure = misreport_study(example("paper-w3").federation, factors=factors).plot()

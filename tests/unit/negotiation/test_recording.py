@@ -226,6 +226,7 @@ def lines_of(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.slow
 def test_cut_anywhere_it_goes_on_to_the_same_end(hospitals: fp.Federation, path: Path) -> None:
     deal = record(path, InProcess.of(hospitals), header_of(hospitals))
     whole = lines_of(path)

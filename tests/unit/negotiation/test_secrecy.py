@@ -44,6 +44,7 @@ def test_sums_hide_little_between_three(tmp_path: Path) -> None:
     assert found.error(truth.weights) < EXACT
 
 
+@pytest.mark.slow
 def test_sums_can_hide_nothing_between_five(tmp_path: Path) -> None:
     """Here nothing; between five others something, as the page says."""
     truth = federation(5)

@@ -32,6 +32,7 @@ print("ended")
 LONG = 300  # seconds, for compiling and solving: a bound for what used not to end
 
 
+@pytest.mark.slow
 def test_curvature_beyond_all_numbers_does_not_hang() -> None:
     """Steep payoffs below zero: e^(155 y) overflows, no ridge makes the curvature positive definite."""
     done = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=LONG, check=False)
@@ -113,6 +114,7 @@ def test_a_large_batch_is_solved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_array_equal(pieces[mechanism.name].contributions, whole.contributions)
 
 
+@pytest.mark.slow
 def test_a_large_integral_is_summed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, right = [], shapley_kernels.sum_helped
 

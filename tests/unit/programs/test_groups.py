@@ -96,6 +96,7 @@ def test_progress_counts_groups_and_may_stop_it():
         group_optima(federation.replace(caps=3.0), progress=stop)
 
 
+@pytest.mark.slow
 def test_all_groups_of_one_federation_are_worked_out_once():
     federation = next(iter(random_federations(16, 1, n_agents=4)))
     first = group_optima(federation)

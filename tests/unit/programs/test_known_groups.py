@@ -49,6 +49,7 @@ def test_values_are_those_of_the_groups(federations):
         np.testing.assert_allclose(known.gains(utilities), alone.gains(utilities), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_search_reaches_the_worst_of_all_groups(federations):
     for seed, federation in enumerate(federations):
         utilities = some_utilities(federation, seed)

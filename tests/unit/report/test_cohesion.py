@@ -56,6 +56,7 @@ def test_one_member_has_nobody_to_leave_with() -> None:
     assert leaving_group(one, "externality", UNIT) == Temptation(word="–")
 
 
+@pytest.mark.slow
 def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     assert posing_as_two(hospitals, "shapley", UNIT) == Temptation(members=("University",), gain="+389,579")
     assert posing_as_two(hospitals, "externality", UNIT) == Temptation(word=NOBODY)
@@ -85,6 +86,7 @@ def test_the_report_shows_them_and_the_trade_off(hospitals: fp.Comparison) -> No
     assert "Shapley: welfare EUR" in section.replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.slow
 def test_the_report_says_where_not_all_groups_were_looked_at(
     hospitals: fp.Comparison, unfinished: fp.Comparison
 ) -> None:

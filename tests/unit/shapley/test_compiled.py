@@ -79,6 +79,7 @@ def test_many_agents_share_exactly_the_total(n_agents, harm):
     assert fp.shapley_values(federation, contributions).efficiency_gap < 1e-12
 
 
+@pytest.mark.slow
 def test_rough_nodes_are_rough_and_fine_nodes_are_fine():
     federation, _ = federation_of(120, fp.PowerLaw(0.3), np.random.default_rng(3))
     contributions = np.random.default_rng(4).uniform(1.0, 40.0, 120)

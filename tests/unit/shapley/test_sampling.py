@@ -7,6 +7,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.shapley.sampling import sample_shapley
+from random_cases import some
 
 ROUNDING = 1e-12
 STANDARD_ERRORS = 5.0
@@ -35,7 +36,7 @@ def test_one_or_two_agents_leave_nothing_to_chance(n_agents):
 
 
 @pytest.mark.parametrize("harm", [False, True])
-@pytest.mark.parametrize(("n_agents", "permutations"), [(3, 4), (6, 5), (9, 50)])
+@pytest.mark.parametrize(("n_agents", "permutations"), some([(6, 5), (3, 4), (9, 50)], 1))
 def test_unbiased(n_agents, permutations, harm):
     fed, s = federation(n_agents, harm=harm)
     exact = fp.shapley_values(fed, s)

@@ -114,6 +114,7 @@ def test_a_tiny_clip_holds_the_model_still(experiment: Experiment) -> None:
     assert np.ptp(experiment.history([[32, 24, 28]] * 4).loss, axis=0).max() > 0.05
 
 
+@pytest.mark.slow
 def test_clipping_is_each_agents_own(experiment: Experiment) -> None:
     still = replace(experiment, noise=PrivateUpdates([1e-6, np.inf, np.inf]))
     assert np.ptp(still.history([[32, 0, 0]] * 4).loss, axis=0).max() < 1e-4

@@ -35,6 +35,7 @@ def test_noise_harms(noise: Noise) -> None:
     assert mean_accuracy([noise], [48, 48, 48]) < mean_accuracy([], [48, 48, 48]) - 0.1
 
 
+@pytest.mark.slow
 def test_one_agents_noise_harms_its_data_alone() -> None:
     noise: list[Noise] = [LabelNoise([0.9, 0.0, 0.0])]
     assert mean_accuracy(noise, [48, 0, 0]) < mean_accuracy([], [48, 0, 0]) - 0.2

@@ -53,6 +53,7 @@ def test_all_lots_together_are_the_agent(experiment: Experiment, sorted_images: 
     np.testing.assert_array_equal(sorted_images.history([sorted_images.available] * 4).loss, everything.loss)
 
 
+@pytest.mark.slow
 def test_tasks_are_parts_of_the_tests(experiment: Experiment) -> None:
     tested = experiment.with_tasks({"first": [0], "others": [1, 2]})
     assert tested.test_sizes.reshape(3, 2).sum(axis=1).tolist() == [8, 6, 7]
@@ -73,12 +74,14 @@ def test_lots_are_dealt_with_noise_of_their_own(images: Images) -> None:
     assert not wrong[1].any()
 
 
+@pytest.mark.slow
 def test_another_seed_trains_otherwise_on_the_same_images(experiment: Experiment) -> None:
     again = experiment.with_training_seed(5)
     assert again.fingerprint != experiment.fingerprint and again.holdings is experiment.holdings
     assert not np.array_equal(again.history([[32, 24, 28]]).loss, experiment.history([[32, 24, 28]]).loss)
 
 
+@pytest.mark.slow
 def test_measured_by_lot_and_task(sorted_images: Experiment) -> None:
     game = MeasuredGame(sorted_images.with_tasks({"first": [0], "others": [1, 2]}))
     found = game.many([[16, 0, 24, 3, 0, 9], [0] * 6])
@@ -133,6 +136,7 @@ def test_who_is_not_in_the_deal_trains_alone_on_its_lots(trainer: Experiment) ->
     np.testing.assert_allclose(run.payoffs[[0, 2]], outcome.payoffs)
 
 
+@pytest.mark.slow
 def test_a_run_with_lots_is_kept_and_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Images
 ) -> None:

@@ -91,6 +91,7 @@ assert worker_count() == fp.thread_count()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a look into processes")
 @pytest.mark.parametrize("backend", some(["loky", "multiprocessing", "threading"], 1))
 def test_where_joblib_is_told_to_work(backend: str) -> None:
