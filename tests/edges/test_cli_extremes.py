@@ -21,10 +21,12 @@ MAX_AGENTS = 8 if ALL_CASES else 3
 def test_no_warning_reaches_a_user(run, tmp_path: Path, family: str) -> None:
     groups = (draw_group(2, number) for number in range(1000))
     fitting = (group for group in groups if group[0].payoff.family == family and group[0].n_agents <= MAX_AGENTS)
-    for _ in range(cases(8, few=1)):
+    for _ in range(cases(4, few=1)):
         for federation in next(fitting)[: cases(4, few=1)]:
             fp.save_scenario(fp.Scenario(federation=federation), tmp_path / "extreme.toml")
             for command in ("compare", "solve", "check", "shapley"):
                 done = run(command, "extreme.toml")
-                assert done.code in {0, CLAIM_FAILS, NOT_CONVERGED}, (command, federation, done.err)
+                # At the optimum a group may leave somebody outside its payoff's domain: then there are no shares.
+                undefined = command == "shapley" and "is harmed beyond the domain" in done.err
+                assert done.code in ({2} if undefined else {0, CLAIM_FAILS, NOT_CONVERGED}), (command, done.err)
                 assert "Warning" not in done.err and "Traceback" not in done.err

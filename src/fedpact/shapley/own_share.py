@@ -195,7 +195,8 @@ def _sum_over_coalitions(federation: Federation, contributions: FloatArray, agen
         return float(joined @ (federation.payoff.increment(data, column * x) @ federation.values))
 
     def slope(x: float) -> float:
-        return float(joined @ (federation.payoff.slope(data + column * x) @ (federation.values * column)))
+        with np.errstate(divide="ignore"):  # rounding may put somebody on the edge, where the slope is infinite
+            return float(joined @ (federation.payoff.slope(data + column * x) @ (federation.values * column)))
 
     return OwnShare(value=value, slope=slope, upper=upper)
 
