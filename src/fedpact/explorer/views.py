@@ -24,7 +24,7 @@ from fedpact.programs.social_optimum import social_optimum
 from fedpact.report.axes import tick_marks
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar
-from fedpact.report.deal_sections import STAYS_AT_HOME
+from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.report.page import render_section
@@ -50,7 +50,6 @@ CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
 MAX_CURVES_DRAWN = 6  # of a picture
 LINE_ROOM = 1.5  # of the deals as they are now, on the lines of bars
-MAX_LEAVERS_NAMED = 3
 MAX_STEPS = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
 MOVED: Mapping[str, str] = {"ir_gaps": "Gain", "payments": "Payment", "contributions": "Contribution"}
 MAPPED: Mapping[str, tuple[str, bool]] = {

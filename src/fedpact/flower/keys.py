@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedpact.deals.signatures import PRIVATE
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import replace_files
 
-PRIVATE = 0o600
 CLOCKS = timedelta(hours=1)  # by how much clocks may be apart
 Key = ec.EllipticCurvePrivateKey
 

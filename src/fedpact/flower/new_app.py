@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
+from fedpact.deals.signatures import PRIVATE
 from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.negotiation import agents_of
@@ -24,7 +25,6 @@ TEMPLATE = {
     "app/deal/server_app.py": "deal/server_app.py",
     "README.md": "README.md",
 }
-PRIVATE = 0o600
 NO_MONEY = """# The scenario says nothing of money: payments are units of payoff. For money say both:
 # currency = "EUR"
 # per-payoff = 1000.0"""

@@ -10,13 +10,12 @@ import numpy as np
 
 from fedpact.paper import drawing
 from fedpact.paper.heterogeneous_runs import COSTS, NAMES, RealisedDeal, Study, study
-from fedpact.paper.judging import SYMBOLS, judge, number, numbers
+from fedpact.paper.judging import BEYOND, SYMBOLS, judge, number, numbers
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.plots.style import FAINT, INK
 from fedpact.utils.arrays import FloatArray
 
-BEYOND = "beyond the paper"
 NOISY = 3  # the agent with wrong labels
 SURE = 0.1  # a probability of leaving below it, or above its complement
 WITHIN, SHARE_WITHIN = 2.0, 0.9  # standard deviations, and the share of accuracies expected within them

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.paper import drawing
-from fedpact.paper.judging import judge, number, span
+from fedpact.paper.judging import BEYOND, judge, number, span
 from fedpact.paper.lots_runs import COSTS, NAMES, NEARBY, RUNS, TRAININGS, TURNS, LotsStudy, RealisedLots, studies
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.plots.style import BAD, FAINT, GOOD, INK
 
-BEYOND = "beyond the paper"
 POOR = "poor"
 KINDS = ("without lots", "with lots")
 SURE = 2.0  # standard errors
