@@ -76,8 +76,8 @@ BAD_INPUT = [
     ("new mine.json", "must end in .toml"),
     ("new none/mine.toml", "there is no such folder"),
     ("new --from banks mine.toml", "there is no built-in federation 'banks'"),
-    ("new --names A,,B mine.toml", "names[1] must not be blank"),
-    ("new --names A,A mine.toml", "must differ from the others"),
+    ("new --names A,,B mine.toml", "--names must be names with commas between them, none of them blank"),
+    ("new --names A,A mine.toml", "--names must name each once"),
 ]
 
 

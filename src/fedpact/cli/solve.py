@@ -52,9 +52,11 @@ def solve(
         ),
     ] = None,
     group: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--group", help="What these members would gain by leaving together: names, by commas.", metavar="NAMES"
+            "--group",
+            help="What these members would gain by leaving together: names, by commas or one at a time.",
+            metavar="NAMES",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -62,7 +64,7 @@ def solve(
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
     rules = choose_mechanism(name)
-    asked = None if group is None else split_names(group, chosen.federation.names)
+    asked = _group(group or [], chosen.federation.names)
     if asked and leave:
         raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
@@ -88,6 +90,14 @@ def solve(
         _show_outcome(outcome, unit)
         if together:
             _show_group(together, unit)
+
+
+def _group(given: Sequence[str], agents: Sequence[str]) -> list[str]:
+    """The members asked about; none if nobody is."""
+    for text in given:
+        if not text.strip():
+            raise InvalidInput(f"--group must name one or more members, got {text!r}; leave it out to ask about nobody")
+    return [name for text in given for name in split_names(text, agents)]
 
 
 def split_names(text: str, agents: Sequence[str]) -> list[str]:

@@ -35,8 +35,14 @@ def test_lots_are_named_by_label_place_or_name() -> None:
         ([([0, 1], 1.0), ([1, 0], 2.0)], r'shared_caps\[1\] must share no lot with another, "A: noised" is under two'),
         ([([0, 1], -1.0)], r'shared_caps\[0\] must have a cap that is finite and at least zero, got -1 \(member "A"\)'),
         ([([0, 1], np.inf)], r"shared_caps\[0\] must have a cap that is finite"),
-        ([([0, 7], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 7; there are"),
-        ([(["A: raw", "raw"], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 'raw'"),
+        ([([0, 7], 1.0)], r"shared_caps\[0\] must name lots: there is no lot number 7; the lots are A: raw, A: noised"),
+        ([([0, True], 1.0)], r"shared_caps\[0\] must name lots: there is no lot called True; the lots are A: raw"),
+        (
+            [(["A: raw", "raw"], 1.0)],
+            r"shared_caps\[0\] must name lots: there is no lot called 'raw'; the lots are A: raw, A: noised, B: raw, "
+            r"B: other$",
+        ),
+        ([("A: raw", 1.0)], r"shared_caps\[0\] must be a list of lots and their common cap"),
         ([(0, 1)], r"shared_caps\[0\] must be a list of lots and their common cap"),
         (5.0, r"shared_caps must be a list of lots and their common cap, such as"),
     ],
