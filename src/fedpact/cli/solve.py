@@ -10,6 +10,8 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.assumptions import diagnose
+from fedpact.certificates.claims import claim_title
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -125,8 +127,8 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     show_certificates(outcome)
     for sentence in violation_sentences(outcome, unit):
         console.print(escape(sentence))
-    for sentence in outcome.diagnosis:
-        console.print(escape(sentence))
+    for sentence in diagnose(outcome, unit.text):
+        console.print(escape(terminal_text(sentence)))
     for assumption in outcome.assumptions:
         if not assumption.holds:
             who = escape(join_names(assumption.agents, most=MAX_NAMES))
@@ -145,7 +147,7 @@ def show_certificates(outcome: Outcome) -> None:
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value
         coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
-        made.add_row(certificate.claim.value, coloured, _margin_text(certificate), certificate.scope)
+        made.add_row(claim_title(certificate.claim), coloured, _margin_text(certificate), certificate.scope)
     console.print(made)
 
 

@@ -117,3 +117,20 @@ def test_caps_of_any_size(cap: float) -> None:
     outcome = fp.ExternalityMechanism().solve(federation(shared_caps=[([0, 1], cap)]))
     assert outcome.contributions[:2].sum() <= cap * (1.0 + 1e-12)
     assert outcome.certificates["nash"].holds and outcome.certificates["social-optimality"].holds
+
+
+@pytest.mark.parametrize("cap", [1e-9, 9e-13, 1e-15, 1e-20, 1e-100, 1e-300, 0.0])
+@pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism, fp.ShapleyMechanism])
+def test_tiny_caps_have_the_price_of_small_ones(mechanism, cap: float) -> None:
+    """At a cap of next to nothing one more sample is worth what it is at none, however small that is."""
+    prices = [mechanism().solve(federation(shared_caps=[([0, 1], each)])).shared_cap_prices[0] for each in (1e-7, cap)]
+    assert prices[0] > 0.001
+    np.testing.assert_allclose(prices[1], prices[0], rtol=1e-6)
+
+
+def test_caps_with_room_have_no_price() -> None:
+    for cap in (30.0, 1e6):
+        found = fp.ExternalityMechanism().solve(
+            federation(weights=WEIGHTS[:, [0, 1, 1, 1]], shared_caps=[([0, 1], cap)])
+        )
+        assert found.contributions[:2].sum() < cap and found.shared_cap_prices[0] == 0.0
