@@ -30,7 +30,7 @@ def test_figure_5_agent_0_harms_and_would_leave() -> None:
     assert outcome.leavers == ("agent 0",)
     (sentence,) = outcome.diagnosis
     assert sentence.startswith("agent 0 harms the others on net and would leave; ")
-    assert f"{-outcome.ir_gaps[0]:.3g} would keep it" in sentence
+    assert f"{-outcome.ir_gaps[0]:.3g} units of payoff would keep it" in sentence
     # T_0 by hand: three times -0.3 a', with a' = 0.1 = 0.3 / 3 from the first-order conditions of agents 1 to 3.
     np.testing.assert_allclose(outcome.net_externality[0], -0.09, rtol=1e-9)
 

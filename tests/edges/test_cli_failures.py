@@ -60,7 +60,7 @@ BAD_INPUT = [
     ("shapley -s nan", "contributions must be finite"),
     ("shapley -s -1", "must lie between 0 and the cap"),
     ("shapley --method guessing", "method must be one of auto, enumeration"),
-    ("shapley paper-w3 -s 400,0,0", 'member "agent 1" is harmed beyond the domain'),
+    ("shapley paper-w3 -s 400,0,0", 'member "agent 1" is harmed more than its payoff curve describes'),
     ("settle --output paid.txt", "paid.txt: the file's name must end in .csv or .json"),
     ("settle -o none/paid.csv", "there is no such folder"),
     ("settle --currency EUR --per-payoff 0", "per_payoff must be a positive number"),
@@ -76,8 +76,8 @@ BAD_INPUT = [
     ("new mine.json", "must end in .toml"),
     ("new none/mine.toml", "there is no such folder"),
     ("new --from banks mine.toml", "there is no built-in federation 'banks'"),
-    ("new --names A,,B mine.toml", "names[1] must not be blank"),
-    ("new --names A,A mine.toml", "must differ from the others"),
+    ("new --names A,,B mine.toml", "--names must be names with commas between them, none of them blank"),
+    ("new --names A,A mine.toml", "--names must name each once"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_a_log_with_lots_becomes_a_scenario(run, tmp_path: Path) -> None:
     found = json.loads(again.out)
     assert found["lot_owners"] == ["North", "North", "South"] and np.shape(found["weights"]) == (3, 3)
     refused = run("fit", "runs.csv", "--cost", "0.001", "--cost", "North.scan=1")
-    assert refused.code == 2 and 'there is no member "North.scan"' in refused.err
+    assert refused.code == 2 and 'there is no lot "North.scan"; lots are North.X-rays' in refused.err
 
 
 def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None:
@@ -86,3 +86,44 @@ def test_a_member_with_several_lots_prepares_itself(run, tmp_path: Path) -> None
     assert one.weights.shape == (2, 3) and one.n_agents == 2 and one.caps.tolist() == [90.0, 90.0]
     refused = run("fit", "runs.csv", "--lots", "--member", "West", "--cost", "0.001")
     assert refused.code == 2 and "must be one of those of the log, North, South" in refused.err
+
+
+def test_errors_speak_of_lots(run) -> None:
+    refused = run("settle", "hospitals-lots", "--delivered", "City: labelled=nan")
+    assert refused.code == 2 and "--delivered must be a finite number, got 'City: labelled=nan'" in refused.err
+    refused = run("settle", "hospitals-lots", "--delivered", "City: labelled=-1")
+    assert refused.code == 2 and 'must be at least zero, got -1 (lot "City: labelled")' in refused.err
+    refused = run("train", "hospitals-lots", "--samples", "1,2")
+    assert refused.code == 2 and "a number for all or one per lot: 10 lots, 2 numbers given" in refused.err
+
+
+def test_nobody_is_named_twice(run) -> None:
+    for scenario, name in (("hospitals", "City"), ("hospitals-lots", "City: labelled")):
+        refused = run("settle", scenario, "--delivered", f"{name}=1", "--delivered", f"{name}=2")
+        assert refused.code == 2
+        kind = "lot" if ":" in name else "member"
+        assert f"--delivered names {kind} '{name}' twice; say one number for it" in refused.err
+    refused = run("train", "hospitals", "--samples", "City=100", "--samples", "1=200")
+    assert refused.code == 2 and "--samples names member 'City' twice" in refused.err
+
+
+def test_groups_may_be_asked_about_name_by_name(run) -> None:
+    told = [
+        run("solve", *asked).words for asked in (("--group", "City,Clinic"), ("--group", "City", "--group", "Clinic"))
+    ]
+    assert told[0] == told[1] and "City and Clinic would have" in told[0]
+    refused = run("solve", "--group", "City", "--group", "City")
+    assert refused.code == 2 and "each once" in refused.err
+    refused = run("solve", "--group", "")
+    assert refused.code == 2 and "--group must name one or more members, got ''" in refused.err
+
+
+def test_new_lots_have_names(run, tmp_path: Path) -> None:
+    for option in ("--lots", "--tasks", "--names"):
+        for given in ("", " ", "a,,b"):
+            refused = run("new", "x.toml", option, given)
+            assert refused.code == 2
+            assert f"{option} must be names with commas between them, none of them blank, got '{given}'" in refused.err
+    refused = run("new", "x.toml", "--lots", "raw,raw")
+    assert refused.code == 2 and "--lots must name each once, got 'raw' twice" in refused.err
+    assert not (tmp_path / "x.toml").exists()

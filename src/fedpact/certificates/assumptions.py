@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -127,17 +127,25 @@ class DiagnosedOutcome(Protocol):
     def shapley_values(self) -> FloatArray: ...
 
 
-def diagnose(outcome: DiagnosedOutcome) -> tuple[str, ...]:
-    """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper)."""
+def units_text(payoff: float) -> str:
+    """An amount in units of payoff, for a sentence."""
+    return f"{payoff:.3g} units of payoff"
+
+
+def diagnose(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+    """One sentence per agent that harms the others or would leave, and why (Proposition 1 of the paper).
+
+    `amount` writes what would keep somebody, such as in money.
+    """
     if outcome.federation.has_lots:
-        return _diagnose_lots(outcome)
+        return _diagnose_lots(outcome, amount)
     externality = outcome.net_externality
     size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
     sentences = []
     for agent, name in enumerate(outcome.agents):
         harms = externality[agent] < -NO_EXTERNALITY * size
         leaves = name in outcome.leavers
-        keep = f"{outcome.endowments[agent]:.3g} would keep it"
+        keep = f"{amount(float(outcome.endowments[agent]))} would keep it"
         if harms and leaves:
             sentences.append(f"{name} harms the others on net and would leave; {keep}.")
         elif leaves and externality[agent] > NO_EXTERNALITY * size:
@@ -151,12 +159,12 @@ def diagnose(outcome: DiagnosedOutcome) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _diagnose_lots(outcome: DiagnosedOutcome) -> tuple[str, ...]:
+def _diagnose_lots(outcome: DiagnosedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:
     """Who would leave, and which lots harm the others."""
     federation, externality = outcome.federation, outcome.net_externality
     size = max(float(np.abs(externality).max()), np.finfo(float).tiny)
     sentences = [
-        f"{name} would do better alone and would leave; {outcome.endowments[agent]:.3g} would keep it."
+        f"{name} would do better alone and would leave; {amount(float(outcome.endowments[agent]))} would keep it."
         for agent, name in enumerate(outcome.agents)
         if name in outcome.leavers
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedpact.certificates.claims import quote_claim
 from fedpact.cli.common import console, escape, print_agents, print_json, table
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
@@ -59,7 +60,7 @@ def show_findings(found: Audit) -> None:
     """Claim by claim, in words."""
     for claim, finding in found.findings.items():
         colour, verdict = VERDICTS[finding.holds]
-        console.print(f"[{colour}]{claim} {verdict}[/{colour}]: {escape(finding.reason)}.", soft_wrap=True)
+        console.print(f"[{colour}]{quote_claim(claim)} {verdict}[/{colour}]: {escape(finding.reason)}.", soft_wrap=True)
 
 
 def _ledger_record(found: LedgerAudit) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedpact.certificates import Claim, Verdict
+from fedpact.certificates.claims import quote_claim
 from fedpact.cli.audits import check_record, show_excluded, show_findings
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -139,16 +140,16 @@ def _check_deal(
     if found.audit is not None:
         show_findings(found.audit)
     show_certificates(found.outcome)
-    console.print(f"\nHeld to: {', '.join(found.claims)}")
+    console.print(f"\nHeld to: {_list_claims(found.claims)}")
     _show_verdicts(found)
     wrong = found.holds_payments and found.payment_check.exceeds
     console.print(escape(found.payment_text), style="red" if wrong else None)
     _show_contradictions(found.contradictions)
     for claim, reason in broken.items():
-        console.print(f"[red]{escape(claim)} is violated[/red]: {escape(reason)}.", soft_wrap=True)
+        console.print(f"[red]{escape(quote_claim(claim))} is violated[/red]: {escape(reason)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
     if failed:
-        console.print(f"[red]This deal does not hold[/red]: {escape(', '.join(failed))}.", soft_wrap=True)
+        console.print(f"[red]This deal does not hold[/red]: {escape(_list_claims(failed))}.", soft_wrap=True)
     return failed
 
 
@@ -188,17 +189,22 @@ def _show_verdicts(found: CheckedDeal) -> None:
     for word, verdict in VERDICT_WORDS.items():
         claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
         if claims:
-            console.print(f"{word}: {', '.join(claims)}")
+            console.print(f"{word}: {_list_claims(claims)}")
     violated = [claim for claim, proof in certificates.items() if proof.verdict is Verdict.VIOLATED]
     excused = [claim for claim in violated if claim not in found.claims]
     if excused:
-        console.print(f"Violated, but not held to it: {', '.join(excused)}")
+        console.print(f"Violated, but not held to it: {_list_claims(excused)}")
     for claim in (claim for claim in violated if claim in found.claims):
-        console.print(f"[red]{claim} is violated[/red]{escape(violation_detail(found.outcome, Claim(claim), unit))}")
+        detail = escape(violation_detail(found.outcome, Claim(claim), unit))
+        console.print(f"[red]{quote_claim(claim)} is violated[/red]{detail}")
     if found.deal.price_contradiction:
         console.print(f"[red]prices contradict payments[/red]: {escape(found.deal.price_contradiction)}")
     if found.is_proved:
         console.print("Every claim it is held to is proved.")
+
+
+def _list_claims(claims: Sequence[str]) -> str:
+    return ", ".join(map(quote_claim, claims))
 
 
 def _claims(given: list[str] | None) -> tuple[Claim, ...] | None:

@@ -106,7 +106,7 @@ def compare(
     if html is not None:
         _write_page(chosen, compared, html, place, mechanisms or ())
     if plot is not None:
-        write_picture(compared.plot_tradeoff(), plot)
+        write_picture(compared.plot_tradeoff(money=chosen.money), plot)
     if as_json:
         print_json(comparison_record(compared) | (properties_record(compared) if every else {}))
         return

@@ -132,7 +132,8 @@ def _fill_for_leavers(staying: NDArray[np.bool_], *terms: FloatArray) -> list[Fl
 
 def _check_complete(option: str, numbers: FloatArray, names: Sequence[str]) -> None:
     for agent in np.flatnonzero(np.isnan(numbers))[:1]:
-        raise InvalidInput(f'{option} must say a number for member "{names[agent]}" too, or one for all')
+        kind = getattr(names, "kind", "member")
+        raise InvalidInput(f'{option} must say a number for {kind} "{names[agent]}" too, or one for all')
 
 
 def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwise: FloatArray) -> FloatArray:
@@ -146,7 +147,8 @@ def _stated_numbers(option: str, given: list[str], names: Sequence[str], otherwi
             raise InvalidInput(f"{option} must be a number or NAME=NUMBER, got {entry!r:.60}") from error
         chosen = [place for place, known in enumerate(names) if known == name or known.startswith(f"{name}.")]
         if name and not chosen:
-            raise InvalidInput(f'{option}: there is no member "{name}"; members are {", ".join(names)}')
+            kind = getattr(names, "kind", "member")
+            raise InvalidInput(f'{option}: there is no {kind} "{name}"; {kind}s are {", ".join(names)}')
         if not (number >= 0 if option == "--cap" else number > 0):
             rule = "at least zero" if option == "--cap" else "positive"
             raise InvalidInput(f"{option} must be {rule}, got {entry!r:.60}")

@@ -48,15 +48,15 @@ def new(
     check_output(path, force=force)
     if ask and source is not None:
         raise InvalidInput("--ask and --from exclude each other: give one of them")
-    if (lots or tasks) and (ask or source is not None):
+    if (lots is not None or tasks is not None) and (ask or source is not None):
         raise InvalidInput("--lots and --tasks are for a new file: leave out --ask and --from")
     if source is not None:
         save_scenario(example(source), path)
     else:
         if path.suffix.lower() != ".toml":
             raise InvalidInput(f"a new scenario is commented TOML, so its name must end in .toml, got {str(path)!r}")
-        chosen = _listed(names) if names else agents
-        kinds = {"lots": _listed(lots), "tasks": _listed(tasks)}
+        chosen = _listed("--names", names) or agents
+        kinds = {"lots": _listed("--lots", lots), "tasks": _listed("--tasks", tasks)}
         replace_text(path, scenario_text(ask_for_scenario(names)) if ask else template(chosen, **kinds))
     if as_json:
         print_json({"path": str(path), "agents": list(load_scenario(path).federation.names)})
@@ -64,6 +64,12 @@ def new(
         typer.echo(f"{path} written; now edit it and run: fedpact compare {path}")
 
 
-def _listed(given: str | None) -> list[str]:
-    """Names with commas between them."""
-    return [name.strip() for name in given.split(",")] if given else []
+def _listed(option: str, given: str | None) -> list[str]:
+    """Names with commas between them; none where the option is not given."""
+    found = [] if given is None else [name.strip() for name in given.split(",")]
+    if "" in found:
+        raise InvalidInput(f"{option} must be names with commas between them, none of them blank, got {given!r:.60}")
+    for name in found:
+        if found.count(name) > 1:
+            raise InvalidInput(f"{option} must name each once, got {name!r:.60} twice")
+    return found

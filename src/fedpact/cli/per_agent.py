@@ -1,4 +1,4 @@
-"""Options that say a number for every agent."""
+"""Options that say a number for every agent, or for every lot or task where members have several."""
 
 from __future__ import annotations
 
@@ -17,24 +17,37 @@ EACH = "A number for all, one per member with commas, or NAME=NUMBER; may be rep
 def per_agent(option: str, given: Sequence[str], names: Sequence[str], otherwise: ArrayLike) -> FloatArray:
     """One number per agent: `otherwise` where nothing is said, and where more than one thing is said the last.
 
+    Nobody may be named twice.
+
     Examples
     --------
     >>> per_agent("--samples", ["400", "City=600", "0=100"], ["North", "City", "South"], 0.0).tolist()
     [100.0, 600.0, 400.0]
     """
     numbers = np.array(np.broadcast_to(np.asarray(otherwise, dtype=np.float64), len(names)))
+    named: set[int] = set()
     for entry in given:
         name, equals, text = entry.rpartition("=")
         if equals:
-            numbers[find_agent(option, name, names)] = _number(option, text, entry)
+            place = find_agent(option, name, names)
+            if place in named:
+                raise InvalidInput(f"{option} names {_kind(names)} {names[place]!r} twice; say one number for it")
+            named.add(place)
+            numbers[place] = _number(option, text, entry)
             continue
         parts = [_number(option, part, entry) for part in entry.split(",")]
         if len(parts) not in (1, len(names)):
+            kind = _kind(names)
             raise InvalidInput(
-                f"{option} must be a number for all or one per member: {len(names)} members, {len(parts)} numbers given"
+                f"{option} must be a number for all or one per {kind}: {len(names)} {kind}s, {len(parts)} numbers given"
             )
         numbers[:] = parts
     return numbers
+
+
+def _kind(names: Sequence[str]) -> str:
+    """What the names are of: members, lots or tasks."""
+    return str(getattr(names, "kind", "member"))
 
 
 def _number(option: str, text: str, entry: str) -> float:
@@ -48,15 +61,15 @@ def _number(option: str, text: str, entry: str) -> float:
 
 
 def find_agent(option: str, given: str, names: Sequence[str]) -> int:
-    """The place of a member given by name or number."""
+    """The place of a member, lot or task given by name or number."""
     for name in (given, given.strip()):
         if name in names:
             return list(names).index(name)
     short = given.strip()
     if short.isascii() and short.isdecimal() and len(short) <= len(str(len(names))) and int(short) < len(names):
         return int(short)
+    kind, last = _kind(names), len(names) - 1
     listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
     raise InvalidInput(
-        f"{option}: there is no member {short!r}; members are numbered 0 to {len(names) - 1}, "
-        f"or called by name: {listed}"
+        f"{option}: there is no {kind} {short!r}; {kind}s are numbered 0 to {last}, or called by name: {listed}"
     )

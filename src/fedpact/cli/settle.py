@@ -23,6 +23,7 @@ from fedpact.cli.common import (
     table,
 )
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
+from fedpact.cli.per_agent import per_agent
 from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Outcome, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
@@ -125,19 +126,10 @@ def _money(currency: str | None, per_payoff: float | None) -> Money | None:
 def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArray | None:
     """What was delivered: as the options say, or else the ledger; None where nothing is said."""
     if options:
-        given = dict(zip(agreed.lot_labels, agreed.contributions.tolist(), strict=True))
         for text in options:
-            name, _, amount = text.rpartition("=")
-            try:
-                given[name.strip()], known = float(amount), name.strip() in given
-            except ValueError:
-                known = False
-            if not known:
-                whose = (
-                    f"a lot of the deal ({', '.join(agreed.lot_labels)})" if agreed.has_lots else "a member of the deal"
-                )
-                raise InvalidInput(f"--delivered must be NAME=AMOUNT of {whose}, got {short_repr(text)}")
-        return np.array(list(given.values()))
+            if "=" not in text:
+                raise InvalidInput(f"--delivered must be NAME=AMOUNT, got {short_repr(text)}")
+        return per_agent("--delivered", options, agreed.lot_labels, agreed.contributions)
     if path is None or not is_ledger(path):
         return None
     trained = audit_ledger(path).last(TRAINED)

@@ -20,7 +20,7 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.federation import Federation
-from fedpact.report.numbers import Unit, number_text, number_texts, percent
+from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.shapley import shapley_values
 from fedpact.shapley.routes import METHODS
 from fedpact.utils.arrays import FloatArray
@@ -74,7 +74,7 @@ def shapley(
     total = float(shares.values.sum())
     per_lot = [
         (unit.of_data("contributes"), number_texts(profile)),
-        ("slope", [number_text(float(slope)) for slope in shares.gradient]),
+        (f"one more adds ({unit.label})", number_texts(unit.per_payoff * shares.gradient)),
     ]
     per_agent = [
         ("value", unit.column(shares.values)),

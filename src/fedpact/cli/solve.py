@@ -10,6 +10,8 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.assumptions import diagnose
+from fedpact.certificates.claims import claim_title
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -52,9 +54,11 @@ def solve(
         ),
     ] = None,
     group: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--group", help="What these members would gain by leaving together: names, by commas.", metavar="NAMES"
+            "--group",
+            help="What these members would gain by leaving together: names, by commas or one at a time.",
+            metavar="NAMES",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -62,7 +66,7 @@ def solve(
     """Solve one mechanism: contributions, payments, utilities and certificates."""
     chosen = read_scenario(scenario)
     rules = choose_mechanism(name)
-    asked = None if group is None else split_names(group, chosen.federation.names)
+    asked = _group(group or [], chosen.federation.names)
     if asked and leave:
         raise InvalidInput("--group asks about the deal with everybody in it; leave out --leave")
     settled = None
@@ -90,6 +94,14 @@ def solve(
             _show_group(together, unit)
 
 
+def _group(given: Sequence[str], agents: Sequence[str]) -> list[str]:
+    """The members asked about; none if nobody is."""
+    for text in given:
+        if not text.strip():
+            raise InvalidInput(f"--group must name one or more members, got {text!r}; leave it out to ask about nobody")
+    return [name for text in given for name in split_names(text, agents)]
+
+
 def split_names(text: str, agents: Sequence[str]) -> list[str]:
     """Names written one after the other with commas between them; those of agents may hold commas themselves.
 
@@ -115,8 +127,8 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
     show_certificates(outcome)
     for sentence in violation_sentences(outcome, unit):
         console.print(escape(sentence))
-    for sentence in outcome.diagnosis:
-        console.print(escape(sentence))
+    for sentence in diagnose(outcome, unit.text):
+        console.print(escape(terminal_text(sentence)))
     for assumption in outcome.assumptions:
         if not assumption.holds:
             who = escape(join_names(assumption.agents, most=MAX_NAMES))
@@ -135,7 +147,7 @@ def show_certificates(outcome: Outcome) -> None:
     for certificate in outcome.certificates.values():
         verdict = certificate.verdict.value
         coloured = f"[red]{verdict}[/red]" if certificate.verdict is Verdict.VIOLATED else verdict
-        made.add_row(certificate.claim.value, coloured, _margin_text(certificate), certificate.scope)
+        made.add_row(claim_title(certificate.claim), coloured, _margin_text(certificate), certificate.scope)
     console.print(made)
 
 

@@ -121,7 +121,7 @@ def _show(found: Sweep, unit: Unit) -> None:
     for metric in next(iter(found.metrics.values())):
         _show_metric(found, metric, unit)
     if unit.is_money and any(unit_of(metric) == "payoff" for metric in next(iter(found.metrics.values()))):
-        worth = f"{unit.per_payoff:,.10g} {escape(unit.label)}"
+        worth = f"{escape(unit.label)} {unit.per_payoff:,.10g}"
         console.print(f"The file counts in units of payoff, each worth {worth}.")
     _show_flags(found)
 

@@ -9,6 +9,7 @@
 | `costs[i]`, `costs`     | the linear cost of one agent, of all                                |
 | `costs.quadratic[i]`    | the quadratic cost                                                  |
 | `caps[i]`, `values[i]`  | what an agent can contribute at most; money per unit of payoff      |
+| `shared_caps[i]`        | what a member's lots under a shared cap come to at most: the member's name, or the number |
 | `beta[i]`, `beta`       | a parameter of the payoff family, also `payoff.beta`                |
 
 Where agents have several lots of data or tasks, rows are tasks and columns lots; costs and caps are per lot, values and
@@ -50,7 +51,8 @@ class Axis:
     label
         The parameter as it was written, such as "weights[0,1]".
     field
-        What of the federation varies: "weights", "costs", "quadratic", "caps", "values" or a payoff's parameter.
+        What of the federation varies: "weights", "costs", "quadratic", "caps", "values", "shared_caps" or a payoff's
+        parameter.
     places
         Where: the rows and the columns of the weights, or the agents.
     points
@@ -115,7 +117,7 @@ def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[Floa
         everywhere: Any = (slice(None), *axis.places)
         arrays[axis.field][everywhere] = values[:, None]
     given: dict[str, Any] = {
-        name: arrays.pop(name, None) for name in ("weights", "costs", "quadratic", "caps", "values")
+        name: arrays.pop(name, None) for name in ("weights", "costs", "quadratic", "caps", "values", "shared_caps")
     }
     return Batch.vary(federation, **given, parameters=arrays)
 
@@ -124,13 +126,15 @@ def _starts(federation: Federation) -> Mapping[str, FloatArray]:
     """The federation's own numbers, by field."""
     costs = federation.costs
     own = {"costs": costs.linear, "quadratic": costs.quadratic, "caps": federation.caps, "values": federation.values}
+    own["shared_caps"] = np.array([each.cap for each in federation.shared_caps])
     return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
 
 
 def _sizes(federation: Federation) -> Mapping[str, tuple[int, ...]]:
     """How many numbers a field has; the payoff's parameters are per task."""
     lots, tasks = federation.n_lots, federation.n_tasks
-    return {"weights": (tasks, lots), "costs": (lots,), "quadratic": (lots,), "caps": (lots,), "values": (tasks,)}
+    per_lot = dict.fromkeys(("costs", "quadratic", "caps"), (lots,))
+    return {"weights": (tasks, lots), **per_lot, "values": (tasks,), "shared_caps": (len(federation.shared_caps),)}
 
 
 def _split_axis(written: str) -> tuple[str, str | None, str]:
@@ -146,10 +150,10 @@ def _split_axis(written: str) -> tuple[str, str | None, str]:
 def _field(name: str, federation: Federation) -> str:
     parameters = federation.payoff.parameters
     known = {"weights": "weights", "costs": "costs", "costs.linear": "costs", "costs.quadratic": "quadratic"}
-    known |= {"caps": "caps", "values": "values"}
+    known |= {"caps": "caps", "values": "values"} | ({"shared_caps": "shared_caps"} if federation.shared_caps else {})
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
     if name not in known:
-        offered = ["weights", "costs", "costs.quadratic", "caps", "values", *parameters]
+        offered = [each for each in known if each != "costs.linear" and not each.startswith("payoff.")]
         known_names = ", ".join(offered)
         why = f"there is no parameter {name!r} to vary; there are {known_names}"
         raise InvalidInput(why, field="vary", rule=f"must be one of {known_names}", value=name)
@@ -185,6 +189,14 @@ def _side(federation: Federation, *, of_lots: bool) -> _Side:
     return _Side(kind=kind, names=names, owners=owners, agents=federation.names)
 
 
+def _shared_side(federation: Federation) -> _Side:
+    """Shared caps, called by their lots or by whose they are."""
+    labels, shared = federation.lot_labels, federation.shared_caps
+    names = [" + ".join(labels[lot] for lot in each.lots) for each in shared]
+    owners = federation.lot_owners[[each.lots[0] for each in shared]]
+    return _Side(kind="shared cap", names=names, owners=owners, agents=federation.names)
+
+
 def _pairs(label: str, index: str | None, federation: Federation) -> tuple[np.ndarray, ...]:
     """The rows and columns of the weights meant; with everybody on either side, those of different agents."""
     chosen = federation.task_owners[:, None] != federation.lot_owners
@@ -217,7 +229,10 @@ def _two_sides(label: str, index: str, federation: Federation) -> tuple[np.ndarr
 
 
 def _single(label: str, index: str | None, federation: Federation, field: str) -> tuple[np.ndarray, ...]:
-    side = _side(federation, of_lots=field in {"costs", "quadratic", "caps"})
+    if field == "shared_caps":
+        side = _shared_side(federation)
+    else:
+        side = _side(federation, of_lots=field in {"costs", "quadratic", "caps"})
     places = None if index is None else _places(label, index, side)
     return (np.arange(len(side.names)) if places is None else places,)
 

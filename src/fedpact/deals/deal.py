@@ -183,7 +183,9 @@ class Deal:
     @property
     def lot_labels(self) -> tuple[str, ...]:
         """Names that tell all lots apart; the agents' where each has one."""
-        return self.agents if self.lot_names is None else labels(self.lot_places, self.lot_names, self.agents)
+        if self.lot_names is None:
+            return self.agents
+        return LotLabels(labels(self.lot_places, self.lot_names, self.agents))
 
     @property
     def members(self) -> NDArray[np.intp]:

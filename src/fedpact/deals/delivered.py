@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.outcome import Outcome
-from fedpact.utils.arrays import FloatArray, checked_numbers, non_negative
+from fedpact.utils.arrays import NON_NEGATIVE, FloatArray, checked_numbers, non_negative
 from fedpact.utils.errors import InvalidInput
 
 NO_PRICES = (
@@ -98,7 +98,7 @@ def payments_for_shares(payments: FloatArray, owed: FloatArray, shares: ArrayLik
 def checked_delivery(deal: Deal, delivered: ArrayLike) -> FloatArray:
     """What was delivered, one number per contribution, none above what was agreed; rounding is taken back."""
     lots = deal.lot_labels
-    given = checked_numbers("delivered", delivered, non_negative, "at least 0", names=lots)
+    given = checked_numbers("delivered", delivered, non_negative, NON_NEGATIVE, names=lots)
     given = np.array(np.broadcast_to(given, deal.contributions.shape))
     over = given > deal.contributions * (1.0 + 1e-9)
     if over.any():

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE, Assumption, assumptions, diagnose
 from fedpact.certificates.certificates import Certificate, certify
@@ -27,7 +27,7 @@ from fedpact.federation import Federation, SharedCap
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.social_optimum import OptimalFace
-from fedpact.programs.solver import Solution
+from fedpact.programs.solver import GAIN_TOLERANCE, Solution
 from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
@@ -251,23 +251,21 @@ class Outcome:
     def shared_cap_prices(self) -> FloatArray:
         """What one more sample under each shared cap would add to the welfare of all; 0 where there is room."""
         slopes = np.asarray(self._played.weights.T @ self._played.marginal_payoffs(self.contributions))
-        marginal = slopes - self.federation.costs.slope(self.contributions)
-        prices = [
-            max(float(marginal[list(shared.lots)][open_lots].max(initial=0.0)), 0.0) if is_full else 0.0
-            for shared, is_full, open_lots in self._shared_cap_uses
-        ]
-        return read_only_copy(np.array(prices, dtype=np.float64))
+        return read_only_copy(np.array([self._price(each, slopes) for each in self.federation.shared_caps]))
 
-    @property
-    def _shared_cap_uses(self) -> list[tuple[SharedCap, bool, NDArray[np.bool_]]]:
-        """Every shared cap, whether it is full, and which of its lots have room below their own caps."""
-        found = []
-        for shared in self.federation.shared_caps:
-            own = list(shared.lots)
-            brought, caps = self.contributions[own], self.federation.caps[own]
-            is_full = bool(brought.sum() >= shared.cap * (1.0 - BOUND_TOLERANCE))
-            found.append((shared, is_full, brought < caps * (1.0 - BOUND_TOLERANCE)))
-        return found
+    def _price(self, shared: SharedCap, slopes: FloatArray) -> float:
+        """What one more of the best lot that has room below its own cap adds, if the shared cap is full.
+
+        Solvers leave open how much is brought of what is worth less than their tolerance: so small a cap is full.
+        """
+        own = list(shared.lots)
+        brought, caps = self.contributions[own], self.federation.caps[own]
+        is_full = brought.sum() >= shared.cap * (1.0 - BOUND_TOLERANCE)
+        worth = float(np.abs(slopes[own]).max()) * shared.cap
+        if not is_full and worth > GAIN_TOLERANCE * float(self.federation.values.sum()):
+            return 0.0
+        marginal = (slopes - self.federation.costs.slope(self.contributions))[own]
+        return float(marginal[brought < caps * (1.0 - BOUND_TOLERANCE)].max(initial=0.0))
 
     @property
     def group_profiles(self) -> GroupProfiles:

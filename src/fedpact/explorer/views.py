@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
+from fedpact.certificates.claims import claim_title
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison import Comparison, Sweep
 from fedpact.comparison.sweep_result import unit_of
@@ -159,6 +160,7 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
         is_recomputed=isinstance(found.audit, TranscriptAudit),
         findings={} if found.audit is None else found.audit.findings,
         claims=checked_claims(outcome, found.claims, unit),
+        claim_title=claim_title,
         not_certified=NOT_CERTIFIED,
     )
 

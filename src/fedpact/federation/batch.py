@@ -96,6 +96,7 @@ class Batch:
         quadratic: ArrayLike | None = None,
         caps: ArrayLike | None = None,
         values: ArrayLike | None = None,
+        shared_caps: ArrayLike | None = None,
         parameters: Mapping[str, ArrayLike] | None = None,
     ) -> Batch:
         """Variations of one federation: what is given has a leading axis over the federations, the rest stays.
@@ -109,6 +110,8 @@ class Batch:
             costs and caps are per lot, values and parameters per task.
         caps, values
             As the costs.
+        shared_caps
+            How much the lots of each shared cap of `base` come to at most, (federations, shared caps).
         parameters
             Parameters of the payoff family by name, such as `{"beta": ...}`, as the costs.
 
@@ -122,7 +125,7 @@ class Batch:
         [0.002, 0.002, 0.002]
         """
         given: dict[str, Any] = {"weights": weights, "costs": costs, "quadratic": quadratic}
-        given |= {"caps": caps, "values": values} | dict(parameters or {})
+        given |= {"caps": caps, "values": values, "shared_caps": shared_caps} | dict(parameters or {})
         unknown = set(parameters or {}) - set(base.payoff.parameters)
         if unknown:
             known = ", ".join(base.payoff.parameters) or "none"
@@ -158,7 +161,12 @@ class Batch:
             caps=spread("caps", base.caps, lots),
             values=spread("values", base.values, tasks),
             parameters={name: spread(name, numbers, tasks) for name, numbers in base.payoff.parameters.items()},
-            shared_caps=[base.shared_caps] * size,
+            shared_caps=[
+                tuple(each._replace(cap=float(cap)) for each, cap in zip(base.shared_caps, row, strict=True))
+                for row in spread(
+                    "shared_caps", np.array([each.cap for each in base.shared_caps]), len(base.shared_caps)
+                )
+            ],
         )
 
     @classmethod

@@ -134,7 +134,7 @@ class Quadratic(Cost):
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
             raise InvalidInput(
                 field="costs.linear and costs.quadratic",
-                rule="must have one number per member each",
+                rule="must have as many numbers as each other",
                 given=f": {self.linear.size} and {self.quadratic.size} given",
             )
         free = np.flatnonzero((self.linear == 0) & (self.quadratic == 0))[:MAX_ERRORS]

@@ -462,10 +462,8 @@ class Federation:
         floor = np.broadcast_to(self.payoff.floor, data.shape)
         task = first_where(data <= floor)
         if task is not None:
-            raise OutsideDomain(
-                f'{"task" if self.has_lots else "member"} "{self.task_labels[task]}" is harmed beyond the domain of '
-                f"its payoff: its reach is {1.0 + data[task]:g}, it must exceed {1.0 + floor[task]:g}"
-            )
+            said = self.payoff.harm_text(self.task_labels, task, data[task])
+            raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
         return data
 
     def __repr__(self) -> str:

@@ -90,6 +90,16 @@ class Payoff:
         """log of t dm/dt at `nodes`, the measure per unit of log t; parameters broadcast over all but the last axis."""
         raise NotImplementedError
 
+    def harm_text(self, names: Sequence[str], task: int, data: float, *, by: str = "") -> str:
+        """That weighted data this low harms a member (or task) more than the payoff describes; `by` says who does."""
+        floor = float(np.broadcast_to(self.floor, len(names))[task])
+        limit = f"must stay above {floor:g}" if np.isfinite(floor) else "has no finite payoff"
+        who = f'{getattr(names, "kind", "member")} "{names[task]}"'
+        return (
+            f"{who} is harmed more than its payoff curve describes{by}: helpful less harmful data, each times its "
+            f"weight, comes to {data:g} and {limit}"
+        )
+
     def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
         """Nodes t and log weights of a quadrature rule for m, one row per agent.
 
@@ -100,7 +110,8 @@ class Payoff:
         outside = ~((decay > 0) & np.isfinite(highest))
         if outside.any():
             row = int(np.flatnonzero(outside)[0])
-            raise OutsideDomain(f"reach {lowest[row]:g} to {highest[row]:g} is outside the domain of the payoff")
+            data = f"weighted data from {lowest[row]:g} to {highest[row]:g}"
+            raise OutsideDomain(f"{data} is outside the domain of the payoff")
         lengths = DECAY_LENGTHS + 3.0 * np.asarray(self.concentration)
         upper = np.log(lengths / np.minimum(decay, -np.asarray(self.floor)))
         step = step / self.refinement

@@ -23,6 +23,7 @@ from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
+MAX_LISTED = 12  # lots in a message
 
 
 class SharedCap(NamedTuple):
@@ -153,11 +154,8 @@ def _checked_lot(place: int, given: Any, known: Mapping[str, int], n_lots: int) 
         return known[given]
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < n_lots:
         return int(given)
-    there = ", ".join(list(known)[-8:])
-    raise InvalidInput(
-        field="shared_caps",
-        index=place,
-        rule="must name lots by their labels or places",
-        value=given,
-        given=f", got {short_repr(given)}; there are {there}",
-    )
+    called = "number" if isinstance(given, Integral) and not isinstance(given, bool) else "called"
+    labels = {lot: name for name, lot in known.items()}  # names that only one lot has come first, so labels stay
+    listed = ", ".join(labels[lot] for lot in range(min(n_lots, MAX_LISTED))) + (", ..." if n_lots > MAX_LISTED else "")
+    why = f": there is no lot {called} {short_repr(given)}; the lots are {listed}"
+    raise InvalidInput(field="shared_caps", index=place, rule="must name lots", value=given, given=why)

@@ -30,6 +30,7 @@ from fedpact.utils.arrays import (
     checked_numbers,
     positive,
     read_only_copy,
+    real_numbers,
 )
 from fedpact.utils.errors import ErrorCollector, InvalidInput
 
@@ -229,7 +230,7 @@ def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted:
 
 
 def _checked_matrix(given: Any, *, square: bool = True) -> Weights:
-    if sp.issparse(given):
+    if sp.issparse(given) and given.dtype.kind in "iuf":
         weights = sp.csr_array(given, dtype=np.float64, copy=True)
         weights.sum_duplicates()
         weights.eliminate_zeros()
@@ -238,7 +239,7 @@ def _checked_matrix(given: Any, *, square: bool = True) -> Weights:
             part.setflags(write=False)
     else:
         try:
-            weights = read_only_copy(given)
+            weights = read_only_copy(real_numbers(given))
         except (TypeError, ValueError) as error:
             kind = "square matrix" if square else "matrix"
             raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.ownership import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
-from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -208,25 +208,27 @@ class Observations:
     def lot_labels(self) -> tuple[str, ...]:
         """What people call the columns of contributions."""
         owned = self.ownership
-        return self.names if owned is None else labels(owned.lot_owners, owned.lot_names, self.names)
+        return self.names if owned is None else LotLabels(labels(owned.lot_owners, owned.lot_names, self.names))
 
     @property
     def task_labels(self) -> tuple[str, ...]:
         """What people call the columns of accuracies."""
         owned = self.ownership
-        return self.names if owned is None else labels(owned.task_owners, owned.task_names, self.names)
+        return self.names if owned is None else TaskLabels(labels(owned.task_owners, owned.task_names, self.names))
 
     @property
     def lot_columns(self) -> tuple[str, ...]:
         """What files call the lots: NAME.LOT, or NAME where a lot has no name of its own."""
         owned = self.ownership
-        return self.names if owned is None else _column_names(owned.lot_owners, owned.lot_names, self.names)
+        return self.names if owned is None else LotLabels(_column_names(owned.lot_owners, owned.lot_names, self.names))
 
     @property
     def task_columns(self) -> tuple[str, ...]:
         """What files call the tasks."""
         owned = self.ownership
-        return self.names if owned is None else _column_names(owned.task_owners, owned.task_names, self.names)
+        return (
+            self.names if owned is None else TaskLabels(_column_names(owned.task_owners, owned.task_names, self.names))
+        )
 
     def owned_by(self, members: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """The lots and the tasks of some members, one true or false for each."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.claims import quote_claim
 from fedpact.deals import Deal, Outcome, is_ledger, load_deal
 from fedpact.deals.deal import Source
 from fedpact.deals.deal_file import is_comparison, read_record
@@ -112,14 +113,14 @@ class CheckedDeal:
         """What is wrong first of all: the record it comes from, a payment, or a claim."""
         if self.audit is not None and self.audit.failed:
             claim = self.audit.failed[0]
-            return f"{claim}: {self.failures[claim]}"
+            return f"{quote_claim(claim)}: {self.failures[claim]}"
         due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
         for name in self.outcome.deal.differences(due.deal):
             agent = self.outcome.agents.index(name)
             paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
             if paid != rule:
                 return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
-        return next((f"{claim}: {reason}" for claim, reason in self.failures.items()), "")
+        return next((f"{quote_claim(claim)}: {reason}" for claim, reason in self.failures.items()), "")
 
 
 def check_deal(

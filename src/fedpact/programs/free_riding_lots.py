@@ -85,10 +85,6 @@ def outside_domain(federation: Federation, contributions: FloatArray) -> NotConv
     data = federation.data(contributions)
     floor = np.broadcast_to(federation.payoff.floor, data.shape)
     task = int(np.argmin(data - floor if np.isfinite(floor).all() else data))
-    limit = f"has to stay above {floor[task]:g}" if np.isfinite(floor[task]) else "is worth no finite payoff"
-    agent = federation.names[federation.task_owners[task]]
-    return NotConverged(
-        "no admissible free-riding equilibrium was found: what members contribute for themselves harms others beyond "
-        f'the domain of their payoffs, "{agent}" with a reach of {data[task]:.6g} that {limit}; lower caps may help',
-        result=contributions,
-    )
+    by = " by what others contribute for themselves"
+    said = federation.payoff.harm_text(federation.task_labels, task, data[task], by=by)
+    return NotConverged(f"no free-riding equilibrium was found: {said}; lower caps may help", result=contributions)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import fedpact
 from fedpact.certificates import Certificate, Claim, Verdict
+from fedpact.certificates.assumptions import diagnose
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.report.cohesion import leaving_group
@@ -282,7 +283,8 @@ def conditions(view: View) -> dict[str, Any]:
                 "alike": alike,
             }
         )
-    return {"assumptions": assumptions, "max_names": MAX_FAILING_NAMES, "max_sentences": MAX_SHOWN}
+    limits = {"max_names": MAX_FAILING_NAMES, "max_sentences": MAX_SHOWN}
+    return {"assumptions": assumptions, "diagnose": diagnose, **limits}
 
 
 # The federation

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.deals import Settlement
 from fedpact.report.markup import name_tag, render
-from fedpact.report.numbers import cents_text
+from fedpact.report.numbers import money_text
 from fedpact.utils.words import count_text
 
 BAR_HEIGHT = 16
@@ -259,8 +259,8 @@ def _ribbons(settlement: Settlement, payers: Sequence[Node], payees: Sequence[No
                 starts[payer.key] += first
                 ends[payee.key] += last
                 verb = "pay" if payer.key is None else "pays"
-                text = f"{cents_text(settlement, cents)} {settlement.currency}"
-                ribbons.append(Ribbon(shape=shape, sentence=f"{payer.label} {verb} {payee.label} {text}.", cents=cents))
+                sentence = f"{payer.label} {verb} {payee.label} {money_text(settlement, cents)}."
+                ribbons.append(Ribbon(shape=shape, sentence=sentence, cents=cents))
     return ribbons
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
 from fedpact.negotiation.audit import LedgerAudit
@@ -46,7 +47,7 @@ def render_ledger_page(found: LedgerAudit) -> str:
     entries, deal = found.chain.entries, found.deal
     settled = found.last(SETTLED)
     heads, rows = _paid_table(found, deal) if deal is not None and not found.failed else (["Member"], [])
-    failed = f"These claims do not hold: {', '.join(found.failed)}." if found.failed else ""
+    failed = f"These claims do not hold: {', '.join(map(quote_claim, found.failed))}." if found.failed else ""
     by_delivery = settled is not None and "paid_shares" in settled.content
     return str(
         render(
@@ -58,7 +59,9 @@ def render_ledger_page(found: LedgerAudit) -> str:
             currency=settled.content["currency"] if settled is not None and rows else PAYOFF_LABEL,
             heads=heads,
             rows=rows,
-            findings=[(claim, VERDICT_WORDS[each.holds], each.reason) for claim, each in found.findings.items()],
+            findings=[
+                (claim_title(key), VERDICT_WORDS[each.holds], each.reason) for key, each in found.findings.items()
+            ],
             signed=list(signed_rows(found)),
         )
     )

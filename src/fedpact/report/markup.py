@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from fedpact.report.numbers import cents_text, given_text, number_text, percent
+from fedpact.report.numbers import cents_text, given_text, money_text, number_text, percent
 from fedpact.utils.words import count_text
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (name_tag, mention, mention_list, count_text, cents_text, given_text, number_text, percent):
+    numbers = (cents_text, count_text, given_text, money_text, number_text, percent)
+    for function in (name_tag, mention, mention_list, *numbers):
         made.globals[function.__name__] = function
     return made

@@ -14,7 +14,7 @@ from fedpact.deals import Outcome
 from fedpact.federation.identities import agent_place
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
-from fedpact.report.numbers import SPACE, cents_text, number_text, percent, probability_text, share_text
+from fedpact.report.numbers import money_text, number_text, percent, probability_text, share_text
 from fedpact.report.page import style_sheet
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
@@ -169,7 +169,7 @@ def _transfers(view: View, outcome: Outcome, place: int) -> Sequence[Markup]:
             Markup("pays {}").format(mention(each.payee))
             if each.payer == name
             else Markup("receives from {}").format(mention(each.payer)),
-            f"{settlement.currency}{SPACE}{cents_text(settlement, each.cents)}",
+            money_text(settlement, each.cents),
         )
         for each in found[:MAX_TRANSFERS_OF_ONE]
     ]

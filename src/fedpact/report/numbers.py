@@ -80,14 +80,14 @@ class Unit:
         return (data if measure == "samples" else measure), 1.0
 
     def column(self, payoffs: ArrayLike, *, signed: bool = False) -> list[str]:
-        """Amounts with the same decimals, without the unit."""
+        """Amounts with the same decimals, without the unit; nothing at all is a plain 0, with no sign."""
         given = np.atleast_1d(np.asarray(payoffs, dtype=np.float64))
         amounts = np.where(np.abs(given) <= self.noise, 0.0, given) * self.per_payoff
         largest = _largest(amounts)
         if not self.is_money or 0 < largest < CENTS_FROM:
             return number_texts(amounts, signed=signed)
         decimals = 2 if 0 < largest < WHOLE_FROM else 0
-        return [_fixed(float(amount), decimals, signed=signed) for amount in amounts]
+        return [_fixed(float(amount), decimals, signed=signed) if amount else "0" for amount in amounts]
 
     def given_column(self, payoffs: ArrayLike) -> list[str]:
         """Amounts that somebody chose, without the decimals they do not need where that is possible."""
@@ -185,6 +185,14 @@ def cents_text(settlement: Settlement, cents: int) -> str:
     whole, part = divmod(abs(cents), 10**settlement.decimals)
     fraction = f".{part:0{settlement.decimals}d}" if settlement.decimals else ""
     return f"{MINUS if cents < 0 else ''}{whole:,}{fraction}"
+
+
+def money_text(settlement: Settlement, cents: int) -> str:
+    """The same with its unit, for a sentence: the currency before it, "units of payoff" after it."""
+    amount = cents_text(settlement, cents)
+    if settlement.currency == PAYOFF_LABEL:
+        return f"{amount}{SPACE}{PAYOFF_LABEL}"
+    return f"{settlement.currency}{SPACE}{amount}"
 
 
 def percent(part: float, *, decimals: int = 1, signed: bool = False) -> str:

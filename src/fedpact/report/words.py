@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedpact.certificates import Claim
+from fedpact.certificates.claims import claim_title
 
 # Heads of tables of properties, one per claim.
 PROPERTY_HEADS: Mapping[Claim, str] = {
@@ -19,33 +20,33 @@ PROPERTY_HEADS: Mapping[Claim, str] = {
 
 CLAIMS: Mapping[Claim, tuple[str, str]] = {
     Claim.NASH: (
-        "Nobody gains by giving more or less",
+        claim_title(Claim.NASH),
         "Paid for the data it delivers, at the prices or by the rule of the deal, no single member would do better "
         "with another contribution while the others keep to theirs. A sum paid whatever is delivered does not have "
         "this effect.",
     ),
     Claim.BUDGET_BALANCE: (
-        "The payments balance",
+        claim_title(Claim.BUDGET_BALANCE),
         "What is paid in is paid out: no outside money is needed and none is left over.",
     ),
     Claim.SOCIAL_OPTIMALITY: (
-        "Best for all together",
+        claim_title(Claim.SOCIAL_OPTIMALITY),
         "No other contributions would leave the members better off in total.",
     ),
     Claim.INDIVIDUAL_RATIONALITY: (
-        "Everybody does at least as well as alone",
+        claim_title(Claim.INDIVIDUAL_RATIONALITY),
         "No member has a reason to leave the federation and train by itself.",
     ),
     Claim.RECIPROCITY: (
-        "Everybody gets its fair share",
+        claim_title(Claim.RECIPROCITY),
         "Each member gets out at least its Shapley share of what the federation achieves.",
     ),
     Claim.CORE: (
-        "No group gains by leaving together",
+        claim_title(Claim.CORE),
         "No members could form a federation of their own, with their own data, in which they have more in total.",
     ),
     Claim.SPLIT_PROOF: (
-        "Nobody gains by posing as two",
+        claim_title(Claim.SPLIT_PROOF),
         "A member that enters under two names, each with half of its data and of what the model is worth to it, does "
         "no better than under one.",
     ),

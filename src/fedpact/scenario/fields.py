@@ -41,7 +41,9 @@ def name_list(field: str, given: Any) -> list[str]:
     """A list of names, none of them blank."""
     if not isinstance(given, list):
         each = "member" if field == "names" else field.partition("_")[0]
-        raise _refusal(field, (), f"must be a list of one name per {each}", given)
+        rule = f"names of {field.rpartition('.')[2]}" if field.endswith(("lots", "tasks")) else f"one name per {each}"
+        remedy = f"; write it as {short_repr([given])}" if isinstance(given, str) else ""
+        raise _refusal(field, (), f"must be a list of {rule}", given, remedy)
     errors = ErrorCollector()
     for agent, entry in enumerate(given):
         errors.attempt(name, field, entry, index=agent)
@@ -63,7 +65,7 @@ def number(field: str, given: Any, rule: str = "a number", *, index: Index = ())
 def numbers(field: str, given: Any) -> float | list[float]:
     """One number, or a list of one per agent."""
     if not isinstance(given, list):
-        return number(field, given, "a number or a list of one number per member")
+        return number(field, given, "a number or a list of numbers")
     return [entry if type(entry) is float else number(field, entry, index=index) for index, entry in enumerate(given)]
 
 
@@ -73,7 +75,7 @@ def rows(field: str, given: Any, *, files: str) -> list[list[float]]:
         raise _refusal(field, (), f"must be a list of rows, or the name of a {files} file", given)
     for place, row in enumerate(given):
         if not isinstance(row, list):
-            raise _refusal(field, place, "must be a list of one number per member", row)
+            raise _refusal(field, place, "must be a list of numbers, one per column", row)
     return [
         row
         if set(map(type, row)) == {float}  # as in nearly all rows of large matrices, which must not take long
@@ -108,10 +110,14 @@ def table(field: str, given: Any, known: Iterable[str], *, required: Iterable[st
     return given
 
 
-def check_keys(given: Mapping[str, Any], known: Iterable[str], *, prefix: str = "") -> None:
-    """Refuse the first key that is not `known`, and name the nearest that is."""
+def check_keys(
+    given: Mapping[str, Any], known: Iterable[str], *, prefix: str = "", remedies: Mapping[str, str] | None = None
+) -> None:
+    """Refuse the first key that is not `known`, and name the nearest that is, or the remedy for this one."""
     known = list(known)
     for key in given:
+        if remedies and key in remedies:
+            raise InvalidInput(f"unknown key {short_repr(prefix + str(key))}; {remedies[key]}")
         if key not in known:
             nearest = difflib.get_close_matches(str(key), known, n=1)
             remedy = f'did you mean "{prefix}{nearest[0]}"?' if nearest else f"known keys here are {', '.join(known)}"

@@ -30,6 +30,10 @@ OWNERS = {key: name for name, family in FAMILIES.items() for key in family.param
 AROUND = ("title", "description", "unit", "money", "uncertainty")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")
+REMEDIES = {
+    "lots": "lots are named by lot_owners and lot_names, and in a table shared_caps by lots",
+    "tasks": "tasks are named by task_owners and task_names",
+}
 UNCERTAIN = ("weights", "values", *OWNERS, "signs", "correlations")
 
 
@@ -72,7 +76,7 @@ def parse_scenario(mapping: Mapping[str, Any], *, where: str, folder: Path) -> S
     with error_context(where):
         if not isinstance(mapping, Mapping):
             raise InvalidInput(f"a scenario must be an object with keys and values, got {short_repr(mapping)}")
-        check_keys(mapping, KEYS)
+        check_keys(mapping, KEYS, remedies=REMEDIES)
         parts = _read_parts(convert_prices(mapping), folder)
         words = {key: parts.pop(key) for key in AROUND if key in parts}
         doubts = words.pop("uncertainty", None)
@@ -98,6 +102,8 @@ def _read_parts(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             matrix = errors.attempt(_matrix_with_lots, given["weights"], folder)
             known = matrix is not None and all(read[key] is not None for key in OWNER_KEYS if key in read)
             given |= {"weights": matrix[0]} if matrix is not None else {}
+            if read.get("lot_names", ()) is None:  # then nobody knows what these are called
+                given.pop("shared_caps", None)
         else:
             square = errors.attempt(_matrix, given["weights"], given.get("names"), folder)
             known = square is not None
@@ -308,6 +314,6 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
 
 REQUIRED: Mapping[str, str] = {
     "weights": "one row of numbers per member, or the name of a .csv or .npz file",
-    "costs": "the cost per sample, a number or one per member",
+    "costs": "the cost per sample, a number or one per member (per lot, where members have several)",
     "payoff": f"a payoff table with one of the families {', '.join(FAMILIES)}",
 }

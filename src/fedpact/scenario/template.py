@@ -147,7 +147,8 @@ def template(names: Sequence[str] | int = 3, *, lots: Sequence[str] = (), tasks:
         names = [f"Member {member}" for member in range(1, names + 1)]
     members = name_list("names", names if isinstance(names, str) else list(names))
     kinds, tests = (
-        [""] if not given else name_list(key, list(given)) for key, given in (("lots", lots), ("tasks", tasks))
+        [""] if not given else name_list(key, given if isinstance(given, str) else list(given))
+        for key, given in (("lots", lots), ("tasks", tasks))
     )
     givers = [(member, kind) for member in range(len(members)) for kind in range(len(kinds))]
     receivers = [(member, test) for member in range(len(members)) for test in range(len(tests))]

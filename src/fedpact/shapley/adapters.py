@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, MissingExtra, OutsideDomain
+from fedpact.utils.words import MAX_NAMES, join_names
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,12 +61,10 @@ class CoalitionGame:
         outside = np.argwhere(data <= np.broadcast_to(federation.payoff.floor, data.shape))
         if outside.size:
             row, task = outside[0]
-            raise OutsideDomain(
-                f"coalition {tuple(np.flatnonzero(members[row]).tolist())} takes the reach of "
-                f'{"task" if federation.has_lots else "member"} "{federation.task_labels[task]}" to '
-                f"{1.0 + data[row, task]:g}, out of the domain of its payoff; "
-                f"lower the contributions of those who harm it"
-            )
+            group = join_names([federation.names[agent] for agent in np.flatnonzero(members[row])], most=MAX_NAMES)
+            by = f" in the group of {group}"
+            said = federation.payoff.harm_text(federation.task_labels, int(task), float(data[row, task]), by=by)
+            raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
         return np.asarray(federation.payoff.value(data) @ federation.values)
 
     def _members(self, coalitions: NDArray[Any] | Sequence[Iterable[int]]) -> NDArray[np.bool_]:

@@ -75,7 +75,7 @@ def receiver_nodes(
         lowest = federation.lowest_data(contributions)
     highest = federation.highest_data(contributions)
     if (lowest <= np.broadcast_to(federation.payoff.floor, lowest.shape)).any():
-        raise OutsideDomain("some coalition takes a member's reach out of the domain of its payoff")
+        raise OutsideDomain("in some group a member is harmed more than its payoff curve describes")
     times, log_masses = federation.payoff.rule(lowest, highest, STEP, TAIL)
     log_values = np.log(federation.values)
     for receiver in range(federation.n_tasks):

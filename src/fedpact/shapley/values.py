@@ -196,9 +196,6 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
         outside = (worst <= floor) | ~np.isfinite(federation.payoff.value(worst))
     if outside.any():
         task = int(np.flatnonzero(outside)[0])
-        raise OutsideDomain(
-            f'{"task" if federation.has_lots else "member"} "{federation.task_labels[task]}" is harmed beyond the '
-            f"domain of its payoff by the coalition of "
-            f"those whose data harms it: reach {1.0 + worst[task]:g}, it must exceed {1.0 + floor[task]:g}; "
-            f"lower their contributions"
-        )
+        by = " if only those whose data harms it are there"
+        said = federation.payoff.harm_text(federation.task_labels, task, worst[task], by=by)
+        raise OutsideDomain(f"{said}; lower their contributions")

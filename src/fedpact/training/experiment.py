@@ -31,7 +31,7 @@ from fedpact.training.noise import Noise, PrivateUpdates, Strengths, checked_noi
 from fedpact.training.partitions import Even, Partition, deal_images
 from fedpact.training.seeds import Stream, generator
 from fedpact.training.settings import Training, whole_number
-from fedpact.utils.arrays import FloatArray, checked_numbers, first_where, read_only_copy
+from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, MissingExtra, short_repr
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class Experiment:
     @property
     def lot_labels(self) -> tuple[str, ...]:
         """What people call the lots."""
-        return labels(self.ownership.lot_owners, self.ownership.lot_names, self.names)
+        found = labels(self.ownership.lot_owners, self.ownership.lot_names, self.names)
+        return LotLabels(found) if self.has_lots else found
 
     @cached_property
     def available(self) -> IntArray:

@@ -37,6 +37,27 @@ def read_only_copy(array: ArrayLike) -> FloatArray:
     return copy
 
 
+def real_numbers(given: Any) -> FloatArray:
+    """A float copy of real numbers; `TypeError` for truth values, texts and complex numbers.
+
+    Examples
+    --------
+    >>> real_numbers([1, 2.5]).tolist()
+    [1.0, 2.5]
+    >>> real_numbers([1, True])
+    Traceback (most recent call last):
+        ...
+    TypeError: bool is no real number
+    """
+    # In a list single truth values would be lost among the numbers, so its entries are looked at one by one.
+    array = np.asarray(given) if hasattr(given, "dtype") else np.array(given, dtype=object)
+    kinds = set(map(type, array.ravel().tolist())) if array.dtype == object else {array.dtype.type}
+    for kind in kinds:
+        if issubclass(kind, bool | np.bool_ | str | bytes | complex | np.complexfloating):
+            raise TypeError(f"{kind.__name__} is no real number")
+    return np.array(given, dtype=np.float64)
+
+
 def sum_by(groups: NDArray[np.intp], numbers: FloatArray, count: int) -> FloatArray:
     """The numbers summed by the group, from 0 to `count` - 1, that each belongs to."""
     return np.asarray(np.bincount(groups, weights=numbers, minlength=count), dtype=np.float64)
@@ -69,7 +90,7 @@ def checked_numbers(
     try:
         if given is None:
             raise TypeError("nothing given")
-        array = np.array(given, dtype=np.float64)
+        array = real_numbers(given)
     except (TypeError, ValueError) as error:
         raise InvalidInput(field=field, index=index, rule=one_or_one_each, value=given) from error
     if array.ndim > 1:

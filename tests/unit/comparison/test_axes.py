@@ -8,6 +8,8 @@ import pytest
 import fedpact as fp
 from fedpact.comparison import Axis, parse_axis
 from fedpact.comparison.axes import batch_at, check_axes, parse_values
+from fedpact.scenario.examples import example
+from fedpact.utils.errors import InvalidInput
 
 WEIGHTS = np.array([[1.0, 0.5, 0.1], [0.2, 1.0, -0.1], [0.0, 0.3, 1.0]])
 BASE = fp.Federation(
@@ -302,3 +304,34 @@ def test_mistaken_values_are_told(written: str, message: str) -> None:
         parse_values("x", written)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+class TestSharedCaps:
+    federation = example("hospitals-privacy").federation
+
+    @pytest.mark.parametrize("index", ["City", "1", "City: raw + City: with noise"])
+    def test_one_by_its_member_its_number_or_its_lots(self, index: str) -> None:
+        axis = parse_axis(f"shared_caps[{index}]=10,30", self.federation)
+        assert axis.places[0].tolist() == [1]
+        batch = batch_at(self.federation, [axis], [axis.points])
+        assert [each.cap for each in batch[1].shared_caps] == [40.0, 30.0, 20.0]
+        assert batch[0].shared_caps[1].lots == self.federation.shared_caps[1].lots
+
+    def test_all_at_once(self) -> None:
+        assert parse_axis("shared_caps=10,30", self.federation).places[0].tolist() == [0, 1, 2]
+
+    @pytest.mark.parametrize(
+        ("written", "message"),
+        [
+            ("shared_caps[Clinic]=1,2", "there is no shared cap 'Clinic'; shared caps are numbered 0 to 2"),
+            ("shared_caps[City]=-1,2", r"shared_caps\[1\] must have a cap that is finite and at least zero, got -1"),
+            ("shared_caps[City]=1,inf", r"must have a cap that is finite"),
+        ],
+    )
+    def test_refused(self, written: str, message: str) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            parse_axis(written, self.federation)
+
+    def test_not_where_there_are_none(self) -> None:
+        with pytest.raises(InvalidInput, match="there is no parameter 'shared_caps' to vary; there are weights, costs"):
+            parse_axis("shared_caps=1,2", example("hospitals").federation)

@@ -17,6 +17,7 @@ from fedpact.comparison.axes import batch_at
 from fedpact.comparison.sweep_result import METRICS
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS
+from fedpact.scenario.examples import example
 from random_cases import some
 
 SAME = {"rtol": 1e-6, "atol": 1e-9}  # a batch stops at the tolerance of a single solve, not at its last digit
@@ -304,3 +305,16 @@ def run_script(path: Path, text: str, *arguments: str) -> subprocess.CompletedPr
         cwd=path.parent,
         env=os.environ | threads,
     )
+
+
+def test_shared_caps_vary() -> None:
+    federation = example("hospitals-privacy").federation
+    found = fp.sweep(
+        federation, "shared_caps[City]=5,25", metrics=["welfare", "contributions"], mechanisms=["externality"]
+    )
+    for place, cap in enumerate((5.0, 25.0)):
+        shared = [each._replace(cap=cap) if each.lots[0] == 2 else each for each in federation.shared_caps]
+        outcome = fp.ExternalityMechanism().solve(federation.replace(shared_caps=shared))
+        metrics = found.metrics["externality"]
+        np.testing.assert_allclose(metrics["welfare"][place], outcome.welfare, rtol=1e-9)
+        np.testing.assert_allclose(metrics["contributions"][place], outcome.contributions, atol=1e-5)

@@ -76,7 +76,7 @@ def test_take_chooses_agents():
         ),
         (
             lambda: fp.Quadratic([1.0, 2.0], [1.0, 2.0, 3.0]),
-            "costs.linear and costs.quadratic must have one number per member each: 2 and 3 given",
+            "costs.linear and costs.quadratic must have as many numbers as each other: 2 and 3 given",
         ),
         (lambda: as_cost([0.1, -0.5], NAMES), 'costs[1] must be positive, got -0.5 (member "Ben")'),
         (

@@ -77,7 +77,10 @@ class TestDomain:
     harmed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
 
     def test_payoffs_outside_the_domain_are_refused(self):
-        message = 'member "Anna" is harmed beyond the domain of its payoff: its reach is -0.5, it must exceed 0'
+        message = (
+            'member "Anna" is harmed more than its payoff curve describes: helpful less harmful data, each times its '
+            "weight, comes to -1.5 and must stay above -1; lower the contributions of those who harm it"
+        )
         with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
             self.harmed.payoffs([0.0, 3.0])
 

@@ -35,8 +35,14 @@ def test_lots_are_named_by_label_place_or_name() -> None:
         ([([0, 1], 1.0), ([1, 0], 2.0)], r'shared_caps\[1\] must share no lot with another, "A: noised" is under two'),
         ([([0, 1], -1.0)], r'shared_caps\[0\] must have a cap that is finite and at least zero, got -1 \(member "A"\)'),
         ([([0, 1], np.inf)], r"shared_caps\[0\] must have a cap that is finite"),
-        ([([0, 7], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 7; there are"),
-        ([(["A: raw", "raw"], 1.0)], r"shared_caps\[0\] must name lots by their labels or places, got 'raw'"),
+        ([([0, 7], 1.0)], r"shared_caps\[0\] must name lots: there is no lot number 7; the lots are A: raw, A: noised"),
+        ([([0, True], 1.0)], r"shared_caps\[0\] must name lots: there is no lot called True; the lots are A: raw"),
+        (
+            [(["A: raw", "raw"], 1.0)],
+            r"shared_caps\[0\] must name lots: there is no lot called 'raw'; the lots are A: raw, A: noised, B: raw, "
+            r"B: other$",
+        ),
+        ([("A: raw", 1.0)], r"shared_caps\[0\] must be a list of lots and their common cap"),
         ([(0, 1)], r"shared_caps\[0\] must be a list of lots and their common cap"),
         (5.0, r"shared_caps must be a list of lots and their common cap, such as"),
     ],
@@ -111,3 +117,20 @@ def test_caps_of_any_size(cap: float) -> None:
     outcome = fp.ExternalityMechanism().solve(federation(shared_caps=[([0, 1], cap)]))
     assert outcome.contributions[:2].sum() <= cap * (1.0 + 1e-12)
     assert outcome.certificates["nash"].holds and outcome.certificates["social-optimality"].holds
+
+
+@pytest.mark.parametrize("cap", [1e-9, 9e-13, 1e-15, 1e-20, 1e-100, 1e-300, 0.0])
+@pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism, fp.ShapleyMechanism])
+def test_tiny_caps_have_the_price_of_small_ones(mechanism, cap: float) -> None:
+    """At a cap of next to nothing one more sample is worth what it is at none, however small that is."""
+    prices = [mechanism().solve(federation(shared_caps=[([0, 1], each)])).shared_cap_prices[0] for each in (1e-7, cap)]
+    assert prices[0] > 0.001
+    np.testing.assert_allclose(prices[1], prices[0], rtol=1e-6)
+
+
+def test_caps_with_room_have_no_price() -> None:
+    for cap in (30.0, 1e6):
+        found = fp.ExternalityMechanism().solve(
+            federation(weights=WEIGHTS[:, [0, 1, 1, 1]], shared_caps=[([0, 1], cap)])
+        )
+        assert found.contributions[:2].sum() < cap and found.shared_cap_prices[0] == 0.0

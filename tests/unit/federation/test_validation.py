@@ -56,6 +56,33 @@ def test_all_errors_are_told_at_once() -> None:
     ]
 
 
+NO_NUMBERS = (True, [1.0, True, 2.0], np.array([True, False, True]), "1", ["1", "2", "3"], np.array([1j, 1.0, 1.0]), 1j)
+
+
+@pytest.mark.parametrize("given", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize("field", ["costs", "caps", "values"])
+def test_truth_values_texts_and_complex_numbers_are_no_numbers(field: str, given: Any) -> None:
+    with pytest.raises(fp.InvalidInput, match=f"^{field} must be a number or one number per member, got "):
+        fp.Federation(**(GOOD | {field: given}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array(W2) + 0j,
+        np.eye(3, dtype=bool),
+        np.eye(3).astype(str),
+        [[1, 0, True], [0, 1, 0], [0, 0, 1]],
+        sp.csr_array(np.eye(3) + 0j),
+        sp.csr_array(np.eye(3, dtype=bool)),
+    ],
+    ids=["complex", "truth values", "texts", "one truth value", "sparse complex", "sparse truth values"],
+)
+def test_weights_are_real_numbers(given: Any) -> None:
+    with pytest.raises(fp.InvalidInput, match=r"^weights must be a square matrix of numbers, got "):
+        fp.Federation(**(GOOD | {"weights": given}))
+
+
 def test_the_first_error_is_raised_and_holds_the_others() -> None:
     changes = {"costs": [0.0, 1.0, -1.0], "caps": [-1.0, 2.0, 3.0]}
     with pytest.raises(fp.InvalidInput, match=r'^costs\[0\] must be positive, got 0 \(member "Anna"\)$') as caught:

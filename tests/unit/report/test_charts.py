@@ -74,7 +74,10 @@ class TestFlow:
         picture = payment_flow(settlement, "t", "flow-0")
         assert picture.count('class="ribbon"') == len(settlement.transfers)
         for transfer in settlement.transfers:
-            assert f"{transfer.payer} pays {transfer.payee} {transfer.cents / 100:.2f} " in picture
+            said = (
+                f"{transfer.payer} pays {transfer.payee} {transfer.cents / 100:.2f}\N{NO-BREAK SPACE}units of payoff."
+            )
+            assert said in picture
 
     def test_many_are_drawn_as_one(self):
         payments = np.concatenate([np.arange(1.0, 16.0), -np.arange(1.0, 16.0)[::-1] - np.linspace(-0.07, 0.07, 15)])

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from fedpact import Comparison, compare
+from fedpact import Comparison, Money, compare
 from fedpact.scenario.examples import example
 
 
@@ -32,6 +32,16 @@ def test_marks_are_welfare_and_lowest_share_filled_where_it_holds(hospitals: Com
         filled = mark.get_markerfacecolor() == mark.get_markeredgecolor()
         assert filled == hospitals.holds_together(outcome.mechanism)
     assert [text.get_text() for text in axes.texts] == ["Externality", "Shapley", "Fair", "Voluntary", "Standalone"]
+
+
+def test_welfare_is_in_money_where_there_is_money(hospitals: Comparison) -> None:
+    (axes,) = hospitals.plot_tradeoff(money=Money(currency="EUR", per_payoff=1e6)).axes
+    assert axes.get_xlabel() == "welfare, EUR"
+    for outcome, mark in zip(hospitals, marks(axes), strict=True):
+        np.testing.assert_allclose(mark.get_xdata(), [1e6 * outcome.welfare])
+    axes.figure.draw_without_rendering()
+    assert all("," in label.get_text() for label in axes.get_xticklabels())
+    assert hospitals.plot_tradeoff().axes[0].get_xlabel() == "welfare, units of payoff"
 
 
 @pytest.mark.parametrize("name", ["hospitals", "paper-w1", "paper-w2", "paper-w3"])

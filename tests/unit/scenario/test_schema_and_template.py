@@ -103,3 +103,11 @@ def test_a_template_with_lots_and_tasks_loads_as_it_is() -> None:
 def test_lots_of_a_template_have_names_of_their_own() -> None:
     with pytest.raises(InvalidInput, match="lot_names"):
         template(2, lots=["a", "a"])
+
+
+@pytest.mark.parametrize("key", ["lots", "tasks"])
+def test_one_text_is_no_list_of_names(key: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=rf"^{key} must be a list of names of {key}, got 'raw'; write it as \['raw'\]$"
+    ):
+        template(2, **{key: "raw"})

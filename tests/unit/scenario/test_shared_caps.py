@@ -39,12 +39,26 @@ def test_files_come_back_as_they_were(suffix: str, tmp_path: Path) -> None:
         ("raw", "shared_caps must be a list of tables with the keys lots and cap"),
         ([{"lots": ["A: raw", "A: noised"]}], r"shared_caps\[0\].cap is missing"),
         ([{"lots": ["A: raw", "A: noised"], "cap": "ten"}], r"shared_caps\[0\].cap must be a number"),
-        ([{"lots": ["A: raw", "A: noise"], "cap": 1.0}], r"shared_caps\[0\] must name lots by their labels"),
+        (
+            [{"lots": ["A: raw", "A: noise"], "cap": 1.0}],
+            r"shared_caps\[0\] must name lots: there is no lot called 'A: noise'",
+        ),
+        (
+            [{"lots": "A: raw", "cap": 1.0}],
+            r"shared_caps\[0\].lots must be a list of names of lots, got 'A: raw'; write it as \['A: raw'\]",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(given: object, message: str) -> None:
     with pytest.raises(fp.InvalidInput, match=message):
         parse_scenario(DOCUMENT | {"shared_caps": given}, where="file", folder=Path())
+
+
+def test_lots_are_no_key_of_the_whole_file() -> None:
+    with pytest.raises(
+        fp.InvalidInput, match=r"unknown key 'lots'; lots are named by lot_owners and lot_names, and in a"
+    ):
+        parse_scenario(DOCUMENT | {"lots": "A: raw"}, where="file", folder=Path())
 
 
 def test_the_template_shows_how() -> None:

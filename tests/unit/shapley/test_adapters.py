@@ -65,7 +65,7 @@ class TestRefusals:
         fed = federation([[1.0, -0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], names=["Anna", "Ben", "Cleo"])
         game = coalition_game(fed, [5.0, 4.0, 1.0])
         assert np.isfinite(game((0, 1, 2)))
-        message = 'coalition (1, 2) takes the reach of member "Anna" to -1, out of the domain of its payoff'
+        message = 'member "Anna" is harmed more than its payoff curve describes in the group of Ben and Cleo: helpful '
         with pytest.raises(OutsideDomain, match=re.escape(message)):
             game((1, 2))
 

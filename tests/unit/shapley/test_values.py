@@ -170,8 +170,9 @@ class TestRefusals:
         fed = fp.Federation([[1.0, -0.5], [0.0, 1.0]], costs=0.1, payoff=fp.Log(), names=["Anna", "Ben"])
         assert fed.admits([5.0, 4.0])
         message = (
-            'member "Anna" is harmed beyond the domain of its payoff by the coalition of those whose data harms it: '
-            "reach -1, it must exceed 0; lower their contributions"
+            'member "Anna" is harmed more than its payoff curve describes if only those whose data harms it are there: '
+            "helpful less harmful data, each times its weight, comes to -2 and must stay above -1; "
+            "lower their contributions"
         )
         with pytest.raises(OutsideDomain, match=f"^{re.escape(message)}$"):
             fp.shapley_values(fed, [5.0, 4.0], method=method)

@@ -8,12 +8,14 @@ import numpy as np
 
 from fedpact.report.axes import TURN, label_heights
 from fedpact.report.colours import colour_places
+from fedpact.report.numbers import Unit, number_text
 from fedpact.report.plots.style import AMOUNT, FAINT, INK, LINES, dress_axes, new_figure, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fedpact.comparison import Comparison
+    from fedpact.scenario import Money
 
 LABEL_HEIGHT = 0.06  # of the panel
 SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
@@ -24,30 +26,31 @@ MAX_NAMED = 6  # marks that have room for a name each; more are numbered
 SAME_PLACE = 0.03  # of the panel: marks as close share one label
 
 
-def plot_tradeoff(comparison: Comparison, ax: Any = None) -> Any:
+def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None = None) -> Any:
     """A mark per mechanism: welfare to the right, the lowest fair share upwards; filled where nobody would leave.
 
-    A group that would leave together counts too. Mechanisms without fair shares are left out.
+    A group that would leave together counts too. Mechanisms without fair shares are left out. Welfare is in `money`
+    where it is given.
     """
     figure = new_figure(6.4 if len(comparison.outcomes) <= MAX_NAMED else 8.2, 4.2) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
-    draw_tradeoff(ax, comparison)
+    draw_tradeoff(ax, comparison, Unit.of(money))
     return figure
 
 
-def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
+def draw_tradeoff(ax: Axes, comparison: Comparison, unit: Unit) -> None:
     """The marks with their labels, on axes that are there."""
     shown = [outcome for outcome in comparison.outcomes if np.isfinite(outcome.reciprocity)]
     places = colour_places([outcome.mechanism for outcome in comparison.outcomes if outcome.federated])
     dress_axes(ax)
-    ax.set_xlabel("welfare, units of payoff", fontsize=8, color=FAINT)
+    ax.set_xlabel(f"welfare, {unit.label}", fontsize=8, color=FAINT, parse_math=False)
     ax.set_ylabel("lowest fair share returned, %", fontsize=8, color=FAINT)
     ax.set_title(
         "Filled: holds together; open: somebody would leave, or not known", loc="left", fontsize=8, color=FAINT
     )
     if not shown:
         return
-    welfare = np.array([outcome.welfare for outcome in shown])
+    welfare = unit.per_payoff * np.array([outcome.welfare for outcome in shown])
     shares = 100.0 * np.array([outcome.reciprocity for outcome in shown])
     for outcome, x, y in zip(shown, welfare, shares, strict=True):
         colour = LINES[places[outcome.mechanism] % len(LINES)] if outcome.federated else AMOUNT
@@ -56,6 +59,8 @@ def draw_tradeoff(ax: Axes, comparison: Comparison) -> None:
     ax.set_xlim(*_limits(welfare))
     ax.set_ylim(*_limits(np.append(shares, SHARES_SHOWN)))
     ax.locator_params(axis="x", nbins=4)
+    if unit.is_money:
+        ax.xaxis.set_major_formatter(lambda amount, _: number_text(amount, digits=6))
     titles = [comparison.title(outcome.mechanism) for outcome in shown]
     (_label if len(shown) <= MAX_NAMED else _number)(ax, titles, welfare, shares)
 
