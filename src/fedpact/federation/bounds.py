@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from fedpact.utils.arrays import FloatArray
 
 if TYPE_CHECKING:
     from fedpact.federation.federation import Federation
 
-SMALLEST_SPENDING = 1e-280
+LEAST_POWER = -930.0  # of two: less is spent on nothing
+MAX_STRIDE = 32.0  # powers of two at a time: far from the root payoffs may overflow, or lose their digits
 
 
 def spending_bound(federation: Federation, *, multiple: float = 1.0) -> float:
@@ -42,13 +44,29 @@ def spending_bounds(federation: Federation, blocks: int, *, multiple: float = 1.
 
 
 def largest_spending(worth: Callable[[FloatArray], FloatArray], programs: int) -> FloatArray:
-    """For each of many programs the power of two from which on spending is more than the payoff it buys, `worth`."""
-    spending = np.ones(programs)
-    while (low := worth(spending) >= spending).any():
-        spending = np.where(low, 2.0 * spending, spending)
-    while (high := (spending > SMALLEST_SPENDING) & (worth(spending / 2.0) < spending / 2.0)).any():
-        spending = np.where(high, spending / 2.0, spending)
-    return np.where(spending > SMALLEST_SPENDING, spending, 0.0)
+    """For each of many programs the power of two from which on spending is more than the payoff it buys, `worth`.
+
+    What a unit of spending buys falls with spending: the power is bracketed from 1 by growing strides, then halved in.
+    """
+    covered = above = np.zeros(programs)
+    rises = _covers(worth, covered)
+    stride, open_ends = 1.0, np.ones(programs, dtype=bool)
+    while open_ends.any():
+        ahead = np.where(rises, covered + stride, above - stride)
+        pays = _covers(worth, np.where(open_ends, ahead, above))
+        covered, above = np.where(open_ends & pays, ahead, covered), np.where(open_ends & ~pays, ahead, above)
+        open_ends &= (rises == pays) & (above > LEAST_POWER)
+        stride = min(2.0 * stride, MAX_STRIDE)
+    while (wide := above - covered > 1.0).any():
+        middle = np.where(wide, np.floor(0.5 * (above + covered)), above)
+        pays = _covers(worth, middle)
+        covered, above = np.where(wide & pays, middle, covered), np.where(wide & ~pays, middle, above)
+    return np.where(above > LEAST_POWER, np.exp2(above), 0.0)
+
+
+def _covers(worth: Callable[[FloatArray], FloatArray], powers: FloatArray) -> NDArray[np.bool_]:
+    spending = np.exp2(powers)
+    return np.asarray(worth(spending) >= spending)
 
 
 def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tuple[FloatArray, float]:
