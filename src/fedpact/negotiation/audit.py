@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import stated_deal
+from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
@@ -31,6 +31,7 @@ from fedpact.deals.ledger import (
     read_ledger,
 )
 from fedpact.deals.signatures import KnownKeys
+from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Transcript, read_transcript
 from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord
 from fedpact.negotiation.coordinator import recompute
@@ -38,6 +39,7 @@ from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, Signatu
 from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
+STATED = "stated"  # how the check of all that a file states beside contributions and payments is called
 NOT_YET = {
     "signed": "nobody has signed the deal",
     "delivered": "nothing was trained yet",
@@ -99,6 +101,13 @@ class TranscriptAudit(Audit):
 
     transcript: Transcript
     recomputed: Deal
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What the transcript states and its exchanges say nothing about."""
+        header = self.transcript.header
+        words = [key for key in ("title", "scenario") if getattr(header, key)]
+        return [*words, *(key for key in self.transcript.deal or () if key not in deal_record(self.recomputed))]
 
 
 def audit(path: Path) -> LedgerAudit | TranscriptAudit:
@@ -225,6 +234,9 @@ def audit_transcript(path: Path) -> TranscriptAudit:
         recomputed = AuditFinding(holds=False, reason=f"{come_to} another deal for {whose}")
     else:
         recomputed = AuditFinding(holds=True, reason=f"the deal stated is the one that {come_to}")
+    findings = {"recomputed": recomputed}
+    if transcript.deal is not None:
+        findings[STATED] = _negotiation_finding(transcript.deal, deal)
     total = float(stated.payments.sum())
     balances = abs(total) <= deal.balance_tolerance
     reason = f"payments sum to {total:+.1e}" if balances else f"the payments stated sum to {total:+.3g}"
@@ -232,8 +244,14 @@ def audit_transcript(path: Path) -> TranscriptAudit:
         transcript=transcript,
         recomputed=deal,
         deal=None if transcript.deal is None else stated,
-        findings={"recomputed": recomputed, "budget-balance": AuditFinding(holds=balances, reason=reason)},
+        findings=findings | {"budget-balance": AuditFinding(holds=balances, reason=reason)},
     )
+
+
+def _negotiation_finding(record: Mapping[str, Any], deal: Deal) -> AuditFinding:
+    wrong = negotiation_contradictions(record, deal)
+    sound = "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
+    return AuditFinding(holds=not wrong, reason="; ".join(wrong) or sound)
 
 
 def _since_deal(chain: Chain) -> dict[str, Entry]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
+from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.ownership import labels
@@ -265,7 +266,7 @@ def negotiation_rules(mechanism: str, protocol: str) -> Rules:
 def _negotiated_deal(transcript: Transcript) -> Deal:
     """The deal of a negotiation that is over, if its exchanges come to the one it states."""
     deal = recompute(transcript)
-    if stated_deal(transcript).differences(deal):
+    if stated_deal(transcript).differences(deal) or negotiation_contradictions(transcript.deal or {}, deal):
         raise InvalidInput(
             f"{transcript.path} states another deal than its exchanges come to; "
             f"`fedpact check {transcript.path}` shows the difference"

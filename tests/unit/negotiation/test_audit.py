@@ -227,7 +227,7 @@ def change_deal(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 def test_a_sound_transcript(transcript: Path) -> None:
     found = audit(transcript)
-    assert found.failed == [] and found.checked == ["recomputed", "budget-balance"]
+    assert found.failed == [] and found.checked == ["recomputed", "stated", "budget-balance"]
     found = audit_transcript(transcript)
     assert found.deal is not None and not found.deal.differences(found.recomputed)
     solved = fp.ExternalityMechanism().solve(FEDERATION)
