@@ -199,7 +199,8 @@ class Fit:
     @cached_property
     def indistinguishable(self) -> tuple[str, ...]:
         """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
-        return indistinguishable(self.posterior, self.observations.lot_labels, self.observations.task_labels)
+        seen = self.observations
+        return indistinguishable(self.posterior, seen.lot_labels, seen.task_labels, seen.measured.any(axis=0))
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -240,11 +241,14 @@ class Fit:
         """What a reader should know before trusting the numbers, in words."""
         seen, notes = self.observations, []
         rules = self.posterior.rules
-        free = int(rules.free_local.sum() + rules.free_shared.sum()) - rules.n_parts
-        if (decided := self.posterior.prior_traces() - rules.n_parts) >= 1.0:
+        tested = seen.measured.any(axis=0)  # in the fit of one member the rows of others are nobody's question
+        aside = rules.n_parts + int(rules.free_local[~tested].sum())
+        free = int(rules.free_local.sum() + rules.free_shared.sum()) - aside
+        if (decided := self.posterior.prior_traces() - aside) >= 1.0:
+            told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
             alike = "everybody's data is alike" if rules.structure is None else "what lots and members have in common"
             notes.append(
-                f"{seen.n_measured} accuracies for {free} parameters: about {decided:.0f} of them rest on the prior "
+                f"{told} for {free} parameters: about {decided:.0f} of them rest on the prior "
                 f"({alike}), not on the data"
             )
         if seen.left_out:
