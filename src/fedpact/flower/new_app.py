@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
-from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
