@@ -19,6 +19,7 @@ from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
+    FIRST,
     KEYS,
     MEASURED,
     SETTLED,
@@ -141,7 +142,10 @@ def audit_ledger(
         If the file is no ledger at all, or a receipt none.
     """
     chain = read_ledger(path)
+    whose = [read_receipt(receipt)["name"] for receipt in receipts]
     findings = {"chain": _chain_finding(chain), "entries": _entries_finding(chain)}
+    if not chain.is_signed and (second := _second_run(chain)):
+        findings["order"] = AuditFinding(holds=False, reason=second)
     entries = _since_deal(chain)
     signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
     if AGREED in entries:
@@ -152,8 +156,8 @@ def audit_ledger(
         findings |= _signature_findings(signed, entries)
     elif must_be_signed or keys is not None or receipts:
         findings["signed"] = AuditFinding(holds=False, reason=UNSIGNED)
-    for receipt in receipts if signed is not None else ():
-        findings[f"receipt of {read_receipt(receipt)['name']}"] = _receipt_finding(signed, receipt)
+    for name, receipt in zip(whose, receipts, strict=True):
+        findings[f"receipt of {name}"] = _receipt_finding(signed, receipt)
     deal = None
     with suppress(FedpactError, KeyError, AttributeError, TypeError):  # the findings say what is wrong with it
         deal = record.deal if AGREED in entries else None
@@ -161,7 +165,8 @@ def audit_ledger(
 
 
 def _receipt_finding(signed: SignatureAudit | None, receipt: Path) -> AuditFinding:
-    assert signed is not None
+    if signed is None:
+        return AuditFinding(holds=False, reason="what it is for is not in this ledger: nothing is signed with a key")
     try:
         return AuditFinding(holds=True, reason=signed.check_receipt(receipt))
     except InvalidInput as reason:
@@ -263,6 +268,18 @@ def _since_deal(chain: Chain) -> dict[str, Entry]:
         if entry.kind == AGREED or AGREED in found:
             found[entry.kind] = entry
     return found
+
+
+def _second_run(chain: Chain) -> str | None:
+    """Where a second run begins, in words: a ledger holds one, and of two the first would go unchecked."""
+    settled = False
+    for entry in chain.entries[1:]:
+        if entry.kind == FIRST or (entry.kind == AGREED and settled):
+            return (
+                f'line {entry.seq + 1}, "{entry.kind}", begins a second run; a ledger holds one, name a file for each'
+            )
+        settled |= entry.kind == SETTLED
+    return None
 
 
 def _chain_finding(chain: Chain) -> AuditFinding:
