@@ -34,7 +34,7 @@ from fedpact.deals.ledger import (
 from fedpact.deals.signatures import KnownKeys
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Transcript, read_transcript
-from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord
+from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord, sum_text
 from fedpact.negotiation.coordinator import recompute
 from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
 from fedpact.utils.errors import FedpactError, InvalidInput
@@ -244,7 +244,7 @@ def audit_transcript(path: Path) -> TranscriptAudit:
         findings[STATED] = _negotiation_finding(transcript.deal, deal)
     total = float(stated.payments.sum())
     balances = abs(total) <= deal.balance_tolerance
-    reason = f"payments sum to {total:+.1e}" if balances else f"the payments stated sum to {total:+.3g}"
+    reason = f"payments sum to {sum_text(total)}" if balances else f"the payments stated sum to {total:+.3g}"
     return TranscriptAudit(
         transcript=transcript,
         recomputed=deal,

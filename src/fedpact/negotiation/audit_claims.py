@@ -83,7 +83,12 @@ def _check_balance(record: LedgerRecord) -> str:
         cents = list(record.entries[SETTLED].content["cents"].values())
         if not all(type(each) is int for each in cents) or sum(cents):
             raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
-    return f"payments sum to {total:+.1e}"
+    return f"payments sum to {sum_text(total)}"
+
+
+def sum_text(total: float) -> str:
+    """What payments that balance sum to: zero, or what rounding leaves of it."""
+    return f"{total:+.1e}" if total else "zero"
 
 
 def _check_prices(record: LedgerRecord) -> str:

@@ -329,7 +329,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
     side = result.side_payments
     form = _game_form(session) if header.game and prices is not None else None
     if prices is not None:
-        payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
+        payments = -(prices * contributions).sum(axis=1)
     if form is not None and prices is not None:
         among = np.ix_(session.members, session.lots)
         proposed = form.messages_for(contributions[session.lots], prices[among])
@@ -340,10 +340,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         contributions = session.for_all_lots(outcome.contributions)
         payments = session.for_everybody(outcome.payments)
     assert payments is not None
-    if side is not None:
-        payments = payments + side
-        if prices is None:  # two exact budgets make one but for the last digit
-            payments[session.members] = balance_exactly(payments[session.members])
+    due = payments if side is None else payments + side
+    payments = session.for_everybody(balance_exactly(due[session.members]))  # they sum to zero but for the last digit
     settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(
