@@ -322,7 +322,7 @@ def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch
     result = run("negotiate")
     assert result.code == 0
     assert "Children's is asked again: no answer in time" in result.words
-    assert "Children's is out: no answer in time. The others go on." in result.words
+    assert "Children's is out: no answer in time. The others continue without it." in result.words
     assert "Children's (out) 0 - -" in result.words
     record = run("negotiate", "--json").record
     assert record["excluded"] == {"Children's": "no answer in time"}

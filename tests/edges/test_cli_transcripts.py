@@ -195,3 +195,24 @@ def test_agents_of_another_scenario(run) -> None:
     assert (
         "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
     )
+
+
+def test_a_deal_in_the_place_of_the_scenario(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    (tmp_path / "deal.json").write_text(run("solve", "hospitals", "--json").out)
+    for arguments in (
+        ("settle", "said.jsonl", "hospitals"),
+        ("check", "said.jsonl", "hospitals"),
+        ("check", "deal.json"),
+    ):
+        result = run(*arguments)
+        assert result.code == 2
+        name = arguments[1]
+        assert f"{name}: this is a deal, and a scenario belongs here" in result.err
+        assert f"takes the scenario first: SCENARIO {name}" in result.err
+
+
+def test_a_deal_that_does_not_hold_names_the_command_that_shows_it(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -1, moved("payments", 0.01, -0.01))
+    assert "`fedpact check SCENARIO said.jsonl` shows everything" in run("settle", "hospitals", "said.jsonl").err

@@ -141,9 +141,9 @@ def coordinate(
 ) -> Deal:
     """Negotiate with whoever is at the other end of a channel.
 
-    Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
-    from where they are. In the end everybody is asked whether it accepts the deal, and the others go on without those
-    who do not. Nobody is held to a deal that is worth less to it than training alone.
+    Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others
+    continue from where they are. In the end everybody is asked whether it accepts the deal, and the others continue
+    without those who do not. Nobody is held to a deal that is worth less to it than training alone.
 
     Parameters
     ----------
