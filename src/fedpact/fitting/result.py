@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
@@ -200,7 +200,7 @@ class Fit:
     def indistinguishable(self) -> tuple[str, ...]:
         """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
         seen = self.observations
-        return indistinguishable(self.posterior, seen.lot_labels, seen.task_labels, seen.measured.any(axis=0))
+        return indistinguishable(self.posterior, seen.lot_labels, seen.task_labels, self._tested)
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -241,8 +241,7 @@ class Fit:
         """What a reader should know before trusting the numbers, in words."""
         seen, notes = self.observations, []
         rules = self.posterior.rules
-        tested = seen.measured.any(axis=0)  # in the fit of one member the rows of others are nobody's question
-        aside = rules.n_parts + int(rules.free_local[~tested].sum())
+        aside = rules.n_parts + int(rules.free_local[~self._tested].sum())
         free = int(rules.free_local.sum() + rules.free_shared.sum()) - aside
         if (decided := self.posterior.prior_traces() - aside) >= 1.0:
             told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
@@ -373,6 +372,11 @@ class Fit:
         from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency
 
         return plot_fit(self, figure=figure)
+
+    @property
+    def _tested(self) -> NDArray[np.bool_]:
+        """Tasks of which there is an accuracy: in the fit of one member, its own."""
+        return np.asarray(self.observations.measured.any(axis=0))
 
     @property
     def _noise_estimated(self) -> bool:
