@@ -308,3 +308,77 @@ def test_a_member_prepares_itself(run, runs: Path, tmp_path: Path) -> None:
     assert record["agent"] == "South" and record["agents"] == NAMES and len(record["weights"]) == 3
     assert run("fit", own, "--member", "South", "-o", tmp_path / "south.toml").code == 2
     assert run("agent", "check", runs).code == 2
+
+
+@pytest.fixture
+def south(run, runs: Path, tmp_path: Path) -> Path:
+    """A member's private file, with a cost that nobody has said."""
+    path = tmp_path / "south.json"
+    assert run("fit", runs, "--member", "South", "-o", path).code == 0
+    return path
+
+
+def test_a_private_file_says_that_its_cost_is_a_placeholder(run, south: Path) -> None:
+    said = run("agent", "check", south)
+    assert "Its cost is a placeholder: write the true one as linear, or say --cost to `fedpact fit`." in said.out
+    record = json.loads(south.read_text())
+    assert run("agent", "check", south, "--json").record["placeholder_cost"] == record["linear"]
+    south.write_text(json.dumps(record | {"linear": 0.0123}))
+    assert "placeholder" not in run("agent", "check", south).out
+
+
+def test_a_private_file_counts_data_as_its_scenario_does(run, tmp_path: Path) -> None:
+    for scenario in ("hospitals", "hospitals-lots"):
+        path = tmp_path / f"{scenario}.json"
+        assert run("flower", "agent", path, scenario, "--name", "City").code == 0
+        said = run("agent", "check", path)
+        assert "thousand records" in said.out and "sample" not in said.out
+        assert "of payoff a unit (thousand records)" in said.out
+    log = tmp_path / "hospitals.csv"
+    names = ("University", "City", "County", "Children's", "Clinic")
+    head = [*(f"contributions.{name}" for name in names), "accuracy.City"]
+    log.write_text("\n".join([",".join(head), "10,0,0,0,0,0.4", "0,10,0,0,0,0.5", "9,9,9,9,9,0.7"]) + "\n")
+    said = run("fit", log, "--member", "City", "--like", "hospitals", "-o", tmp_path / "city.json")
+    assert "up to 80 thousand records" in said.out
+    assert "up to 80 thousand records" in run("agent", "check", tmp_path / "city.json").out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"least_gian": 5.0}, "unknown key 'least_gian'; did you mean \"least_gain\"?"),
+        ({"payoff": {"family": "power-law", "betta": 0.5}}, "payoff: unknown key 'betta'; did you mean \"beta\"?"),
+        ({"intervals": {"wieghts": []}}, "intervals: unknown key 'wieghts'; did you mean \"weights\"?"),
+        ({"weights": [9.0, 0.02, 0.01]}, "intervals.weights[0] must hold the number it is of, weights[0] = 9, got "),
+        ({"value": 7.0}, "intervals.value must hold the number it is of, value = 7, got "),
+        ({"weights": [0.01, float("nan"), 0.01]}, "weights[1] must be a finite number, got nan"),
+        ({"cap": float("nan")}, "cap must be a finite number, at least 0, got nan"),
+        ({"intervals": {"value": [float("nan"), 1.0]}}, "intervals.value must be pairs of a lower and an upper end"),
+        ({"unit": 3}, 'unit must be a text such as "thousand records", got 3'),
+        ({"placeholder_cost": "?"}, "placeholder_cost must be a number, or null, got '?'"),
+    ],
+)
+def test_a_private_file_that_people_spoiled(run, south: Path, change: dict[str, object], words: str) -> None:
+    south.write_text(json.dumps(json.loads(south.read_text()) | change))
+    result = run("agent", "check", south)
+    assert result.code == 2
+    assert f"south.json: {words}" in result.err
+
+
+def test_suggestions_need_everybodys_accuracies(run, runs: Path, tmp_path: Path) -> None:
+    result = run("fit", runs, "--member", "South", "--suggest", "2", "-o", tmp_path / "south.json")
+    assert result.code == 2
+    assert "--suggest chooses runs by everybody's accuracies, and --member looks at one member's alone" in result.err
+    assert f"`fedpact fit {runs} --suggest 2`" in result.err
+    assert not (tmp_path / "south.json").exists()
+
+
+def test_a_member_is_told_what_its_prior_decides(run, runs: Path, tmp_path: Path) -> None:
+    one = tmp_path / "one.csv"
+    one.write_text("".join(runs.read_text().splitlines(keepends=True)[:2]))
+    said = run("fit", one, "--member", "South")
+    assert said.code == 0
+    assert "Note: 1 accuracy for 6 parameters: about 5 of them rest on the prior" in said.words
+    assert "The data cannot tell apart, or says nothing of (the prior decides):" in said.words
+    assert "data to North" not in said.out  # not its row
+    assert any("rest on the prior" in note for note in run("fit", one, "--member", "South", "--json").record["notes"])

@@ -325,7 +325,7 @@ def test_somebody_who_falls_silent_is_named(run, monkeypatch: pytest.MonkeyPatch
     result = run("negotiate")
     assert result.code == 0
     assert "Children's is asked again: no answer in time" in result.words
-    assert "Children's is out: no answer in time. The others go on." in result.words
+    assert "Children's is out: no answer in time. The others continue without it." in result.words
     assert "Children's (out) 0 - -" in result.words
     record = run("negotiate", "--json").record
     assert record["excluded"] == {"Children's": "no answer in time"}
@@ -408,3 +408,18 @@ def test_members_with_several_lots(run, tmp_path: Path) -> None:
     shown = run("agent", "check", "city.json")
     assert shown.code == 0 and "2 lots of data" in shown.out and "Lot old device: up to" in shown.out
     assert json.loads(run("agent", "check", "city.json", "--json").out)["standalone"] > 0.0
+
+
+def test_what_stayers_delivered_is_settled_by_the_rule_between_them(run) -> None:
+    """A Shapley deal names no prices; who refused it delivers nothing, and the rule holds between those who stay."""
+    run("negotiate", "--mechanism", "shapley", "-o", "said.jsonl")
+    done = run("settle", "hospitals", "said.jsonl", "--delivered", "University=5", "--json")
+    assert done.code == 0, done.err
+    record = done.record
+    assert record["agents"] == ["University", "City", "County", "Children's", "Clinic"]
+    scenario = example("hospitals")
+    due = fp.ShapleyMechanism().outcome_at(scenario.federation.take([0, 1]), [5.0, record["delivered"][1]])
+    paid = [float(each["amount"]) for each in record["balances"]]
+    assert paid[2:] == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(paid[:2], due.payments * scenario.money.per_payoff, atol=0.01)
+    assert run("settle", "hospitals", "said.jsonl", "--delivered", "Clinic=3").code == 2

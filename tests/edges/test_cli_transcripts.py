@@ -28,8 +28,8 @@ def test_check_a_transcript(run, tmp_path: Path) -> None:
     assert "University 59.2047 59.2047 +0.171625 +0.171625" in result.words
     assert "recomputed holds: the deal stated is the one that 6 exchanges come to." in result.words
     record = run("check", "said.jsonl", "--json").record
-    assert set(record) == DEAL_KEYS | {"stated", "checked", "failed"}
-    assert record["checked"] == ["recomputed", "budget-balance"]
+    assert set(record) == DEAL_KEYS | {"stated", "checked", "not_checked", "failed"}
+    assert record["checked"] == ["recomputed", "stated", "budget-balance"]
     assert record["failed"] == []
     assert record["stated"]["payments"] == record["payments"]
 
@@ -69,6 +69,47 @@ def test_a_deal_that_is_not_the_one_negotiated(run, tmp_path: Path, change: Any,
     assert "said.jsonl states another deal than its exchanges come to; `fedpact check said.jsonl`" in shown.err
 
 
+@pytest.mark.parametrize(
+    ("key", "stated", "words"),
+    [
+        ("welfare", 9.0, "welfare is 3.20294, the file says 9"),
+        ("welfare", None, "welfare is 3.2029419985295093, the file says None"),
+        ("rounds", 99, "rounds is 3, the file says 99"),
+        ("residual", 1e-9, "residual is 0, the file says 1e-09"),
+        ("settled_by", "own payments", "settled_by is 'message game', the file says 'own payments'"),
+        ("protocol", "admm", "protocol is 'price-discovery', the file says 'admm'"),
+        ("source", "signed", "source is 'negotiated', the file says 'signed'"),
+        ("scenario", "abc", "scenario is 'f0a9afac4f3810f5c89eb235830285ec', the file says 'abc'"),
+    ],
+)
+def test_how_a_deal_was_negotiated_is_stated_wrongly(run, tmp_path: Path, key: str, stated: Any, words: str) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update({key: stated}))
+    result = run("check", "said.jsonl")
+    assert result.code == 1
+    assert f"stated is violated: {words}." in result.words
+    record = run("check", "said.jsonl", "--json").record
+    assert record["failed"] == ["stated"]
+    assert record["stated"][key] == stated
+    with_scenario = run("check", "hospitals", "said.jsonl")
+    assert with_scenario.code == 1
+    assert words in with_scenario.words
+    assert words in run("settle", "hospitals", "said.jsonl").err
+    assert "states another deal than its exchanges come to" in run("negotiate", "-o", "said.jsonl").err
+
+
+def test_what_is_stated_and_cannot_be_checked_is_said(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -1, lambda entry: entry["deal"].update(verdict="splendid"))
+    shown = run("check", "said.jsonl").words
+    assert "Stated, not checked: title, scenario, verdict; `fedpact check SCENARIO said.jsonl` compares" in shown
+    assert run("check", "said.jsonl", "--json").record["not_checked"] == ["title", "scenario", "verdict"]
+    (tmp_path / "deal.json").write_text(run("negotiate", "--json").out)
+    beside = run("check", "hospitals", "deal.json")
+    assert beside.code == 0
+    assert "Stated, not checked: protocol, settled_by, rounds, residual; the transcript of" in beside.words
+
+
 def test_final_messages_that_are_not_those_of_the_deal(run, tmp_path: Path) -> None:
     """Final messages changed afterwards lead to another deal than the one that everybody was asked to accept."""
     run("negotiate", "-o", "said.jsonl")
@@ -97,6 +138,9 @@ def test_a_negotiated_deal_against_other_numbers(run, tmp_path: Path) -> None:
     assert result.code == 1
     assert "social-optimality" in result.record["failed"]
     assert "recomputed" not in result.record["failed"]
+    # What members said their payoffs are is not what this scenario says.
+    assert "stated" in result.record["failed"]
+    assert "Stated wrongly: welfare is " in run("check", "dearer.toml", "said.jsonl").words
 
 
 def agents_swapped(text: str) -> str:
@@ -151,3 +195,24 @@ def test_agents_of_another_scenario(run) -> None:
     assert (
         "the deal must be between members of the scenario (agent 0, agent 1, agent 2), got 'University'" in result.err
     )
+
+
+def test_a_deal_in_the_place_of_the_scenario(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    (tmp_path / "deal.json").write_text(run("solve", "hospitals", "--json").out)
+    for arguments in (
+        ("settle", "said.jsonl", "hospitals"),
+        ("check", "said.jsonl", "hospitals"),
+        ("check", "deal.json"),
+    ):
+        result = run(*arguments)
+        assert result.code == 2
+        name = arguments[1]
+        assert f"{name}: this is a deal, and a scenario belongs here" in result.err
+        assert f"takes the scenario first: SCENARIO {name}" in result.err
+
+
+def test_a_deal_that_does_not_hold_names_the_command_that_shows_it(run, tmp_path: Path) -> None:
+    run("negotiate", "-o", "said.jsonl")
+    changed(tmp_path / "said.jsonl", -1, moved("payments", 0.01, -0.01))
+    assert "`fedpact check SCENARIO said.jsonl` shows everything" in run("settle", "hospitals", "said.jsonl").err

@@ -199,6 +199,11 @@ def test_check_asks_for_signatures_of_ledgers_alone(run: Run, tmp_path: Path, le
     assert run("check", "plain.jsonl").code == 0
     unsigned = run("check", "plain.jsonl", "--signed")
     assert unsigned.code == 1 and "nothing in this ledger is signed with a key" in unsigned.words
+    missing = run("check", "plain.jsonl", "--receipt", "missing.json")
+    assert missing.code == 2 and "missing.json: there is no such file" in missing.err
+    receipt = ledger.parent.parent / "agents" / "1-record" / "receipt.json"
+    other = run("check", "plain.jsonl", "--receipt", receipt)
+    assert other.code == 1 and "receipt of City is violated: what it is for is not in this ledger" in other.words
     assert run("check", "hospitals", ledger, "--signed", "--html", "page.html").code == 0
     assert "Agreed, delivered, paid" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert run("check", "hospitals", "--signed").code == 2

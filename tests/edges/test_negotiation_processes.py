@@ -321,7 +321,7 @@ def test_what_is_no_agent_s_file_is_refused(tmp_path: Path) -> None:
         ({"index": 4}, "index must be a place from 0 to 3, got 4"),
         ({"index": True}, "index must be a place"),
         ({"name": " "}, "name must be a text of 1 to 200 characters"),
-        ({"weights": [[1.0, 2.0]]}, "weights must be a list of finite numbers, one per member"),
+        ({"weights": [[1.0, 2.0]]}, r"weights\[0\] must be a finite number, got \[1.0, 2.0\]"),
         ({"weights": []}, "weights must be a list of finite numbers"),
         ({"weights": [1.0, 0.0, 1.0, 1.0]}, r"weights\[1\] must be positive, got 0: its own data is useful to it"),
         ({"payoff": None}, "payoff.family must be one of power-law, exponential, log, michaelis, got None"),

@@ -9,8 +9,6 @@ import typer
 
 from fedpact.cli.common import AsJson, console, escape, print_json
 from fedpact.utils.errors import error_context
-from fedpact.utils.files import read_text
-from fedpact.utils.jsonl import decode_line
 
 agent = typer.Typer(
     name="agent", help="The private file with which a member negotiates.", no_args_is_help=True, add_completion=False
@@ -28,26 +26,14 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say in words what a private file holds, and what the member would do alone."""
-    from fedpact.fitting.member import MemberNotes, agent_record, agent_text, lot_agent_text  # noqa: PLC0415 - heavy
-    from fedpact.negotiation.agent_file import record_of_agent  # noqa: PLC0415 - heavy
-    from fedpact.negotiation.lot_agent import LotAgent  # noqa: PLC0415 - heavy
-    from fedpact.negotiation.processes import load_agent  # noqa: PLC0415 - heavy
+    from fedpact.fitting.member import MemberNotes, agent_record, agent_text  # noqa: PLC0415 - heavy
+    from fedpact.negotiation.processes import load_agent, read_private_file  # noqa: PLC0415 - heavy
 
     found = load_agent(path)
-    if isinstance(found, LotAgent):
-        if as_json:
-            print_json(record_of_agent(found) | {"standalone": found.standalone_utility()})
-        else:
-            _print_lines(lot_agent_text(found))
-        return
     with error_context(str(path)):
-        notes = MemberNotes.of(decode_line(read_text(path).encode()), found)
+        notes = MemberNotes.of(read_private_file(path), found)
     if as_json:
         print_json(agent_record(found, notes))
-    else:
-        _print_lines(agent_text(found, notes))
-
-
-def _print_lines(text: str) -> None:
-    for line in text.splitlines():
+        return
+    for line in agent_text(found, notes).splitlines():
         console.print(escape(line), soft_wrap=True)

@@ -51,6 +51,9 @@ def check_record(
     else:
         _show_transcript(found)
     show_findings(found)
+    if isinstance(found, TranscriptAudit) and found.unchecked:
+        more = f"; `fedpact check SCENARIO {path}` compares the scenario" if "scenario" in found.unchecked else ""
+        console.print(escape(f"Stated, not checked: {', '.join(found.unchecked)}{more}."), soft_wrap=True)
     if not found.failed:
         console.print("Every claim that can be checked holds.")
     return found.failed
@@ -83,9 +86,7 @@ def _ledger_record(found: LedgerAudit) -> dict[str, Any]:
 
 
 def _transcript_record(found: TranscriptAudit) -> dict[str, Any]:
-    deal = found.deal
-    stated = deal and {"contributions": deal.contributions.tolist(), "payments": deal.payments.tolist()}
-    return deal_record(found.recomputed) | {"stated": stated}
+    return deal_record(found.recomputed) | {"stated": found.transcript.deal, "not_checked": found.unchecked}
 
 
 def _show_ledger(found: LedgerAudit) -> None:

@@ -145,6 +145,10 @@ def _check_deal(
     wrong = found.holds_payments and found.payment_check.exceeds
     console.print(escape(found.payment_text), style="red" if wrong else None)
     _show_contradictions(found.contradictions)
+    if found.unchecked:
+        console.print(
+            f"Stated, not checked: {', '.join(found.unchecked)}; the transcript of the negotiation shows them."
+        )
     for claim, reason in broken.items():
         console.print(f"[red]{escape(quote_claim(claim))} is violated[/red]: {escape(reason)}.", soft_wrap=True)
     console.print(f"[dim]{NOT_CERTIFIED}[/dim]")
@@ -174,6 +178,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
         "checked": list(dict.fromkeys(checked)),
         "failed": list(found.failures),
         "contradictions": found.contradictions,
+        "not_checked": found.unchecked,
         "payment_error": payments.error,
         "payment_tolerance": payments.tol,
         "payment_errors": payments.errors,

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.deals import Outcome
+from fedpact.deals.deal_file import holds_deal
 from fedpact.mechanisms import MECHANISMS, Mechanism, resolve_mechanism
 from fedpact.report.numbers import MINUS, SPACE, Unit
 from fedpact.scenario import Scenario, load_scenario
@@ -81,7 +82,15 @@ def read_scenario(given: str) -> Scenario:
         raise InvalidInput(
             f"there is no file {given!r} and no built-in federation of that name; built in are {', '.join(EXAMPLES)}"
         )
-    scenario = load_scenario(given)
+    try:
+        scenario = load_scenario(given)
+    except InvalidInput as error:
+        if not holds_deal(Path(given)):
+            raise
+        raise InvalidInput(
+            f"{given}: this is a deal, and a scenario belongs here; a command that takes both takes the scenario "
+            f"first: SCENARIO {given}"
+        ) from error
     for question in weight_questions(scenario.federation) if scenario.uncertainty is None else ():
         typer.echo(f"question: {printable(question)}", err=True)
     return scenario

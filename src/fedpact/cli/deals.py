@@ -73,12 +73,12 @@ def choose_deal(
         usual = rules or choose_mechanism(DEFAULT_MECHANISM)
         if unchecked:
             return usual.solve(federation).deal
-        return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}")
+        return _held(check_solved(usual, federation, money=money), f"the deal of {usual.name}", f"-m {usual.name}")
     stated = load_deal(path, mechanism=None if rules is None else rules.name)
     if unchecked:
         deal = replace(stated, scenario=None)
     else:
-        deal = _held(check_deal(path, federation, rules=rules, money=money), str(path))
+        deal = _held(check_deal(path, federation, rules=rules, money=money), str(path), str(path))
     # Where a mechanism federates nobody everybody trains alone, even if the file does not say so.
     known = MECHANISMS.get(deal.mechanism) if rules is None else rules
     if known is not None and not known.federated and deal.is_federated:
@@ -94,11 +94,11 @@ def say_unchecked(path: Path | None) -> None:
         Terminal(stderr=True).print(escape(said), soft_wrap=True)
 
 
-def _held(found: CheckedDeal, what: str) -> Deal:
-    """The deal that was checked, if it holds."""
+def _held(found: CheckedDeal, what: str, argument: str) -> Deal:
+    """The deal that was checked, if it holds; `argument` is what names it to `fedpact check`, after the scenario."""
     if found.failures:
         raise InvalidInput(
-            f"{what}: this deal does not hold: {found.difference}; `fedpact check` shows everything, --unchecked takes "
-            f"the deal as it is"
+            f"{what}: this deal does not hold: {found.difference}; `fedpact check SCENARIO {argument}` shows "
+            f"everything, --unchecked takes the deal as it is"
         )
     return found.deal

@@ -16,17 +16,14 @@ from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.fitting import Fit, Observations, Suggestion, suggest
 from fedpact.fitting import fit as fit_observations
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
-from fedpact.fitting.member import agent_record, agent_text, lot_agent_text, member_agent, member_notes, save_member
+from fedpact.fitting.member import agent_record, agent_text, member_agent, member_notes, save_member
 from fedpact.fitting.parameters import CURVE_PARTS
 from fedpact.fitting.runs_file import runs_text
-from fedpact.negotiation.agent_file import record_of_agent
-from fedpact.negotiation.lot_agent import LotAgent
-from fedpact.negotiation.processes import save_agent
 from fedpact.report.numbers import given_text
 from fedpact.report.records import fit_record
 from fedpact.scenario import save_scenario
 from fedpact.utils.errors import InvalidInput
-from fedpact.utils.words import printable
+from fedpact.utils.words import count_text, printable
 
 MAX_GROUPS_LISTED = 6
 MAX_TASKS_ABREAST = 3
@@ -135,8 +132,7 @@ def fit(
     observations = Observations.from_files(logs, member=member, lots=lots)
     staying = staying_members(observations.names, without or [])
     if member is not None:
-        if without:
-            raise InvalidInput("--without leaves members out of a scenario; with --member there is none")
+        _check_member_options(logs, without, suggestions)
         staying = np.array([name == member for name in observations.names])
     terms = fit_terms(observations, StatedTerms(costs=cost or [], caps=cap or [], values=value or []), like, staying)
     with progress(PROGRESS_STEPS) as begin:
@@ -186,6 +182,17 @@ def fit(
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
 
 
+def _check_member_options(logs: Sequence[Path], without: list[str] | None, suggestions: int | None) -> None:
+    """Refuse what a member cannot ask for itself."""
+    if without:
+        raise InvalidInput("--without leaves members out of a scenario; with --member there is none")
+    if suggestions is not None:
+        raise InvalidInput(
+            "--suggest chooses runs by everybody's accuracies, and --member looks at one member's alone; whoever has "
+            f"all accuracies asks `fedpact fit {' '.join(map(str, logs))} --suggest {suggestions}`"
+        )
+
+
 def _shared(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     return () if words == ("none",) else words
@@ -195,24 +202,17 @@ def _finish_member(found: Fit, terms: FitTerms, member: str, output: Path | None
     """Show what a member prepares, and write its private file."""
     agent = member_agent(found, member, costs=terms.costs, caps=terms.caps, worth=terms.worth(found))
     files = [] if output is None else [str(output)]
-    if isinstance(agent, LotAgent):
-        if output is not None:
-            save_agent(agent, output, notes={"agents": list(found.names)})
-        record, text = record_of_agent(agent) | {"standalone": agent.standalone_utility()}, lot_agent_text(agent)
-    else:
-        notes = member_notes(found, agent, level=INTERVAL_LEVEL)
-        if output is not None:
-            save_member(agent, notes, output)
-        record, text = agent_record(agent, notes), agent_text(agent, notes)
+    placeholder = float(terms.costs[0]) if terms.placeholder else None
+    notes = member_notes(found, agent, level=INTERVAL_LEVEL, unit=terms.unit, placeholder_cost=placeholder)
+    if output is not None:
+        save_member(agent, notes, output)
     if as_json:
-        print_json(record | {"files": files})
+        doubts = {"warnings": found.warnings, "notes": found.notes, "indistinguishable": found.indistinguishable}
+        print_json(agent_record(agent, notes) | doubts | {"files": files})
         return
-    for line in text.splitlines():
+    for line in agent_text(agent, notes).splitlines():
         console.print(escape(line), soft_wrap=True)
-    for warning in found.warnings:
-        console.print(f"[red]Warning[/red]: {escape(warning)}.", soft_wrap=True)
-    if terms.placeholder:
-        console.print("Its cost is a placeholder: say --cost.")
+    _show_doubts(found)
     if files:
         console.print(f"Written: {escape(files[0])}", soft_wrap=True)
 
@@ -230,6 +230,7 @@ def _save(found: Fit, terms: FitTerms, path: Path, logs: Sequence[Path], staying
         title=logs[-1].stem,
         description=words,
         money=terms.money,
+        unit=terms.unit,
     )
     save_scenario(scenario.take(staying), path)
 
@@ -239,7 +240,7 @@ def _show(found: Fit, *, dots_unsaid: bool) -> None:
     console.print(
         f"[bold]Fit[/bold]: {seen.n_agents} members, "
         + (f"{seen.n_lots} lots, {seen.n_tasks} tasks, " if seen.has_lots else "")
-        + f"{seen.n_measured} accuracies of {seen.n_runs} runs; "
+        + f"{seen.n_measured} accuracies of {count_text(seen.n_runs, 'run')}; "
         f"intervals hold {100 * INTERVAL_LEVEL:.0f} %\n"
     )
     if dots_unsaid and not seen.has_lots and any("." in name.replace(". ", "") for name in seen.names):

@@ -29,12 +29,16 @@ class StatedTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class FitTerms:
-    """Costs and caps per agent (lot), values per agent (task), and money; costs and values of None are to be chosen."""
+    """Costs and caps per agent (lot), values per agent (task), money, and what data is counted in.
+
+    Costs and values of None are to be chosen.
+    """
 
     costs: Any
     caps: FloatArray
     values: FloatArray | None
     money: Money | None
+    unit: str = ""
     placeholder: bool = False
 
     def completed(self, found: Fit) -> FitTerms:
@@ -58,10 +62,10 @@ def fit_terms(
     largest = observations.contributions.max(axis=0)
     caps = np.where(largest > 0, largest, largest.max())
     linear, quadratic = np.full(len(lots), np.nan), np.full(len(lots), np.nan)
-    values, money = np.full(len(tasks), np.nan), None
+    values, money, unit = np.full(len(tasks), np.nan), None, ""
     if like is not None:
         scenario = read_scenario(like)
-        money = scenario.money
+        money, unit = scenario.money, scenario.unit
         _copy_terms(scenario.federation, observations, like, caps, values, linear, quadratic)
     if stated.costs:
         given = _stated_numbers("--cost", stated.costs, lots, np.full(len(lots), np.nan))
@@ -79,7 +83,7 @@ def fit_terms(
     costs: Any = None
     if not np.isnan(linear).any():
         costs = Quadratic(linear, quadratic) if quadratic.any() else linear
-    return FitTerms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money)
+    return FitTerms(costs=costs, caps=caps, values=None if np.isnan(values).all() else values, money=money, unit=unit)
 
 
 def _copy_terms(

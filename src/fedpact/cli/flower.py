@@ -90,10 +90,11 @@ def agent(
     """Write one member's private file: its own row of a scenario, and nothing about the others but their number."""
     from fedpact.flower.new_app import write_private_file  # noqa: PLC0415 - optional dependency
 
-    federation = read_scenario(scenario).federation
-    if name not in federation.names:
-        raise InvalidInput(f"--name must be one of {', '.join(federation.names)}, got {name!r}")
-    write_private_file(path, federation, federation.names.index(name))
+    known = read_scenario(scenario)
+    names = known.federation.names
+    if name not in names:
+        raise InvalidInput(f"--name must be one of {', '.join(names)}, got {name!r}")
+    write_private_file(path, known, names.index(name))
     if as_json:
         print_json({"path": str(path), "name": name})
     else:

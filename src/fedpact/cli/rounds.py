@@ -99,7 +99,7 @@ class Rounds:
             case "asked again":
                 return f"{agent} is asked again: {reason}"
             case "excluded":
-                return f"[red]{agent} is out[/red]: {reason}. The others go on."
+                return f"[red]{agent} is out[/red]: {reason}. The others continue without it."
             case "own messages":
                 return f"{agent} sends final messages of its own"
             case "masks opened":

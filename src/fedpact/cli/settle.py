@@ -25,12 +25,11 @@ from fedpact.cli.common import (
 from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_deal, say_unchecked
 from fedpact.cli.per_agent import per_agent
 from fedpact.cli.solve import show_side_payments
-from fedpact.deals import Deal, Outcome, Settlement, is_ledger
+from fedpact.deals import Deal, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
 from fedpact.deals.delivered import delivered_contributions
 from fedpact.deals.ledger import SETTLED, TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, settle_shares
-from fedpact.federation import Federation
 from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
 from fedpact.negotiation.audit import audit_ledger
 from fedpact.report.numbers import Unit, cents_text, number_texts
@@ -94,11 +93,17 @@ def settle(
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
     given = _delivered(agreed, delivered or [], deal)
-    whole: Deal | Outcome = agreed
-    if given is not None and agreed.prices is None:
-        whole = _outcome(chosen.federation, agreed, given)
+    between = None  # where payments follow from the mechanism's rule at what was delivered
+    if given is not None and agreed.prices is None and (given != agreed.contributions).any():
+        between = choose_mechanism(agreed.mechanism).outcome_of(agreed, chosen.federation)
     settlement = settle_deal(
-        whole, money=money, decimals=decimals, sponsor=sponsor, delivered=given, unchecked=unchecked
+        agreed,
+        money=money,
+        decimals=decimals,
+        sponsor=sponsor,
+        delivered=given,
+        between_members=between,
+        unchecked=unchecked,
     )
     shares = None if delivered else _ledger_shares(deal)
     if shares is not None:
@@ -148,16 +153,6 @@ def _ledger_shares(path: Path | None) -> Any:
     if finding.holds is not True:
         raise InvalidInput(f"{path}: {SHARES}: {finding.reason}")
     return settled.content["paid_shares"]
-
-
-def _outcome(federation: Federation, agreed: Deal, delivered: FloatArray) -> Deal | Outcome:
-    """The deal with its federation, where payments follow from the mechanism's rule at what was delivered."""
-    if (delivered == agreed.contributions).all():
-        return agreed
-    outcome = choose_mechanism(agreed.mechanism).outcome_of(agreed, federation)
-    if outcome.agents != agreed.agents:
-        raise InvalidInput("what was delivered can be settled without prices only where nobody is out of the deal")
-    return outcome
 
 
 def _show_delivered(settlement: Settlement, deal: Deal, data: str) -> None:

@@ -162,6 +162,18 @@ def is_deal_record(record: Any) -> bool:
     return isinstance(record, dict) and ("outcomes" in record or {"contributions", "payments"} <= record.keys())
 
 
+def holds_deal(path: Path) -> bool:
+    """Whether a file looks like one of a deal, whatever is in it: a ledger, a transcript or a JSON file."""
+    if not path.is_file():
+        return False
+    if is_ledger(path) or is_transcript(path):
+        return True
+    try:
+        return is_deal_record(DECODERS[".json"](read_text(path)))
+    except ValueError:  # of which InvalidInput is one
+        return False
+
+
 def is_comparison(path: Path) -> bool:
     """Whether a file holds the outcomes of several mechanisms."""
     if is_ledger(path) or is_transcript(path):

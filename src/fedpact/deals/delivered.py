@@ -31,7 +31,9 @@ NO_PRICES = (
 )
 
 
-def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatArray:
+def payments_for_delivered(
+    deal: Deal | Outcome, delivered: ArrayLike, *, between_members: Outcome | None = None
+) -> FloatArray:
     """What each agent is paid for what was delivered, in units of payoff.
 
     Parameters
@@ -40,6 +42,9 @@ def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatA
         A deal with prices, or an outcome with its federation.
     delivered
         What each (of each lot) has delivered, in units of contribution; at most what was agreed.
+    between_members
+        Of a deal without prices: its outcome between those who are in it (`Mechanism.outcome_of`), by whose rule they
+        are paid. Who is out has delivered nothing to the others and is paid nothing.
 
     Raises
     ------
@@ -67,6 +72,8 @@ def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatA
         between[owners, np.arange(len(owners))] = 0.0
         received = np.bincount(owners, weights=between.sum(axis=0), minlength=len(agreed.agents))
         return agreed.payments - between.sum(axis=1) + received
+    if between_members is not None:
+        return _payments_between_members(agreed, between_members, given)
     if isinstance(deal, Outcome):
         assert agreed.side_payments is not None
         due = np.asarray(deal.payment_rule(deal.federation, given), dtype=np.float64)
@@ -76,6 +83,19 @@ def payments_for_delivered(deal: Deal | Outcome, delivered: ArrayLike) -> FloatA
     if not agreed.payments.any():
         return agreed.payments
     raise InvalidInput(NO_PRICES)
+
+
+def _payments_between_members(deal: Deal, outcome: Outcome, given: FloatArray) -> FloatArray:
+    """By the rule at what those in the deal have delivered; they may stand in another order in the outcome."""
+    delivered = dict(zip(_lots(deal), given.tolist(), strict=True))
+    due = payments_for_delivered(outcome, [delivered[lot] for lot in _lots(outcome.deal)])
+    paid = dict(zip(outcome.agents, due.tolist(), strict=True))
+    return np.array([paid.get(name, 0.0) for name in deal.agents])
+
+
+def _lots(deal: Deal) -> list[tuple[str, str]]:
+    """Every lot by its owner's name and its own."""
+    return list(zip(deal.lot_owners or deal.agents, deal.lot_names or deal.agents, strict=True))
 
 
 def agreed_transfers(deal: Deal, prices: FloatArray) -> FloatArray:

@@ -138,6 +138,7 @@ def settle(
     decimals: int | None = None,
     sponsor: str | None = None,
     delivered: ArrayLike | None = None,
+    between_members: Outcome | None = None,
     unchecked: bool = False,
 ) -> Settlement:
     """The transfers that carry out a deal's payments.
@@ -156,6 +157,9 @@ def settle(
     delivered
         What each has delivered, in units of contribution, which is what is paid for; all that was agreed by default.
         It needs a deal with prices, or an outcome.
+    between_members
+        Of a deal without prices, some of whose members are out: its outcome between the others, by whose rule they are
+        paid for what they delivered.
     unchecked
         Whether to settle a deal whose payments are not what its prices come to.
 
@@ -189,7 +193,8 @@ def settle(
     if delivered is None:
         return due
     given = checked_delivery(agreed, delivered)
-    paid = _settle_with_sponsor(payments_for_delivered(deal, given), agreed.agents, sponsor, unit)
+    due_now = payments_for_delivered(deal, given, between_members=between_members)
+    paid = _settle_with_sponsor(due_now, agreed.agents, sponsor, unit)
     return replace(
         paid,
         agreed=tuple(agreed.contributions.tolist()),

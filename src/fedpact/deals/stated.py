@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
-from fedpact.deals.deal_file import OUTCOME_FIELDS, outcome_record
+from fedpact.deals.deal import Deal
+from fedpact.deals.deal_file import OUTCOME_FIELDS, deal_record, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
@@ -38,6 +39,9 @@ CONTRIBUTIONS = ("contribution", "contributions", "deviation")  # how names of n
 COUNTS = ("index", "dimension", "equilibria_searched")
 RATIOS = ("reciprocity", "reciprocity_ratios", "value", "worst_ratio")
 PRICES = ("prices", "net_externality", "shared_cap_prices")
+# How a deal was negotiated: it follows from what was asked and answered, and from nothing else.
+OF_NEGOTIATION = ("protocol", "settled_by", "rounds", "welfare", "residual")
+RESIDUAL_TOLERANCE = 1e-12  # of what is at stake: residuals are of the order of rounding
 
 
 def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
@@ -48,6 +52,15 @@ def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
     if any(key in stated for key in PER_AGENT if key not in (*GIVEN, "side_payments")):
         return ["agents must be those in the deal, in the order of the scenario, where a file states what they have"]
     return []
+
+
+def negotiation_contradictions(record: Mapping[str, Any], deal: Deal) -> list[str]:
+    """What a record states of how a deal was negotiated otherwise than its exchanges come to, in words."""
+    due = deal_record(deal)
+    scale = max(abs(deal.provenance.welfare), deal.turnover)
+    tolerances = {"welfare": STATED_TOLERANCE * scale, "residual": RESIDUAL_TOLERANCE}
+    compared = [key for key in ("source", "scenario", *OF_NEGOTIATION) if key in record]
+    return [text for key in compared for text in _compare(key, record[key], due.get(key), tolerances.get(key, 0.0))]
 
 
 class _Comparison:
@@ -119,12 +132,8 @@ class _Comparison:
         elif isinstance(stated, list) and isinstance(due, list) and len(stated) == len(due):
             for place, (one, other) in enumerate(zip(stated, due, strict=True)):
                 yield from self._compare(f"{path}[{place}]", key, one, other)
-        elif _is_number(stated) and _is_number(due):
-            if not abs(stated - due) <= self._tolerance(key, due):
-                is_due, is_stated = differing_texts(due, stated)
-                yield f"{path} is {is_due}, the file says {is_stated}"
-        elif type(stated) is not type(due) or stated != due:
-            yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
+        else:
+            yield from _compare(path, stated, due, self._tolerance(key, due) if _is_number(due) else 0.0)
 
     def _tolerance(self, key: str, due: float) -> float:
         if key == "tol":  # of the order of rounding itself, and the verdict is compared
@@ -135,6 +144,16 @@ class _Comparison:
             return STATED_CONTRIBUTION_TOLERANCE * max(self.contribution, abs(due))
         scale = self.ratio if key in RATIOS else self.price if key in PRICES else self.stake
         return STATED_TOLERANCE * max(scale, abs(due))
+
+
+def _compare(path: str, stated: Any, due: Any, tol: float) -> Iterator[str]:
+    """How one number or word that is stated differs from the one due, if it does."""
+    if _is_number(stated) and _is_number(due):
+        if not abs(stated - due) <= tol:
+            is_due, is_stated = differing_texts(due, stated)
+            yield f"{path} is {is_due}, the file says {is_stated}"
+    elif type(stated) is not type(due) or stated != due:
+        yield f"{path} is {short_repr(due)}, the file says {short_repr(stated)}"
 
 
 def _is_number(given: Any) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.fitting.gauss_newton import solve_scaled
 from fedpact.fitting.parameters import CURVE_PARTS
@@ -27,16 +28,19 @@ MIN_SHARE = 0.3  # share of the largest part of a direction from which a paramet
 MAX_NAMED_TOGETHER = 4
 
 
-def indistinguishable(posterior: Posterior, lots: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
+def indistinguishable(
+    posterior: Posterior, lots: Sequence[str], tasks: Sequence[str], tested: NDArray[np.bool_]
+) -> tuple[str, ...]:
     """Groups of parameters, each named in a line; alone if the data says nothing of it.
 
     `lots` and `tasks` are what the columns and the rows of the weights are called, both the agents where everybody has
-    one of each.
+    one of each; of tasks that were never tested nothing is said.
     """
+    rows = np.flatnonzero(tested).tolist()
     if posterior.rules.structure is not None:
-        return _indistinguishable_lots(posterior, lots, tasks)
+        return _indistinguishable_lots(posterior, lots, tasks, rows)
     names, found = tasks, dict[str, None]()
-    for agent in range(len(names)):
+    for agent in rows:
         matrix, labels = _information(posterior, names, agent)
         strengths, directions = np.linalg.eigh(matrix)
         for direction in directions.T[strengths < WEAK_ERROR**-2.0]:
@@ -46,14 +50,16 @@ def indistinguishable(posterior: Posterior, lots: Sequence[str], tasks: Sequence
     return tuple(found)
 
 
-def _indistinguishable_lots(posterior: Posterior, lots: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
+def _indistinguishable_lots(
+    posterior: Posterior, lots: Sequence[str], tasks: Sequence[str], rows: Sequence[int]
+) -> tuple[str, ...]:
     """The same of lots and tasks: groups of lots with the tasks that cannot tell them apart, then those with curves."""
     rules, point = posterior.rules, posterior.point
     curve_names = [[f"{part} of {task}" for part in CURVE_PARTS] for task in tasks]
     groups: dict[tuple[str, ...], dict[str, None]] = {}
     mixed: dict[str, None] = {}
-    for task, name in enumerate(tasks):
-        matrix = _information_of_row(posterior, task)
+    for task in rows:
+        name, matrix = tasks[task], _information_of_row(posterior, task)
         weight_unit = float(posterior.units[task, 0] / np.exp(point.scales[task]))
         units = np.concatenate([np.full(len(lots), weight_unit), np.tile([1.0, END_UNIT, END_UNIT], 2)])
         free = np.concatenate([rules.free_local[task, 1:], rules.free_shared[-3:]])
@@ -72,7 +78,7 @@ def _indistinguishable_lots(posterior: Posterior, lots: Sequence[str], tasks: Se
             mixed[join_names([*weights, *(labels[member] for member in members if member >= n_lots)], most=4)] = None
     lines = []
     for named, towards in groups.items():
-        where = "every task" if len(towards) == len(tasks) else join_names(list(towards), most=MAX_NAMED_TOGETHER)
+        where = "every task" if len(towards) == len(rows) else join_names(list(towards), most=MAX_NAMED_TOGETHER)
         lines.append(f"the data of {join_names(list(named), most=MAX_NAMED_TOGETHER)}, to {where}")
     return (*lines, *mixed)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
 from fedpact.federation import Federation
@@ -199,7 +199,8 @@ class Fit:
     @cached_property
     def indistinguishable(self) -> tuple[str, ...]:
         """Parameters the data cannot tell apart, a group in a line; what is said of them comes from the prior."""
-        return indistinguishable(self.posterior, self.observations.lot_labels, self.observations.task_labels)
+        seen = self.observations
+        return indistinguishable(self.posterior, seen.lot_labels, seen.task_labels, self._tested)
 
     @cached_property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -240,11 +241,13 @@ class Fit:
         """What a reader should know before trusting the numbers, in words."""
         seen, notes = self.observations, []
         rules = self.posterior.rules
-        free = int(rules.free_local.sum() + rules.free_shared.sum()) - rules.n_parts
-        if (decided := self.posterior.prior_traces() - rules.n_parts) >= 1.0:
+        aside = rules.n_parts + int(rules.free_local[~self._tested].sum())
+        free = int(rules.free_local.sum() + rules.free_shared.sum()) - aside
+        if (decided := self.posterior.prior_traces() - aside) >= 1.0:
+            told = "1 accuracy" if seen.n_measured == 1 else f"{seen.n_measured} accuracies"
             alike = "everybody's data is alike" if rules.structure is None else "what lots and members have in common"
             notes.append(
-                f"{seen.n_measured} accuracies for {free} parameters: about {decided:.0f} of them rest on the prior "
+                f"{told} for {free} parameters: about {decided:.0f} of them rest on the prior "
                 f"({alike}), not on the data"
             )
         if seen.left_out:
@@ -369,6 +372,11 @@ class Fit:
         from fedpact.report.plots import plot_fit  # noqa: PLC0415 - optional dependency
 
         return plot_fit(self, figure=figure)
+
+    @property
+    def _tested(self) -> NDArray[np.bool_]:
+        """Tasks of which there is an accuracy: in the fit of one member, its own."""
+        return np.asarray(self.observations.measured.any(axis=0))
 
     @property
     def _noise_estimated(self) -> bool:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
 from fedpact.deals.signatures import PRIVATE
-from fedpact.federation import Federation
 from fedpact.federation.ownership import require_single_lots
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
@@ -46,11 +45,11 @@ def write_app(folder: Path, scenario: Scenario, *, rounds: int = 3, samples_per_
     replace_files({path: text.encode() for path, text in texts.items()})
     private = [folder / "agents" / f"{place}.json" for place in range(scenario.federation.n_agents)]
     for place, path in enumerate(private):
-        write_private_file(path, scenario.federation, place)
+        write_private_file(path, scenario, place)
     return [*texts, *private]
 
 
-def write_private_file(path: Path, federation: Federation, place: int) -> None:
+def write_private_file(path: Path, scenario: Scenario, place: int) -> None:
     """Write a member's private file, which nobody else may read; one that is there stays."""
     with error_context(str(path)):
         if path.exists():
@@ -58,7 +57,8 @@ def write_private_file(path: Path, federation: Federation, place: int) -> None:
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no such folder: {path.parent}")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
-    save_agent(agents_of(federation)[place], path, notes={"agents": list(federation.names)})
+    names, unit = list(scenario.federation.names), scenario.unit
+    save_agent(agents_of(scenario.federation)[place], path, notes={"agents": names} | ({"unit": unit} if unit else {}))
     os.chmod(path, PRIVATE)
 
 

@@ -8,6 +8,7 @@ entry for each of its own `tasks` (name, weights of all lots, payoff, value) and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,16 @@ from fedpact.federation.payoffs import FAMILIES
 from fedpact.federation.shared_caps import checked_shared_caps
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
+from fedpact.scenario.fields import check_keys
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, short_repr
+from fedpact.utils.errors import InvalidInput, error_context, short_repr
 
 MAX_NAME = 200
 MAX_NUMBER = 1e300
 REQUIRED = ("name", "index", "weights", "payoff", "value", "linear", "quadratic", "cap")
 REQUIRED_OF_LOTS = ("name", "index", "n_agents", "lot_owners", "lot_names", "tasks", "lots")
+# What may stand beside it; all but the first is for people (`fedpact.fitting.member.MemberNotes`).
+OPTIONAL = ("least_gain", "agents", "level", "intervals", "unit", "placeholder_cost")
 
 
 def record_of_agent(agent: AnyAgent) -> dict[str, Any]:
@@ -67,6 +71,7 @@ def agent_from_record(record: Mapping[str, Any]) -> AnyAgent:
     missing = [key for key in (REQUIRED_OF_LOTS if several else REQUIRED) if key not in record]
     if missing:
         raise InvalidInput(f"this is no member's file: {', '.join(missing)} missing; `fedpact fit --member` writes one")
+    check_keys(record, (*REQUIRED_OF_LOTS, "shared_caps", *OPTIONAL) if several else (*REQUIRED, *OPTIONAL))
     if several:
         return _lot_agent(record)
     weights = _row(record["weights"])
@@ -95,7 +100,7 @@ def _lot_agent(record: Mapping[str, Any]) -> LotAgent:
     names = record["lot_names"]
     if not isinstance(names, list) or len(names) != len(owners) or not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"lot_names must name each of the {len(owners)} lots, got {short_repr(names)}")
-    tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"))
+    tasks = _objects(record["tasks"], "tasks", ("weights", "payoff", "value"), ("name",))
     lots = _objects(record["lots"], "lots", ("linear", "quadratic", "cap"))
     if len(lots) != owners.count(index):
         raise InvalidInput(f"lots must describe its {owners.count(index)} lots by lot_owners, got {len(lots)}")
@@ -125,13 +130,15 @@ def _shared_caps(given: Any, n_own: int) -> tuple[SharedCap, ...]:
     return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
 
 
-def _objects(given: Any, key: str, wanted: tuple[str, ...]) -> list[Mapping[str, Any]]:
+def _objects(given: Any, key: str, wanted: tuple[str, ...], more: tuple[str, ...] = ()) -> list[Mapping[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
         raise InvalidInput(f"{key} must be a list of objects, got {short_repr(given)}")
     for place, entry in enumerate(given):
         missing = [part for part in wanted if part not in entry]
         if missing:
             raise InvalidInput(f"{key}[{place}] must have {', '.join(missing)}")
+        with error_context(f"{key}[{place}]"):
+            check_keys(entry, (*wanted, *more))
     return given
 
 
@@ -188,8 +195,11 @@ def _check_names(given: Any, name: str, index: int, count: int) -> None:
 
 
 def _row(given: Any, n_lots: int | None = None) -> FloatArray:
-    if not isinstance(given, list) or not given or not all(map(_is_number, given)):
+    if not isinstance(given, list) or not given:
         raise InvalidInput(f"weights must be a list of finite numbers, one per member, got {short_repr(given)}")
+    for place, weight in enumerate(given):
+        if not _is_number(weight):
+            raise InvalidInput(f"weights[{place}] must be a finite number, got {short_repr(weight)}")
     if n_lots is not None and len(given) != n_lots:
         raise InvalidInput(f"weights must have a number for each of the {n_lots} lots, got {len(given)}")
     return np.array(given, dtype=np.float64)
@@ -208,12 +218,14 @@ def _payoff(given: Any) -> Payoff:
     if not isinstance(family, str) or family not in FAMILIES:
         raise InvalidInput(f"payoff.family must be one of {', '.join(FAMILIES)}, got {short_repr(family)}")
     parameters = {name: number for name, number in given.items() if name != "family"}
-    for name in parameters:
+    known = list(signature(FAMILIES[family]).parameters)
+    with error_context("payoff"):
+        check_keys(given, ["family", *known])
+    for name in known:
+        if name not in parameters:
+            raise InvalidInput(f"payoff must have the parameters of {family}: {', '.join(known)}; {name} is missing")
         _number(given, name, low=0.0)
-    try:
-        return FAMILIES[family](**{name: np.array([number], dtype=np.float64) for name, number in parameters.items()})
-    except TypeError as error:
-        raise InvalidInput(f"payoff must have the parameters of {family}, got {short_repr(parameters)}") from error
+    return FAMILIES[family](**{name: np.array([number], dtype=np.float64) for name, number in parameters.items()})
 
 
 def _number(record: Mapping[str, Any], key: str, *, low: float) -> float:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import stated_deal
+from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.ledger import (
     AGREED,
     FAILED,
+    FIRST,
     KEYS,
     MEASURED,
     SETTLED,
@@ -31,13 +32,15 @@ from fedpact.deals.ledger import (
     read_ledger,
 )
 from fedpact.deals.signatures import KnownKeys
+from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Transcript, read_transcript
-from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord
+from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord, sum_text
 from fedpact.negotiation.coordinator import recompute
 from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
 from fedpact.utils.errors import FedpactError, InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
+STATED = "stated"  # how the check of all that a file states beside contributions and payments is called
 NOT_YET = {
     "signed": "nobody has signed the deal",
     "delivered": "nothing was trained yet",
@@ -100,6 +103,13 @@ class TranscriptAudit(Audit):
     transcript: Transcript
     recomputed: Deal
 
+    @property
+    def unchecked(self) -> list[str]:
+        """What the transcript states and its exchanges say nothing about."""
+        header = self.transcript.header
+        words = [key for key in ("title", "scenario") if getattr(header, key)]
+        return [*words, *(key for key in self.transcript.deal or () if key not in deal_record(self.recomputed))]
+
 
 def audit(path: Path) -> LedgerAudit | TranscriptAudit:
     """Check everything that a ledger or a transcript says.
@@ -132,7 +142,10 @@ def audit_ledger(
         If the file is no ledger at all, or a receipt none.
     """
     chain = read_ledger(path)
+    whose = [read_receipt(receipt)["name"] for receipt in receipts]
     findings = {"chain": _chain_finding(chain), "entries": _entries_finding(chain)}
+    if not chain.is_signed and (second := _second_run(chain)):
+        findings["order"] = AuditFinding(holds=False, reason=second)
     entries = _since_deal(chain)
     signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
     if AGREED in entries:
@@ -143,8 +156,8 @@ def audit_ledger(
         findings |= _signature_findings(signed, entries)
     elif must_be_signed or keys is not None or receipts:
         findings["signed"] = AuditFinding(holds=False, reason=UNSIGNED)
-    for receipt in receipts if signed is not None else ():
-        findings[f"receipt of {read_receipt(receipt)['name']}"] = _receipt_finding(signed, receipt)
+    for name, receipt in zip(whose, receipts, strict=True):
+        findings[f"receipt of {name}"] = _receipt_finding(signed, receipt)
     deal = None
     with suppress(FedpactError, KeyError, AttributeError, TypeError):  # the findings say what is wrong with it
         deal = record.deal if AGREED in entries else None
@@ -152,7 +165,8 @@ def audit_ledger(
 
 
 def _receipt_finding(signed: SignatureAudit | None, receipt: Path) -> AuditFinding:
-    assert signed is not None
+    if signed is None:
+        return AuditFinding(holds=False, reason="what it is for is not in this ledger: nothing is signed with a key")
     try:
         return AuditFinding(holds=True, reason=signed.check_receipt(receipt))
     except InvalidInput as reason:
@@ -225,15 +239,24 @@ def audit_transcript(path: Path) -> TranscriptAudit:
         recomputed = AuditFinding(holds=False, reason=f"{come_to} another deal for {whose}")
     else:
         recomputed = AuditFinding(holds=True, reason=f"the deal stated is the one that {come_to}")
+    findings = {"recomputed": recomputed}
+    if transcript.deal is not None:
+        findings[STATED] = _negotiation_finding(transcript.deal, deal)
     total = float(stated.payments.sum())
     balances = abs(total) <= deal.balance_tolerance
-    reason = f"payments sum to {total:+.1e}" if balances else f"the payments stated sum to {total:+.3g}"
+    reason = f"payments sum to {sum_text(total)}" if balances else f"the payments stated sum to {total:+.3g}"
     return TranscriptAudit(
         transcript=transcript,
         recomputed=deal,
         deal=None if transcript.deal is None else stated,
-        findings={"recomputed": recomputed, "budget-balance": AuditFinding(holds=balances, reason=reason)},
+        findings=findings | {"budget-balance": AuditFinding(holds=balances, reason=reason)},
     )
+
+
+def _negotiation_finding(record: Mapping[str, Any], deal: Deal) -> AuditFinding:
+    wrong = negotiation_contradictions(record, deal)
+    sound = "protocol, rounds, welfare, residual and how it was settled are those that the exchanges come to"
+    return AuditFinding(holds=not wrong, reason="; ".join(wrong) or sound)
 
 
 def _since_deal(chain: Chain) -> dict[str, Entry]:
@@ -245,6 +268,18 @@ def _since_deal(chain: Chain) -> dict[str, Entry]:
         if entry.kind == AGREED or AGREED in found:
             found[entry.kind] = entry
     return found
+
+
+def _second_run(chain: Chain) -> str | None:
+    """Where a second run begins, in words: a ledger holds one, and of two the first would go unchecked."""
+    settled = False
+    for entry in chain.entries[1:]:
+        if entry.kind == FIRST or (entry.kind == AGREED and settled):
+            return (
+                f'line {entry.seq + 1}, "{entry.kind}", begins a second run; a ledger holds one, name a file for each'
+            )
+        settled |= entry.kind == SETTLED
+    return None
 
 
 def _chain_finding(chain: Chain) -> AuditFinding:

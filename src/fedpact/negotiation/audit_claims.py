@@ -23,6 +23,8 @@ from fedpact.deals.documents import deal_document_of
 from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, VERIFIED, Chain, Entry
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.stated import negotiation_contradictions
+from fedpact.deals.transcript import read_transcript
 from fedpact.deals.updates import TrainingUpdates, model_digest
 from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.arrays import FloatArray
@@ -81,7 +83,12 @@ def _check_balance(record: LedgerRecord) -> str:
         cents = list(record.entries[SETTLED].content["cents"].values())
         if not all(type(each) is int for each in cents) or sum(cents):
             raise ClaimBroken(f"the cents settled sum to {sum(cents)}")
-    return f"payments sum to {total:+.1e}"
+    return f"payments sum to {sum_text(total)}"
+
+
+def sum_text(total: float) -> str:
+    """What payments that balance sum to: zero, or what rounding leaves of it."""
+    return f"{total:+.1e}" if total else "zero"
 
 
 def _check_prices(record: LedgerRecord) -> str:
@@ -101,13 +108,19 @@ def _check_transcript(record: LedgerRecord) -> str:
         raise ClaimOpen("the deal was not negotiated here")
     path = record.file(stated)
     with error_context(path.name):
-        deal = recompute(path)
+        transcript = read_transcript(path)
+        deal = recompute(transcript)
     if deal.agents != record.deal.agents:
         raise ClaimBroken(f"{path.name} is of other members")
     differing = record.deal.differences(deal)
     if differing:
         raise ClaimBroken(f'{path.name} comes to another deal for "{differing[0]}"')
-    return f"the deal is the one that {stated['exchanges']} exchanges in {path.name} come to"
+    wrong = negotiation_contradictions(record.entries[AGREED].content["deal"], deal)
+    if stated["exchanges"] != transcript.count:
+        wrong.append(f"exchanges is {transcript.count}, the file says {stated['exchanges']!r:.80}")
+    if wrong:
+        raise ClaimBroken(f"by {path.name} " + "; ".join(wrong))
+    return f"the deal is the one that {transcript.count} exchanges in {path.name} come to"
 
 
 def _check_signatures(record: LedgerRecord) -> str:

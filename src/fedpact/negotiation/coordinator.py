@@ -18,6 +18,7 @@ import numpy as np
 
 from fedpact.deals import Deal, Messages, Provenance, Source
 from fedpact.deals.deal_file import deal_record, stated_deal
+from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.ownership import labels
@@ -140,9 +141,9 @@ def coordinate(
 ) -> Deal:
     """Negotiate with whoever is at the other end of a channel.
 
-    Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others go on
-    from where they are. In the end everybody is asked whether it accepts the deal, and the others go on without those
-    who do not. Nobody is held to a deal that is worth less to it than training alone.
+    Agents that do not answer, or answer with something broken, are asked once more and then excluded; the others
+    continue from where they are. In the end everybody is asked whether it accepts the deal, and the others continue
+    without those who do not. Nobody is held to a deal that is worth less to it than training alone.
 
     Parameters
     ----------
@@ -265,7 +266,7 @@ def negotiation_rules(mechanism: str, protocol: str) -> Rules:
 def _negotiated_deal(transcript: Transcript) -> Deal:
     """The deal of a negotiation that is over, if its exchanges come to the one it states."""
     deal = recompute(transcript)
-    if stated_deal(transcript).differences(deal):
+    if stated_deal(transcript).differences(deal) or negotiation_contradictions(transcript.deal or {}, deal):
         raise InvalidInput(
             f"{transcript.path} states another deal than its exchanges come to; "
             f"`fedpact check {transcript.path}` shows the difference"
@@ -328,7 +329,7 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
     side = result.side_payments
     form = _game_form(session) if header.game and prices is not None else None
     if prices is not None:
-        payments = -(prices * contributions).sum(axis=1)  # they sum to zero because the columns of the prices do
+        payments = -(prices * contributions).sum(axis=1)
     if form is not None and prices is not None:
         among = np.ix_(session.members, session.lots)
         proposed = form.messages_for(contributions[session.lots], prices[among])
@@ -339,10 +340,8 @@ def _settle(session: Session, result: ProtocolResult, header: Header, rounds: in
         contributions = session.for_all_lots(outcome.contributions)
         payments = session.for_everybody(outcome.payments)
     assert payments is not None
-    if side is not None:
-        payments = payments + side
-        if prices is None:  # two exact budgets make one but for the last digit
-            payments[session.members] = balance_exactly(payments[session.members])
+    due = payments if side is None else payments + side
+    payments = session.for_everybody(balance_exactly(due[session.members]))  # they sum to zero but for the last digit
     settled_by = result.settled_by if form is None else "message game"
     session.notify({"event": "settled", "by": settled_by})
     return Deal(

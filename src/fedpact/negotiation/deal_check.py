@@ -16,19 +16,18 @@ from fedpact.certificates.claims import quote_claim
 from fedpact.deals import Deal, Outcome, is_ledger, load_deal
 from fedpact.deals.deal import Source
 from fedpact.deals.deal_file import is_comparison, read_record
-from fedpact.deals.stated import contradictions
+from fedpact.deals.stated import CHECKED, OF_NEGOTIATION, contradictions
 from fedpact.deals.transcript import is_transcript
 from fedpact.federation import Federation
 from fedpact.mechanisms import MECHANISMS, Mechanism, mechanism_named
 from fedpact.mechanisms.base import SOLVER_ERRORS
 from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
-from fedpact.negotiation.audit import Audit, TranscriptAudit, audit
+from fedpact.negotiation.audit import STATED, Audit, TranscriptAudit, audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.words import differing_texts, join_names
 
-# How the check of the payments, and of all else that a file states, are called among the claims.
-PAYMENTS, STATED = "payments", "stated"
+PAYMENTS = "payments"  # how their check is called among the claims
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +46,8 @@ class CheckedDeal:
         What payoff is worth, where the scenario says it.
     contradictions
         What its file states otherwise than it follows from contributions and payments, in words.
+    unchecked
+        What its file states of how it was negotiated, which only a transcript shows.
     """
 
     deal: Deal
@@ -56,6 +57,7 @@ class CheckedDeal:
     audit: Audit | None = None
     money: Money | None = None
     contradictions: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
 
     @cached_property
     def payment_check(self) -> PaymentCheck:
@@ -100,7 +102,7 @@ class CheckedDeal:
         if self.audit is not None:
             found |= {claim: self.audit.findings[claim].reason for claim in self.audit.failed}
         if self.contradictions:
-            found[STATED] = self.contradictions[0]
+            found.setdefault(STATED, self.contradictions[0])
         return found
 
     @property
@@ -146,9 +148,12 @@ def check_deal(
         chosen = mechanism_named(deal.mechanism) if rules is None else rules
         outcome = chosen.outcome_of(deal, federation)
         named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
+        record = read_record(path, mechanism=which) if found is None else {}
         stated: Sequence[str] = ()
         if found is None and named is not None:
-            stated = _contradictions(read_record(path, mechanism=which), deal, outcome, named)
+            stated = _contradictions(record, deal, outcome, named)
+        elif np.isfinite(deal.provenance.welfare):  # by what members said: is it theirs by the scenario?
+            stated = contradictions({"agents": outcome.agents, "welfare": deal.provenance.welfare}, outcome)
     return CheckedDeal(
         deal=deal,
         rules=chosen,
@@ -157,6 +162,7 @@ def check_deal(
         audit=found,
         money=money,
         contradictions=stated,
+        unchecked=[key for key in OF_NEGOTIATION if key in record and key not in CHECKED],
     )
 
 

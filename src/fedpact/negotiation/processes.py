@@ -40,7 +40,12 @@ def save_agent(agent: AnyAgent, path: Path, *, notes: Mapping[str, Any] | None =
 def load_agent(path: Path) -> AnyAgent:
     """The agent of a file written by `save_agent`, checked; raises `InvalidInput`."""
     with error_context(str(path)):
-        return agent_from_record(decode_line(read_text(path).encode()))
+        return agent_from_record(read_private_file(path))
+
+
+def read_private_file(path: Path) -> dict[str, Any]:
+    """All that a private file says, notes included, unchecked."""
+    return decode_line(read_text(path).encode(), constants=True)
 
 
 def serve(path: Path) -> None:

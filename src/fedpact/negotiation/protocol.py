@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol as Interface
 
@@ -76,7 +77,7 @@ def balance_exactly(payments: FloatArray) -> FloatArray:
     size = float(np.abs(payments).sum())
     if size == 0.0:
         return np.zeros_like(payments)
-    grid = 2.0 ** (np.frexp(size)[1] - 52)  # sums of so few digits are exact
+    grid = max(2.0 ** (int(np.frexp(size)[1]) - 52), math.ulp(0.0))  # sums of so few digits are exact
     units = np.rint(payments / grid).astype(np.int64)
     each, left = divmod(int(units.sum()), units.size)
     units -= each

@@ -336,8 +336,9 @@ class SignatureAudit:
 def read_receipt(path: Path) -> dict[str, Any]:
     """What a member has written down of what it has signed last."""
     with error_context(str(path)):
+        text = read_text(path)
         try:
-            receipt = json.loads(read_text(path))
+            receipt = json.loads(text)
         except ValueError as error:
             raise InvalidInput(f"a receipt must be valid JSON: {error}") from error
         for key in ("name", "run", "head", "about", "digest"):

@@ -86,14 +86,15 @@ def numbered_lines(path: Path, length: int) -> Iterator[tuple[int, bytes]]:
         raise InvalidInput(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
-def decode_line(line: bytes) -> dict[str, Any]:
-    """The JSON object on one line."""
+def decode_line(line: bytes, *, constants: bool = False) -> dict[str, Any]:
+    """The JSON object on one line; with `constants`, NaN and infinity are for the caller to refuse, by their key."""
     try:
-        entry = json.loads(line, parse_constant=_no_constant)
+        entry = json.loads(line, parse_constant=float if constants else _no_constant)
     except RecursionError as error:
         raise InvalidInput("must not nest lists or objects so deeply") from error
     except json.JSONDecodeError as error:
-        raise InvalidInput(f"must be valid JSON: {error.msg}, column {error.colno}") from error
+        where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
+        raise InvalidInput(f"must be valid JSON: {error.msg}, {where}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput("must be UTF-8 text") from error
     except InvalidInput:

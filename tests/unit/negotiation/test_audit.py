@@ -172,6 +172,20 @@ def test_claims_are_about_the_last_deal(path: Path) -> None:
     assert found.failed == [] and found.findings["signed"].holds is None
 
 
+def test_two_runs_in_one_ledger_are_found(path: Path) -> None:
+    """Of two only the last would be checked; a deal anew within one run is no second run."""
+    run_ledger(path)
+    run_ledger(path)
+    found = audit(path)
+    assert found.failed == ["order"]
+    assert found.findings["order"].reason.startswith('line 6, "begun", begins a second run; a ledger holds one')
+    other = path.with_name("other.jsonl")
+    run_ledger(other)
+    with Ledger(other) as ledger:
+        ledger.append(AGREED, {"deal": DEAL})
+    assert audit(other).findings["order"].reason.startswith('line 6, "agreed", begins a second run')
+
+
 def test_payments_are_by_the_prices_and_what_does_not_depend_on_contributions(path: Path) -> None:
     side = {"side_payments": [0.5, -0.5], "payments": [2.1, -2.1]}
     with Ledger(path) as ledger:
@@ -227,7 +241,7 @@ def change_deal(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 def test_a_sound_transcript(transcript: Path) -> None:
     found = audit(transcript)
-    assert found.failed == [] and found.checked == ["recomputed", "budget-balance"]
+    assert found.failed == [] and found.checked == ["recomputed", "stated", "budget-balance"]
     found = audit_transcript(transcript)
     assert found.deal is not None and not found.deal.differences(found.recomputed)
     solved = fp.ExternalityMechanism().solve(FEDERATION)

@@ -31,7 +31,7 @@ def assert_solved(deal: fp.Deal, federation: fp.Federation) -> None:
     assert deal.side_payments is not None
     np.testing.assert_allclose(deal.payments[deal.members], expected.payments, rtol=0.0, atol=SAME * size)
     np.testing.assert_allclose(deal.side_payments[deal.members], expected.side_payments, rtol=0.0, atol=SAME * size)
-    assert abs(float(deal.payments.sum())) <= deal.balance_tolerance
+    assert float(deal.payments.sum()) == 0.0
     certificates = rules.outcome_of(deal, federation).certificates
     assert not [claim for claim in rules.promises(rest) if certificates[claim].verdict is fp.Verdict.VIOLATED]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -378,10 +379,12 @@ def test_a_coordinator_cannot_make_up_members_that_would_bare_one() -> None:
         agents[0].answer(question | {"members": [0, 1, 2], "keys": swapped})
 
 
-@pytest.mark.parametrize("payments", [[0.1, 0.2, -0.3], [1e6, -1e6 + 1e-9, 0.0], [0.0, 0.0], [1 / 3, 1 / 7, -10 / 21]])
+@pytest.mark.parametrize(
+    "payments", [[0.1, 0.2, -0.3], [1e6, -1e6 + 1e-9, 0.0], [0.0, 0.0], [1 / 3, 1 / 7, -10 / 21], [3e-320, -2e-320]]
+)
 def test_the_budget_is_exact(payments: list[float]) -> None:
     found = balance_exactly(np.array(payments))
-    assert float(found.sum()) == 0.0
+    assert float(found.sum()) == 0.0 == math.fsum(found)
     np.testing.assert_allclose(
         found, payments, atol=1e-15 * (np.abs(payments).sum() + 1e-300) + 1e-9 * (max(payments) > 1e5)
     )
