@@ -126,7 +126,9 @@ def test_per_agent_numbers() -> None:
     assert per_agent("--n", [], names, 5.0).tolist() == [5.0] * 3
     assert per_agent("--n", ["1,2,3", "2=7"], names, 5.0).tolist() == [1.0, 2.0, 7.0]
     assert per_agent("--n", ["1=4", "x=y=2"], names, 5.0).tolist() == [4.0, 5.0, 2.0], "the name counts, then the place"
-    assert per_agent("--n", ["City=4", " City =6", "8"], names, 5.0).tolist() == [8.0] * 3
+    assert per_agent("--n", ["City=4", "8"], names, 5.0).tolist() == [8.0] * 3
+    with pytest.raises(fp.InvalidInput, match="--n names member 'City' twice"):
+        per_agent("--n", ["City=4", " City =6"], names, 5.0)
     for wrong in ("", "a", "City=", "=1", "City", "nan", "City=inf", "3=1", "1,2", "1,,2", "-1=2"):
         with pytest.raises(fp.InvalidInput, match="--n"):
             per_agent("--n", [wrong], names, 5.0)

@@ -20,7 +20,7 @@ from fedpact.utils.arrays import FloatArray
 if TYPE_CHECKING:
     from fedpact.federation.federation import Federation
 
-LEAST_POWER = -930.0  # of two: less is spent on nothing
+LEAST_POWER, MAX_POWER = -930.0, 1023.0  # of two: less is spent on nothing, more is no number
 MAX_STRIDE = 32.0  # powers of two at a time: far from the root payoffs may overflow, or lose their digits
 
 
@@ -52,11 +52,12 @@ def largest_spending(worth: Callable[[FloatArray], FloatArray], programs: int) -
     rises = _covers(worth, covered)
     stride, open_ends = 1.0, np.ones(programs, dtype=bool)
     while open_ends.any():
-        ahead = np.where(rises, covered + stride, above - stride)
+        ahead = np.where(rises, np.minimum(covered + stride, MAX_POWER), above - stride)
         pays = _covers(worth, np.where(open_ends, ahead, above))
         covered, above = np.where(open_ends & pays, ahead, covered), np.where(open_ends & ~pays, ahead, above)
-        open_ends &= (rises == pays) & (above > LEAST_POWER)
+        open_ends &= (rises == pays) & (above > LEAST_POWER) & (ahead < MAX_POWER)
         stride = min(2.0 * stride, MAX_STRIDE)
+    above = np.where(rises, np.maximum(above, covered), above)
     while (wide := above - covered > 1.0).any():
         middle = np.where(wide, np.floor(0.5 * (above + covered)), above)
         pays = _covers(worth, middle)
@@ -66,7 +67,8 @@ def largest_spending(worth: Callable[[FloatArray], FloatArray], programs: int) -
 
 def _covers(worth: Callable[[FloatArray], FloatArray], powers: FloatArray) -> NDArray[np.bool_]:
     spending = np.exp2(powers)
-    return np.asarray(worth(spending) >= spending)
+    with np.errstate(over="ignore", invalid="ignore"):  # strides may lead far beyond
+        return np.asarray(worth(spending) >= spending)
 
 
 def contribution_bounds(federation: Federation, *, multiple: float = 1.0) -> tuple[FloatArray, float]:
