@@ -24,7 +24,7 @@ def test_spending_bounds_are_the_powers_found_one_by_one(worth):
     found = largest_spending(count, 60)
     for place, bound in enumerate(found):
         buys = partial(worth, a=a[place], b=b[place])
-        assert (bound == 0) == (a[place] == 0)
+        assert (bound == 0) == (a[place] * b[place] <= 1), "its first unit must pay"
         assert bound == 0 or (buys(bound) < bound and buys(bound / 2) >= bound / 2)
     assert asked < 60, "not one for every power of two"
 
