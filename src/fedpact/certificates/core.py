@@ -79,7 +79,7 @@ def member_bounds(
         return np.full(federation.n_agents, np.inf)
     slopes = federation.values * federation.payoff.slope(data)
     surplus = federation.values * federation.payoff.value(data) - slopes * data
-    helpful = federation.positive_weights() if federation.has_harm else federation.weights
+    helpful = federation.positive_weights()
     earned = np.asarray(helpful.T @ slopes)
     upper = contribution_bounds(federation)[0] if upper is None else upper
     if federation.has_lots:

@@ -146,7 +146,8 @@ def price_taking(federation: Federation, contributions: FloatArray, *, blocks: i
         return _price_taking_lots(federation, contributions)
     slopes = federation.marginal_payoffs(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
-    box = np.maximum(block_bounds(federation, blocks)[0], contributions)
+    within = contribution_bounds(federation) if blocks == 1 else block_bounds(federation, blocks)
+    box = np.maximum(within[0], contributions)
     own, data = federation.own_weights, federation.data(contributions)
     lowest = np.asarray(federation.negative_weights() @ box) - np.minimum(own, 0.0) * box
     highest = np.asarray(federation.positive_weights() @ box) - np.maximum(own, 0.0) * box

@@ -34,7 +34,7 @@ MAX_AGENTS_SOLVED = 100  # beyond it no federation is solved
 MAX_AGENTS_LISTED = 12  # whose gains are listed by `split_gains`
 MAX_AGENTS_SOLVED_FOR = 150  # in all the federations that `split_gains` solves, beyond the first
 MAX_AGENTS_SPLIT = 64
-MAX_WEIGHTS_COPIED = 4_000_000  # entries, over all copies of the federation
+MAX_WEIGHTS_COPIED = 1_000_000  # entries, over all copies of the federation
 
 EVEN_SPLIT = "the even split, an equilibrium"
 SPLIT_EQUILIBRIUM = "the equilibrium with the member split"

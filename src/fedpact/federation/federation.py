@@ -223,6 +223,8 @@ class Federation:
 
     def positive_weights(self) -> Weights:
         """max(w_ij, 0), dense or sparse like the weights."""
+        if not self.has_harm:
+            return self.weights
         return np.maximum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.maximum(0.0)
 
     def negative_weights(self) -> Weights:
