@@ -56,4 +56,5 @@ def _draw_member(
             records, scores = zip(*dots, strict=True)
             panel.scatter(records, scores, color=colour, s=18, label=label, zorder=3)
     panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:,.0f}")
     dress_axes(panel)
