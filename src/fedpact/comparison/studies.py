@@ -159,13 +159,14 @@ class StudyPiece:
         found: Arrays = {str(claim): _codes(outcome.certificates[claim].verdicts) for claim in JUDGED_TOGETHER}
         found[Claim.RECIPROCITY] = np.where(np.isnan(gaps), NOT_KNOWN, gaps >= -tols).astype(np.int8)
         found[Claim.SPLIT_PROOF] = self._split(outcome)
+        found = {claim: np.where(outcome.solved, codes, NOT_KNOWN).astype(np.int8) for claim, codes in found.items()}
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(best > 0, outcome.welfare / best, np.nan)
         return found | {
             "welfare": np.asarray(outcome.welfare),
             "share_of_best": share,
             "lowest_share": np.asarray(outcome.reciprocity),
-            "budget": outcome.payments.sum(axis=1),
+            "budget": np.where(outcome.solved, outcome.payments.sum(axis=1), np.nan),
             "solved": outcome.solved,
         }
 

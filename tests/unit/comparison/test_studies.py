@@ -118,3 +118,12 @@ def test_the_picture_has_a_row_for_every_mechanism(found: fp.FieldStudy) -> None
     figure = found.plot()
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [found.title(name) for name in QUICK]
     assert figure.axes[0].get_xticklabels()[-1].get_text() == "split proof\n(of 2 only)"
+
+
+def test_nothing_is_known_of_federations_without_an_outcome() -> None:
+    """The fifth sparse federation has no equilibrium of proportional sharing that answers reach."""
+    found = fp.study(["sparse"], ["proportional"], count=5, splits=0).to_frame()
+    without = found[~found["solved"]]
+    assert len(without) and without["budget"].isna().all()
+    assert all(without[str(claim)].isna().all() for claim in fp.Claim)
+    assert found[found["solved"]]["budget-balance"].all()
