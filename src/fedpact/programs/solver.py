@@ -458,8 +458,12 @@ def _keep_inside(problem: _Scaled, x: FloatArray, moved: FloatArray) -> FloatArr
 def _finish(
     problem: _Scaled, x: FloatArray, *, held_low: NDArray[np.bool_], held_high: NDArray[np.bool_]
 ) -> tuple[FloatArray, int]:
-    """Newton steps on the variables away from their bounds, until the projected gradient no longer falls."""
+    """Newton steps on the variables away from their bounds, until the projected gradient no longer falls.
+
+    It may rise at first, where the barrier held some away from bounds that they do not keep.
+    """
     best, best_gap = x, _gap(problem.gradient(x), x)
+    before = best_gap
     x = _keep_inside(problem, x, np.where(held_low, 0.0, np.where(held_high, 1.0, x)))
     for step in range(MAX_FINISHING_STEPS):
         gradient = problem.gradient(x)
@@ -468,11 +472,11 @@ def _finish(
         if lost.any():  # rounding took the step over the edge of the domain
             x = np.where(lost[..., None], best, x)
             gradient = problem.gradient(x)
-        better = gap < 0.5 * best_gap
         best = np.where((gap < best_gap)[..., None], x, best)
         best_gap = np.minimum(gap, best_gap)
-        if step > 3 and not better.any():
+        if step > 3 and not (gap < 0.5 * before).any():
             break
+        before = gap
         held = ((x <= 0.0) & (gradient >= 0.0)) | ((x >= 1.0) & (gradient <= 0.0))
         dx = problem.curvature(x).solve_free(held, -gradient)
         length = np.minimum(1.0, FRACTION_TO_DOMAIN * problem.room(x, dx))
