@@ -23,7 +23,7 @@ from fedpact.fitting.pilots.coalitions import first_runs
 from fedpact.fitting.pilots.estimators import CoalitionModel
 from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
-from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
+from fedpact.fitting.pilots.tables import named_columns, pilot_data, read_members, tables_of
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.training import CoalitionTrainer, RunKey, trained_scores
 from fedpact.fitting.suggestions import DealDoubts, weigh_runs
@@ -187,7 +187,8 @@ def pilot(
     seed
         Of splits and training.
     output
-        A folder for what is trained and found; started again with it, a pilot goes on where it was.
+        A folder for what is trained and found; started again with it and the same model, closures and settings
+        included, a pilot goes on where it was.
     progress
         Told how far the pilot is.
 
@@ -324,7 +325,9 @@ def _records(data: Any, target: str | None, **options: Any) -> PilotData:
             if given:
                 raise InvalidInput(f"{label} is for tables; this data is split into members already")
         if lots not in (None, AUTO_LOTS):
-            raise InvalidInput(f'lots of this data can be found ("{AUTO_LOTS}"); a column of lots is for tables')
+            raise InvalidInput(
+                f'lots must be "{AUTO_LOTS}" for this data, which finds them; a column of lots is for tables'
+            )
         if not isinstance(data, PilotData):
             data = built_in_pilot(data, test_share=options["test_share"], seed=options["seed"])
         return data if lots is None else with_found_lots(data, seed=options["seed"])
@@ -344,8 +347,8 @@ def _records(data: Any, target: str | None, **options: Any) -> PilotData:
     notes: list[str] = []
     tables = read_members(Path(data), member=member, notes=notes)
     if target is None:
-        columns = ", ".join(next(iter(tables.values())).columns)
-        raise InvalidInput(f"target must name the column to predict, one of {columns:.200}")
+        columns = named_columns(next(iter(tables.values())))
+        raise InvalidInput(f"target must name the column to predict, one of {columns}")
     return pilot_data(tables, target, notes=notes, **options)
 
 

@@ -30,7 +30,7 @@ from fedpact.utils.words import count_text
 
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
-MAX_NAMED = 5
+MAX_NAMED, MAX_COLUMNS = 5, 20  # in a sentence: names, and columns to choose from
 MAX_SIZE, MIN_SPREAD = 1e100, 1e-100  # beyond them sums of squares overflow, or vanish
 DOCUMENTS = {".md", ".rst", ".txt", ".pdf", ".html", ".docx"}  # what lies beside tables and is none
 HIDDEN = (".", "~$")  # the latter while a spreadsheet is open
@@ -41,25 +41,24 @@ Tables = Mapping[str, DataTable]
 def read_members(data: Path, *, member: str | None = None, notes: list[str] | None = None) -> dict[str, DataTable]:
     """The table of each member, by name: of every file in a folder, or of one file by its column `member`.
 
-    What is to be said of them is added to `notes`.
+    What is left out of the folder is said in `notes`.
     """
-    said = [] if notes is None else notes
     if data.is_dir():
         if member is not None:
             raise InvalidInput(f"{data} is a folder with a table per member; a column of members is for a single table")
-        files = _member_files(data, said)
-        _note_alike("members", [path.stem for path in files], said)
+        files = _member_files(data, [] if notes is None else notes)
         return {path.stem: read_data_table(path) for path in files}
     table = read_data_table(data)
     if member is None:
-        raise InvalidInput(f"{data} is a single table: say which of its columns names the member ({_named(table)})")
+        raise InvalidInput(
+            f"{data} is a single table: say which of its columns names the member ({named_columns(table)})"
+        )
     owners = _labels(_column_of(table, member))
     if unknown := [table.rows[place] for place, owner in enumerate(owners) if owner is None]:
         raise InvalidInput(f"{data}: row {unknown[0]}, column {short_repr(member)} is empty; every record has a member")
     names = list(dict.fromkeys(str(owner) for owner in owners))
     if len(names) < 2:
         raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(names)}")
-    _note_alike("members", names, said)
     everybody = np.array(owners, dtype=object)
     return {name: table.without(member).take(np.flatnonzero(everybody == name)) for name in names}
 
@@ -138,6 +137,7 @@ def pilot_data(
         What is to be said of the tables already.
     """
     said = list(notes)
+    _note_alike("members", list(tables), said)
     for name in ignore:
         for table in tables.values():
             _column_of(table, name)
@@ -173,14 +173,18 @@ def pilot_data(
     return with_found_lots(found, seed=seed) if lots == AUTO_LOTS else found
 
 
-def _named(table: DataTable) -> str:
+def named_columns(table: DataTable) -> str:
+    """What there is to choose from, in a sentence."""
     names = list(table.columns)
-    return ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+    return ", ".join(names[:MAX_COLUMNS]) + (", ..." if len(names) > MAX_COLUMNS else "")
 
 
 def _column_of(table: DataTable, name: str) -> Column:
     if name not in table.columns:
-        raise InvalidInput(f"{table.source}: there is no column {short_repr(name)}; columns are {_named(table)}")
+        raise InvalidInput(
+            f"{table.source}: there is no column {short_repr(name)}; columns are {named_columns(table)}: name one of "
+            f"them"
+        )
     return table.columns[name]
 
 
