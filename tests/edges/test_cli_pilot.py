@@ -47,7 +47,15 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
     ("words", "message"),
     [
         (["nothing"], "there is no folder 'nothing' and no built-in pilot of that name"),
-        (["DATA"], "target must name the column to predict"),
+        (["DATA"], "--target must name the column to predict, one of Alter, Größe, krank"),
+        (["DATA", "--target", "krank", "--ignore", "krank"], "--ignore must be another column than --target"),
+        (["DATA/City.csv", "--target", "krank", "--member", "krank"], "--member must be another column than --target"),
+        (["DATA", "--target", "krank", "--lots", "krank"], "--lots must be another column than --target"),
+        (["DATA", "--target", "krank", "--test-share", "1.5"], "--test-share must lie between 0 and 1, got 1.5"),
+        (["DATA", "--target", "krank", "--models", "3"], "--models must be at least 4"),
+        (["DATA", "--target", "krank", "--seed", "99999999999999999999"], "--seed must be a whole number from 0 to"),
+        (["DATA", "--target", "krank", "--value", "2 EUR/correct", "--predictions", "-5"], "--predictions must be a"),
+        (["DATA", "--target", "krank", "--value", "1e400 EUR/point"], "--value must be below 1.8e308"),
         (["DATA", "--target", "ill"], "there is no column 'ill'; columns are Alter, Größe, krank"),
         (["DATA", "--target", "krank", "--model", "os:getcwd()"], "model must be written like"),
         (["DATA", "--target", "krank", "--cluster", "here"], 'cluster must be "dask://host:port", "ray"'),
@@ -59,9 +67,16 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
 def test_mistakes_end_with_a_line_and_exit_code_2(
     folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_main(["pilot", *(str(folder) if word == "DATA" else word for word in words)]) == 2
+    assert run_main(["pilot", *(word.replace("DATA", str(folder)) for word in words)]) == 2
     shown = capsys.readouterr().err
     assert message in shown and "Traceback" not in shown
+
+
+def test_a_column_that_one_member_lacks_names_the_option(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "North.csv").write_text((folder / "North.csv").read_text().replace("Alter", "Jahre"))
+    assert run_main(["pilot", str(folder), "--target", "krank"]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert 'member "North" has no column' in shown and "--member" not in shown and "(--ignore Alter)" in shown
 
 
 @pytest.mark.slow

@@ -21,6 +21,13 @@ def ask_for_scenario(names: str | None) -> ScenarioAnswers:
     """What a person answers on the terminal."""
     if not sys.stdin.isatty():
         raise InvalidInput("--ask needs a terminal to ask on; without it a file to fill in is written")
+    try:
+        return _ask(names)
+    except typer.Abort as stop:  # so Typer says that a question was interrupted, or that there is no more input
+        raise KeyboardInterrupt from stop
+
+
+def _ask(names: str | None) -> ScenarioAnswers:
     title = typer.prompt("What is the federation called?", default="My federation")
     members = _answer("Who takes part? Names with commas", names or "North,City,South", _names)
     unit = _answer("In what is data counted?", "thousand records", _unit)

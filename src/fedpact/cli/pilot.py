@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,9 @@ from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
 MAX_OPEN_LISTED = 4
+OPTION = re.compile(  # where errors name an argument: first of all, in brackets, or beside another one
+    r"(^|\(|than )(target|member|models?|task|ignore|lots|cost|value|predictions|test_share|seed)(?=[:,]? (?!\"))"
+)
 PER_MEMBER = "for all, or NAME=...; may be repeated"
 ENDINGS = {
     "settled": "The deal is settled: it is known with 95 % who stays, and every payment to a tenth.",
@@ -98,7 +102,7 @@ def pilot(
     All tables are read in one place: for public or synthetic data, or a place that all members trust. Interrupted and
     started again with the same folder, it goes on where it was; no model is trained twice.
     """
-    with working_on(cluster), _watching() as tell:
+    with _naming_options(), working_on(cluster), _watching() as tell:
         found = run_pilot(
             data,
             target,
@@ -137,6 +141,16 @@ def _by_member(option: str, given: list[str] | None) -> Mapping[str, str] | None
             raise InvalidInput(f"{option} says two things of {name.strip() or 'everybody'}; keep one of them")
         stated[name.strip()] = text.strip()
     return stated
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Errors name what was given as it is written here: `--test-share`, not `test_share`."""
+    try:
+        yield
+    except InvalidInput as error:
+        words = OPTION.sub(lambda found: f"{found[1]}--{found[2].replace('_', '-')}", str(error))
+        raise InvalidInput(words) from error
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def read_upload(name: str, text: str) -> Scenario:
     """The scenario in a file somebody opened on the page."""
     with error_context(name):
         if not text.strip():
-            raise InvalidInput("the file is empty")
+            raise InvalidInput("the file is empty; fill it in, or take another")
         document = choose_format(Path(name), DECODERS)(text.removeprefix(BYTE_ORDER_MARK))
         if isinstance(document, Mapping) and isinstance(document.get("weights"), str):
             raise InvalidInput(

@@ -112,7 +112,9 @@ def _number(field: str, text: str) -> float:
         raise error.within(field) from error
     except ValueError as error:
         raise InvalidInput(f"{field} must start with a number, got {short_repr(text)}") from error
-    if not 0.0 < number < float("inf"):
+    if number == float("inf"):
+        raise InvalidInput(f"{field} must be below 1.8e308, got {short_repr(text)}; say it in larger units")
+    if not number > 0.0:
         raise InvalidInput(f"{field} must be positive, got {short_repr(text)}")
     return number
 

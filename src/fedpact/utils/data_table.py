@@ -85,7 +85,7 @@ TABLE_FORMATS = CELL_FORMATS | {".npz": "npz"}
 def _from_cells(path: Path) -> DataTable:
     rows = read_cells(path)
     if not rows:
-        raise InvalidInput("the file has no rows")
+        raise InvalidInput("the file has no rows; write the columns' names and a row per record, or remove the file")
     (head_row, head), records = rows[0], rows[1:]
     names = [name.strip() for name in head]
     if not records:

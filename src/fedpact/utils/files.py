@@ -85,7 +85,7 @@ def read_text(path: Path, *, max_bytes: int = MAX_TEXT_BYTES) -> str:
             f"save it with UTF-8 encoding"
         ) from error
     if not decoded.strip():
-        raise InvalidInput("the file is empty")
+        raise InvalidInput("the file is empty; fill it in, or take another")
     return decoded
 
 

@@ -27,7 +27,7 @@ class Store:
     """
 
     def __init__(self, path: Path | None, experiment: str) -> None:
-        self._path, self._experiment = path, experiment
+        self.path, self._experiment = path, experiment
         self._results: dict[str, Any] = {}
         self._whole = 0  # bytes of the file that are whole lines
         if path is not None and path.exists():
@@ -45,9 +45,9 @@ class Store:
 
     def put(self, key: str, result: Any) -> None:
         """Keep a result, at once."""
-        if self._path is not None:
-            with error_context(str(self._path)):
-                self._append(self._path, {"key": key, "result": result})
+        if self.path is not None:
+            with error_context(str(self.path)):
+                self._append(self.path, {"key": key, "result": result})
         self._results[key] = result
 
     def _read(self, content: bytes) -> None:

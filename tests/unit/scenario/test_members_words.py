@@ -136,6 +136,21 @@ def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(given) == []
 
 
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, EOFError])
+def test_asking_can_be_interrupted(
+    stop: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask(question: str = "") -> str:
+        raise stop
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", ask)
+    assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 130
+    shown = capsys.readouterr().err
+    assert "interrupted" in shown and "Aborted" not in shown
+    assert not (tmp_path / "new.toml").exists()
+
+
 def test_asking_needs_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 2
     assert "--ask needs a terminal" in capsys.readouterr().err

@@ -47,6 +47,9 @@ class CoalitionRecords:
     average_target: float
     seed: int
 
+    def __repr__(self) -> str:
+        return f"CoalitionRecords({self.train!r}, {self.contributions} of {len(self.tests)} members, seed {self.seed})"
+
 
 def coalition_records(data: PilotData, contributions: Sequence[int], seed: int) -> CoalitionRecords:
     """The records of a run."""

@@ -8,12 +8,15 @@ features become medians and all features are scaled, by what the coalition's own
 from __future__ import annotations
 
 import ast
+import functools
+import hashlib
 import importlib
 import inspect
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
+from types import CodeType, MethodType
 from typing import Any
 
 import numpy as np
@@ -105,7 +108,9 @@ class CoalitionModel:
     label
         For people.
     identity
-        What tells it from other models; for the file of what was trained.
+        What tells it from other models, for the file of what was trained; None if that cannot be told.
+    why
+        Why it cannot be told.
     estimator, score
         A scikit-learn estimator, or else a function from `CoalitionRecords` to a score per member.
     task, seed
@@ -113,9 +118,10 @@ class CoalitionModel:
     """
 
     label: str
-    identity: str
+    identity: str | None
     task: str
     seed: int
+    why: str = ""
     estimator: Any = None
     score: Score | None = None
 
@@ -124,7 +130,8 @@ class CoalitionModel:
         """The model that a text, an estimator or a function stands for; by default one that suits the task."""
         if callable(given) and not hasattr(given, "fit"):
             label = getattr(given, "__qualname__", type(given).__qualname__)
-            return cls(label=label, identity=_source(given), score=given, task=task, seed=seed)
+            identity, why = _identity(given)
+            return cls(label=label, identity=identity, why=why, score=given, task=task, seed=seed)
         require_sklearn()
         from sklearn.base import is_classifier, is_regressor  # noqa: PLC0415 - slow to import
 
@@ -142,10 +149,9 @@ class CoalitionModel:
             estimator = (
                 estimator.set_params(random_state=seed) if isinstance(given, str | None) else _seeded(estimator, seed)
             )
-        identity = f"{type(estimator).__module__}:{estimator!r} {estimator.get_params()!r}"
-        return cls(
-            label=" ".join(repr(estimator).split()), identity=identity, estimator=estimator, task=task, seed=seed
-        )
+        identity, why = _identity([type(estimator), estimator.get_params()])
+        label = " ".join(repr(estimator).split())
+        return cls(label=label, identity=identity, why=why, estimator=estimator, task=task, seed=seed)
 
     def scores(self, coalition: CoalitionRecords) -> list[float]:
         """One score per member, between 0 and 1; NaN where nothing was measured."""
@@ -201,12 +207,56 @@ def _seeded(estimator: Any, seed: int) -> Any:
     return clone(estimator).set_params(random_state=seed)
 
 
-def _source(function: Any) -> str:
-    """The code of a function; where it cannot be read, something that is never the same again."""
+def _identity(given: Any) -> tuple[str | None, str]:
+    """What tells a model from others, the same in every process; or None, and why it cannot be told."""
+    own = given.func if isinstance(given, functools.partial) else given
     try:
-        return inspect.getsource(function if inspect.isroutine(function) else type(function))
-    except (OSError, TypeError):
-        return uuid.uuid4().hex
+        return hashlib.sha256(repr(_traits(given, getattr(own, "__module__", ""), {})).encode()).hexdigest()[:32], ""
+    except Exception as error:  # whatever an object raises that cannot be pickled
+        return None, " ".join(str(error).split()) or type(error).__name__
+
+
+def _traits(given: Any, home: str, seen: dict[int, tuple[int, Any]]) -> Any:
+    """A value as plain data: of functions the code, and all that it takes from elsewhere.
+
+    That is followed into functions and objects of the module `home`; those of other modules go by their names.
+    """
+    import joblib  # noqa: PLC0415 - slow to import
+
+    def of(*parts: Any) -> list[Any]:
+        return [_traits(part, home, seen) for part in parts]
+
+    if isinstance(given, list | tuple):
+        return [type(given).__name__, *of(*given)]
+    if isinstance(given, dict):
+        return ["dict", *of(*given.items())]
+    if isinstance(given, CodeType):
+        return [given.co_code, given.co_names, *of(*given.co_consts)]
+    if inspect.ismodule(given):
+        return given.__name__
+    is_local = inspect.isfunction(given) and "<" in given.__qualname__
+    has_parts = isinstance(given, functools.partial | MethodType)
+    if not (is_local or has_parts or home in (type(given).__module__, getattr(given, "__module__", None))):
+        return joblib.hash(given)
+    if id(given) in seen:
+        return seen[id(given)][0]
+    seen[id(given)] = len(seen), given
+    if isinstance(given, functools.partial):
+        return ["partial", *of(given.func, given.args, given.keywords)]
+    if inspect.ismethod(given):
+        return ["method", *of(given.__func__, given.__self__)]
+    if inspect.isfunction(given):
+        cells = [cell.cell_contents for cell in given.__closure__ or ()]
+        outside = {name: given.__globals__[name] for name in _names(given.__code__) if name in given.__globals__}
+        return ["function", *of(given.__code__, given.__defaults__, given.__kwdefaults__, cells, outside)]
+    if inspect.isclass(given):
+        return ["class", given.__qualname__, *of(*filter(inspect.isfunction, vars(given).values()))]
+    return ["object", *of(type(given), given.__getstate__())]
+
+
+def _names(code: CodeType) -> list[str]:
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return [*code.co_names, *chain.from_iterable(inner)]
 
 
 def _test_score(task: str, tested: Records, predicted: FloatArray, guess: float) -> float:

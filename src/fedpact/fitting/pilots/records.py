@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import count_text, join_names
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 TEST_SHARE = 0.3
@@ -33,6 +34,9 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def __repr__(self) -> str:
+        return f"Records({len(self):,} of {self.features.shape[1]} features)"
 
     def take(self, places: ArrayLike) -> Records:
         """Some of the records."""
@@ -73,6 +77,13 @@ class PilotData:
     lots: tuple[NDArray[np.intp], ...] | None = None
     lot_names: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        trained, tested = (sum(map(len, records)) for records in (self.train, self.test))
+        return (
+            f"PilotData({self.task}, {join_names(self.names)}: {count_text(trained, 'record')} to train on, {tested:,} "
+            f"to test with)"
+        )
 
     @property
     def lot_owners(self) -> list[str]:

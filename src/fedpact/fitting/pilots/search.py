@@ -23,7 +23,7 @@ from fedpact.fitting.pilots.coalitions import first_runs
 from fedpact.fitting.pilots.estimators import CoalitionModel
 from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
-from fedpact.fitting.pilots.tables import pilot_data, read_members, tables_of
+from fedpact.fitting.pilots.tables import named_columns, pilot_data, read_members, tables_of
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.training import CoalitionTrainer, RunKey, trained_scores
 from fedpact.fitting.suggestions import DealDoubts, weigh_runs
@@ -35,6 +35,7 @@ from fedpact.utils.store import Store
 MAX_MODELS = 30
 BATCH, BATCH_SHARE = 4, 0.1  # models between two fits; of many, this part of what is trained already
 MIN_SETTLES = 0.005  # share of what is open that the best run must settle to be worth training
+MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
 MODELS_FILE = "models.jsonl"
 SHARED_PARTS = ("beta",)
 
@@ -82,6 +83,9 @@ class PilotStudy:
     terms: PilotTerms
     ended: str
     title: str
+
+    def __repr__(self) -> str:
+        return f"PilotStudy({self.data!r}, {len(self.runs)} models, {self.model.label}, ended: {self.ended})"
 
     @property
     def observations(self) -> Observations:
@@ -183,7 +187,8 @@ def pilot(
     seed
         Of splits and training.
     output
-        A folder for what is trained and found; started again with it, a pilot goes on where it was.
+        A folder for what is trained and found; started again with it and the same model, closures and settings
+        included, a pilot goes on where it was.
     progress
         Told how far the pilot is.
 
@@ -195,6 +200,8 @@ def pilot(
     """
     if isinstance(models, bool) or not isinstance(models, int) or models < 2:
         raise InvalidInput(f"models must be a whole number of at least 2, got {models!r:.40}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise InvalidInput(f"seed must be a whole number from 0 to {MAX_SEED}, got {short_repr(seed)}")
     chosen = _records(
         data, target, member=member, task=task, ignore=ignore, lots=lots, test_share=test_share, seed=seed
     )
@@ -207,7 +214,7 @@ def pilot(
     trainer = CoalitionTrainer(chosen, CoalitionModel.of(model, chosen.task, seed))
     folder = None if output is None else Path(output)
     if folder is not None:
-        _check_folder(folder)
+        _check_folder(folder, trainer.model)
     identity = json.dumps([chosen.fingerprint, trainer.model.identity, seed])
     tell = progress or (lambda state: None)
     if folder is None:
@@ -239,7 +246,7 @@ class _Search:
         while True:
             self._train(runs, doubts)
             self._say(len(runs), "fitting", doubts)
-            found = _fit(_observe(data, runs, self.store))
+            found = _fit(_observe(data, self.trainer.model.label, runs, self.store))
             terms = terms.completed(found, caps)
             self._say(len(runs), "weighing what is open", doubts)
             doubts, wanted = weigh_runs(
@@ -293,13 +300,19 @@ def _fit(seen: Observations) -> Fit:
         return fit(seen)
 
 
-def _observe(data: PilotData, runs: Sequence[RunKey], store: Store) -> Observations:
+def _observe(data: PilotData, label: str, runs: Sequence[RunKey], store: Store) -> Observations:
     sizes = data.test_sizes if data.task == CLASSIFICATION else None
     lots: dict[str, Any] = {}
     if data.lots is not None:
         lot_names = [lot for own in data.lot_names for lot in own]
         lots = {"lot_owners": data.lot_owners, "lot_names": lot_names, "task_owners": list(data.names)}
-    scores = [trained_scores(store, run) for run in runs]
+    scores = [trained_scores(store, run, len(data.names)) for run in runs]
+    for name, own in zip(data.names, zip(*scores, strict=True), strict=True):
+        if np.isnan(own).all():
+            raise InvalidInput(
+                f'model must return a score between 0 and 1 of member "{name}", got NaN from all {len(runs)} models '
+                f"({label}); score it on its test records"
+            )
     return Observations.of(runs, scores, test_sizes=sizes, names=data.names, **lots)
 
 
@@ -312,11 +325,16 @@ def _records(data: Any, target: str | None, **options: Any) -> PilotData:
             if given:
                 raise InvalidInput(f"{label} is for tables; this data is split into members already")
         if lots not in (None, AUTO_LOTS):
-            raise InvalidInput(f'lots of this data can be found ("{AUTO_LOTS}"); a column of lots is for tables')
+            raise InvalidInput(
+                f'lots must be "{AUTO_LOTS}" for this data, which finds them; a column of lots is for tables'
+            )
         if not isinstance(data, PilotData):
             data = built_in_pilot(data, test_share=options["test_share"], seed=options["seed"])
         return data if lots is None else with_found_lots(data, seed=options["seed"])
+    _check_roles(target, member, lots, ignore)
     if isinstance(data, Mapping):
+        if member is not None:
+            raise InvalidInput("member is for a single table; here each member has its own already")
         tables, named = tables_of(data, target)
         return pilot_data(tables, named, **options)
     if not isinstance(data, str | os.PathLike):
@@ -326,20 +344,39 @@ def _records(data: Any, target: str | None, **options: Any) -> PilotData:
             f"there is no folder {str(data)!r} and no built-in pilot of that name; built in are "
             f"{', '.join(BUILT_IN_PILOTS)}"
         )
+    notes: list[str] = []
+    tables = read_members(Path(data), member=member, notes=notes)
     if target is None:
-        raise InvalidInput("target must name the column to predict")
-    return pilot_data(read_members(Path(data), member=member), target, **options)
+        columns = named_columns(next(iter(tables.values())))
+        raise InvalidInput(f"target must name the column to predict, one of {columns}")
+    return pilot_data(tables, target, notes=notes, **options)
+
+
+def _check_roles(target: str | None, member: str | None, lots: str | None, ignore: Sequence[str]) -> None:
+    """A column has one role."""
+    named = {"target": target, "member": member, "lots": None if lots == AUTO_LOTS else lots}
+    roles = [(role, column) for role, column in named.items() if column is not None]
+    roles += [("ignore", column) for column in dict.fromkeys(ignore)]
+    for place, (role, column) in enumerate(roles):
+        for other, twin in roles[:place]:
+            if twin == column:
+                raise InvalidInput(f"{role} must be another column than {other}, got {short_repr(column)} for both")
 
 
 def _title(data: Any) -> str:
     return f"Pilot: {Path(data).stem}" if isinstance(data, str | os.PathLike) else "Pilot"
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
+def _check_folder(folder: Path, model: CoalitionModel) -> None:
+    """Refuse a folder that holds something else, or might."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; name a folder")
     held = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
     if held and not (folder / MODELS_FILE).exists():
         raise InvalidInput(f"{folder} holds other files and no {MODELS_FILE}; name a new folder")
+    if held and model.identity is None:
+        raise InvalidInput(
+            f"whether {model.label} is the model that was trained in {folder} cannot be told ({model.why}); name a new "
+            f"folder, or let the function make for itself what cannot be pickled"
+        )
     folder.mkdir(parents=True, exist_ok=True)

@@ -30,27 +30,29 @@ from fedpact.utils.words import count_text
 
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
-MAX_NAMED = 5
+MAX_NAMED, MAX_COLUMNS = 5, 20  # in a sentence: names, and columns to choose from
+MAX_SIZE, MIN_SPREAD = 1e100, 1e-100  # beyond them sums of squares overflow, or vanish
+DOCUMENTS = {".md", ".rst", ".txt", ".pdf", ".html", ".docx"}  # what lies beside tables and is none
+HIDDEN = (".", "~$")  # the latter while a spreadsheet is open
 PAIRED_TARGET = "target"
 Tables = Mapping[str, DataTable]
 
 
-def read_members(data: Path, *, member: str | None = None) -> dict[str, DataTable]:
-    """The table of each member, by name: of every file in a folder, or of one file by its column `member`."""
+def read_members(data: Path, *, member: str | None = None, notes: list[str] | None = None) -> dict[str, DataTable]:
+    """The table of each member, by name: of every file in a folder, or of one file by its column `member`.
+
+    What is left out of the folder is said in `notes`.
+    """
     if data.is_dir():
         if member is not None:
             raise InvalidInput(f"{data} is a folder with a table per member; a column of members is for a single table")
-        files = sorted(path for path in data.iterdir() if path.suffix.lower() in TABLE_FORMATS and path.is_file())
-        for name in {path.stem for path in files}:
-            if len(twins := [path.name for path in files if path.stem == name]) > 1:
-                raise InvalidInput(f"{data}: {' and '.join(twins)} are of one member; keep one of them")
-        if len(files) < 2:
-            kinds = ", ".join(TABLE_FORMATS)
-            raise InvalidInput(f"{data} must hold a table ({kinds}) for each of two members or more, got {len(files)}")
+        files = _member_files(data, [] if notes is None else notes)
         return {path.stem: read_data_table(path) for path in files}
     table = read_data_table(data)
     if member is None:
-        raise InvalidInput(f"{data} is a single table: say which of its columns names the member ({_named(table)})")
+        raise InvalidInput(
+            f"{data} is a single table: say which of its columns names the member ({named_columns(table)})"
+        )
     owners = _labels(_column_of(table, member))
     if unknown := [table.rows[place] for place, owner in enumerate(owners) if owner is None]:
         raise InvalidInput(f"{data}: row {unknown[0]}, column {short_repr(member)} is empty; every record has a member")
@@ -59,6 +61,47 @@ def read_members(data: Path, *, member: str | None = None) -> dict[str, DataTabl
         raise InvalidInput(f"{data}: column {short_repr(member)} must name two members or more, got {', '.join(names)}")
     everybody = np.array(owners, dtype=object)
     return {name: table.without(member).take(np.flatnonzero(everybody == name)) for name in names}
+
+
+def _member_files(folder: Path, notes: list[str]) -> list[Path]:
+    """The tables in a folder. Whatever might be one and cannot be read is refused: a member must not be lost."""
+    files, others = [], []
+    kinds = ", ".join(TABLE_FORMATS)
+    for path in sorted(folder.iterdir()):
+        ending = path.suffix.lower()
+        if path.name.startswith(HIDDEN) or ending in DOCUMENTS or (path.is_dir() and not ending):
+            others.append(path.name)
+        elif not path.exists():
+            raise InvalidInput(f"{path} is a link to nothing; mend it, or remove it to leave the member out")
+        elif not path.is_file():
+            what = "a folder" if path.is_dir() else "no file"
+            raise InvalidInput(f"{path} is {what}; put the table itself there, or move it out of the folder")
+        elif ending not in TABLE_FORMATS:
+            raise InvalidInput(
+                f"{path} is no table that can be read ({kinds}); save it as one of these, or move it out of the folder"
+            )
+        else:
+            files.append(path)
+    for name in sorted({path.stem for path in files}):
+        if len(twins := [path.name for path in files if path.stem == name]) > 1:
+            raise InvalidInput(f"{folder}: {' and '.join(twins)} are of one member; keep one of them")
+    if len(files) < 2:
+        raise InvalidInput(f"{folder} must hold a table ({kinds}) for each of two members or more, got {len(files)}")
+    if others:
+        notes.append(f"in {folder} left out, no tables: {', '.join(others)}")
+    return files
+
+
+def _note_alike(what: str, names: Sequence[str], notes: list[str], of: str = "") -> None:
+    """Ask about names that people write in several ways."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    notes += [
+        f"are the {what} {', '.join(own)}{of} one? they differ in capitals or spaces only, and are taken as {len(own)}"
+        for own in alike.values()
+        if len(own) > 1
+    ]
 
 
 def pilot_data(
@@ -70,6 +113,7 @@ def pilot_data(
     lots: str | None = None,
     test_share: float = TEST_SHARE,
     seed: int = 0,
+    notes: Sequence[str] = (),
 ) -> PilotData:
     """Records of members' tables, encoded and split.
 
@@ -89,17 +133,19 @@ def pilot_data(
         The share of each member's records to test with.
     seed
         Of the splits.
+    notes
+        What is to be said of the tables already.
     """
-    notes: list[str] = []
+    said = list(notes)
+    _note_alike("members", list(tables), said)
     for name in ignore:
         for table in tables.values():
             _column_of(table, name)
-    if lots is not None and lots != AUTO_LOTS and lots == target:
-        raise InvalidInput(f"column {short_repr(lots)} is the target; lots need another")
-    tables = {name: _with_target(name, table, target, notes) for name, table in tables.items()}
+    tables = {name: _with_target(name, table, target, said) for name, table in tables.items()}
     task, classes, targets = _encode_targets(tables, target, task)
+    _note_alike("classes", classes, said)
     unused = {target, *ignore, *([lots] if lots not in (None, AUTO_LOTS) else [])}
-    features, feature_names = _encode_features(tables, unused, notes)
+    features, feature_names = _encode_features(tables, unused, said)
     rng = np.random.default_rng(seed)
     train, test, kept = [], [], []
     for name, rows, own in zip(tables, features, targets, strict=True):
@@ -108,7 +154,7 @@ def pilot_data(
         train.append(records.take(used))
         test.append(records.take(tested))
         kept.append(used)
-    _note_unseen(tuple(tables), classes, train, test, notes)
+    _note_unseen(tuple(tables), classes, train, test, said)
     owned: tuple[NDArray[np.intp], ...] | None = None
     lot_names: tuple[tuple[str, ...], ...] = ()
     if lots not in (None, AUTO_LOTS):
@@ -122,19 +168,23 @@ def pilot_data(
         feature_names=feature_names,
         lots=owned,
         lot_names=lot_names,
-        notes=tuple(notes),
+        notes=tuple(said),
     )
     return with_found_lots(found, seed=seed) if lots == AUTO_LOTS else found
 
 
-def _named(table: DataTable) -> str:
+def named_columns(table: DataTable) -> str:
+    """What there is to choose from, in a sentence."""
     names = list(table.columns)
-    return ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+    return ", ".join(names[:MAX_COLUMNS]) + (", ..." if len(names) > MAX_COLUMNS else "")
 
 
 def _column_of(table: DataTable, name: str) -> Column:
     if name not in table.columns:
-        raise InvalidInput(f"{table.source}: there is no column {short_repr(name)}; columns are {_named(table)}")
+        raise InvalidInput(
+            f"{table.source}: there is no column {short_repr(name)}; columns are {named_columns(table)}: name one of "
+            f"them"
+        )
     return table.columns[name]
 
 
@@ -151,7 +201,10 @@ def _with_target(name: str, table: DataTable, target: str, notes: list[str]) -> 
         lost = count_text(int((~known).sum()), "record")
         notes.append(f"{name}: {lost} left out, since {short_repr(target)} is missing")
     if not known.any():
-        raise InvalidInput(f"{table.source}: column {short_repr(target)} is empty for every record of {name}")
+        raise InvalidInput(
+            f"{table.source}: column {short_repr(target)} is empty for every record of {name}; fill it in, or "
+            f"leave the member out"
+        )
     return table if known.all() else table.take(np.flatnonzero(known))
 
 
@@ -168,12 +221,14 @@ def _encode_targets(tables: Tables, target: str, task: str | None) -> tuple[str,
         few = numeric and together.size <= MAX_CLASSES and bool((together == np.round(together)).all())
         task = CLASSIFICATION if few or not numeric else REGRESSION
     if task == REGRESSION:
-        _check_finite(target, tables, columns)
+        _check_sizes(target, tables, columns)
         if np.ptp(np.concatenate(columns)) == 0:
             raise InvalidInput(f"column {short_repr(target)} has one value only; there is nothing to predict")
         return task, (), [np.asarray(column, dtype=np.float64) for column in columns]
     labels = [_labels(column) for column in columns]
-    classes = tuple(sorted({str(label) for own in labels for label in own}, key=_natural))
+    classes = tuple(_distinct(labels))
+    if len(classes) > MAX_CLASSES and not numeric:
+        _check_kinds(target, tables)
     if len(classes) < 2:
         raise InvalidInput(
             f"column {short_repr(target)} has one class only ({classes[0]}); there is nothing to predict"
@@ -199,12 +254,13 @@ def _encode_features(tables: Tables, unused: set[str], notes: list[str]) -> tupl
             continue
         columns = [table.columns[name] for table in tables.values()]
         if all(column.dtype != object for column in columns):
-            _check_finite(name, tables, columns)
+            _check_sizes(name, tables, columns)
             names.append(name)
             for part, column in zip(parts, columns, strict=True):
                 part.append(column[:, None])
             continue
-        encoded, values = _encode_texts(name, columns)
+        encoded, values = _encode_texts(name, tables)
+        _note_alike("values", values, notes, f" of column {short_repr(name)}")
         names += [f"{name} = {value}" for value in values]
         notes.append(f"column {short_repr(name)} holds texts: a column for each of {', '.join(values)}")
         for part, column in zip(parts, encoded, strict=True):
@@ -217,13 +273,24 @@ def _encode_features(tables: Tables, unused: set[str], notes: list[str]) -> tupl
     return [np.hstack(part) for part in parts], tuple(names)
 
 
-def _check_finite(name: str, tables: Tables, columns: Sequence[Column]) -> None:
-    for table, column in zip(tables.values(), columns, strict=True):
-        for place in np.flatnonzero(np.isinf(column))[:1]:
+def _check_sizes(name: str, tables: Tables, columns: Sequence[Column]) -> None:
+    """Squares of numbers and of their differences must be finite, and must not vanish."""
+    for (member, table), column in zip(tables.items(), columns, strict=True):
+        for place in np.flatnonzero(np.abs(column) > MAX_SIZE)[:1]:
             raise InvalidInput(
-                f"{table.source}: row {table.rows[place]}, column {short_repr(name)} must be finite, got "
-                f"{column[place]:g}; leave it empty if it is not known"
+                f"{table.source}: row {table.rows[place]}, column {short_repr(name)} must lie within {MAX_SIZE:g} of "
+                f'0, got {column[place]:g} (member "{member}"), whose square is too large; count in larger units, or '
+                f"leave it empty if it is not known"
             )
+    together = np.concatenate(columns)
+    known = together[~np.isnan(together)]
+    if known.size and 0.0 < np.ptp(known) < MIN_SPREAD:
+        largest = np.nanargmax(np.abs(together))
+        member = np.repeat(list(tables), [len(column) for column in columns])[largest]
+        raise InvalidInput(
+            f"the numbers of column {short_repr(name)} must differ by {MIN_SPREAD:g} or more, for their squares to be "
+            f'above 0, got {together[largest]:g} at most (member "{member}"); count in smaller units'
+        )
 
 
 def _check_same_columns(tables: Tables, unused: set[str]) -> None:
@@ -241,16 +308,33 @@ def _check_same_columns(tables: Tables, unused: set[str]) -> None:
                 )
 
 
-def _encode_texts(name: str, columns: Sequence[Column]) -> tuple[list[FloatArray], list[str]]:
+def _encode_texts(name: str, tables: Tables) -> tuple[list[FloatArray], list[str]]:
     """A column of 0 and 1 for each text."""
-    labels = [_labels(column) for column in columns]
-    values = sorted({label for own in labels for label in own if label is not None}, key=_natural)
+    labels = [_labels(table.columns[name]) for table in tables.values()]
+    values = _distinct(labels)
     if len(values) > MAX_TEXTS:
+        _check_kinds(name, tables)
         raise InvalidInput(
             f"column {short_repr(name)} holds {len(values)} different texts ({', '.join(values[:3])}, ...), more than "
             f"the {MAX_TEXTS} that become columns; put fewer kinds in it, or leave it out (ignore {name})"
         )
     return [np.array([[float(label == value) for value in values] for label in own]) for own in labels], values
+
+
+def _distinct(labels: Sequence[Sequence[str | None]]) -> list[str]:
+    return sorted({label for own in labels for label in own if label is not None}, key=_natural)
+
+
+def _check_kinds(name: str, tables: Tables) -> None:
+    """Where a column of many values holds numbers of some members, refuse texts of others."""
+    if all(table.columns[name].dtype == object for table in tables.values()):
+        return
+    table = next(table for table in tables.values() if table.columns[name].dtype == object)
+    texts = ", ".join(_distinct([_labels(table.columns[name])])[:3])
+    raise InvalidInput(
+        f"{table.source}: column {short_repr(name)} holds texts ({texts}), but numbers where other members have it; "
+        f"write numbers in all tables"
+    )
 
 
 def _note_unseen(

@@ -93,15 +93,15 @@ def _stated(label: str, given: Stated | None, names: Sequence[str]) -> list[Pric
 
 
 def _amount(label: str, entry: Any) -> Price | float:
-    if isinstance(entry, str) and is_price(entry):
+    if label != "predictions" and isinstance(entry, str) and is_price(entry):
         return Price.parse(entry, label)
     try:
         number = float(entry)
     except (TypeError, ValueError):
         number = float("nan")
     if not 0.0 < number < float("inf"):
-        example = "0.02 EUR/record" if label == "cost" else "20 EUR/point"
-        raise InvalidInput(f'{label} must be a positive number, or money such as "{example}", got {short_repr(entry)}')
+        example = {"cost": ', or money such as "0.02 EUR/record"', "value": ', or money such as "20 EUR/point"'}
+        raise InvalidInput(f"{label} must be a positive number{example.get(label, '')}, got {short_repr(entry)}")
     return number
 
 
@@ -110,7 +110,10 @@ def _cost(entry: Price | float) -> float:
 
 
 def _worth(entry: Price | float, answers: float) -> float:
-    return entry.per_payoff(answers, "value") if isinstance(entry, Price) else entry
+    worth = entry.per_payoff(answers, "value") if isinstance(entry, Price) else entry
+    if worth == float("inf"):
+        raise InvalidInput(f"value must be below 1.8e308 for an accuracy of 1, got {entry}; say it in larger units")
+    return worth
 
 
 def _answers(
@@ -127,4 +130,4 @@ def _answers(
     if predictions is None:
         return held, ("a member needs as many answers of its model as it holds records; say predictions otherwise",)
     stated = _stated("predictions", predictions, data.names) or []
-    return np.array([float(entry) for entry in stated if not isinstance(entry, Price)]), ()
+    return np.array([float(entry) for entry in stated]), ()  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fedpact.fitting.pilots.coalitions import coalition_records
 from fedpact.fitting.pilots.estimators import CoalitionModel
 from fedpact.fitting.pilots.records import PilotData
+from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.parallel import is_configured, map_parallel, run_on_one_thread, worker_count
 from fedpact.utils.store import Store
 
@@ -50,9 +51,19 @@ class CoalitionTrainer:
                 return
 
 
-def trained_scores(store: Store, run: RunKey) -> list[float]:
+def trained_scores(store: Store, run: RunKey, n_members: int) -> list[float]:
     """What the store holds of a run; NaN where nothing was measured."""
-    return [float("nan") if score is None else float(score) for score in store[_key(run)]]
+    kept = store[_key(run)]
+    try:
+        scores = [float("nan") if score is None else float(score) for score in kept]
+    except (TypeError, ValueError):
+        scores = []
+    if len(scores) != n_members or any(score < 0.0 or score > 1.0 for score in scores):
+        raise InvalidInput(
+            f"{store.path}: the result of {_key(run)} must be {n_members} scores between 0 and 1, got "
+            f"{short_repr(kept)}; remove its line, and the model is trained anew"
+        )
+    return scores
 
 
 def _key(run: RunKey) -> str:

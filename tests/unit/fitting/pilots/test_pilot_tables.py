@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,3 +161,88 @@ def test_numbers_with_many_values_are_a_regression() -> None:
     tables, target = tables_of({name: (rng.normal(size=(30, 2)), rng.normal(size=30)) for name in "ab"}, None)
     data = pilot_data(tables, target)
     assert (data.task, data.classes) == ("regression", ())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.rename(path.with_suffix(".xlsx")), r"North\.xlsx is no table .* save it as one of these"),
+        (lambda path: path.rename(f"{path}.gz"), r"North\.csv\.gz is no table .* save it as one of these"),
+        (lambda path: path.rename(path.with_suffix("")), r"North is no table .* or move it out of the folder"),
+        (lambda path: (path.unlink(), path.symlink_to("nowhere")), r"North\.csv is a link to nothing; mend it, or"),
+        (lambda path: (path.unlink(), path.mkdir()), r"North\.csv is a folder; put the table itself there, or"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), r"North\.csv is no file; put the table itself there, or"),
+    ],
+)
+def test_no_member_is_dropped_from_a_folder(folder: Path, spoil: Callable[[Path], object], message: str) -> None:
+    write(folder, "South.csv", ROWS)
+    spoil(folder / "North.csv")
+    with pytest.raises(fp.InvalidInput, match=message):
+        read_members(folder)
+
+
+def test_what_is_left_out_of_a_folder_is_said(folder: Path) -> None:
+    for name in (".hidden", "README.md", "~$North.xlsx"):
+        (folder / name).write_text("")
+    (folder / "old").mkdir()
+    notes: list[str] = []
+    assert list(read_members(folder, notes=notes)) == ["City", "North"]
+    assert len(notes) == 1 and "left out, no tables: .hidden, README.md, old, ~$North.xlsx" in notes[0]
+
+
+def numbers(change: Callable[[np.ndarray], np.ndarray], *, column: str = "days") -> dict:
+    """Tables of two members with a regression's target, the second changed."""
+    rng = np.random.default_rng(1)
+    tables, _ = tables_of({name: (rng.normal(size=(30, 1)), rng.normal(size=30)) for name in "ab"}, "days")
+    for table in tables.values():
+        table.columns[column][:] = change(table.columns[column]) if table is tables["b"] else table.columns[column]
+    return tables
+
+
+@pytest.mark.parametrize("number", [1e200, -1e308, np.inf])
+@pytest.mark.parametrize("column", ["days", "feature 1"])
+def test_numbers_whose_squares_are_too_large_are_named(column: str, number: float) -> None:
+    tables = numbers(lambda own: np.where(np.arange(30) == 3, number, own), column=column)
+    with pytest.raises(
+        fp.InvalidInput, match=rf'row 4, column \'{column}\' .* got {number:g} \(member "b"\)'.replace("+", r"\+")
+    ):
+        pilot_data(tables, "days")
+
+
+@pytest.mark.parametrize("column", ["days", "feature 1"])
+def test_numbers_whose_squares_vanish_are_named(column: str) -> None:
+    tables = numbers(lambda own: own, column=column)
+    for table in tables.values():
+        table.columns[column][:] *= 1e-300
+    with pytest.raises(
+        fp.InvalidInput, match=rf"column '{column}' must differ by 1e-100 or more, .* got .*e-300 .*member"
+    ):
+        pilot_data(tables, "days")
+
+
+def test_names_that_differ_in_capitals_only_are_asked_about(tmp_path: Path) -> None:
+    write(tmp_path / "d", "NORTH.csv", [(*row[:3], "ILL" if row[3] else "well") for row in ROWS])
+    write(tmp_path / "d", "North.csv", [(*row[:3], "ill" if row[3] else "well") for row in ROWS])
+    write(tmp_path / "d", "East.csv", [(row[0], row[1].lower(), row[2], "well") for row in ROWS])
+    notes: list[str] = []
+    tables = read_members(tmp_path / "d", notes=notes)
+    said = " | ".join(pilot_data(tables, "ill", notes=notes).notes)
+    assert "are the members NORTH, North one? they differ in capitals or spaces only, and are taken as 2" in said
+    assert "are the classes ILL, ill one?" in said
+    assert "are the values A, a of column 'kind' one?" in said
+
+
+def test_the_member_whose_numbers_are_texts_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "d", "City.csv", ROWS)
+    write(tmp_path / "d", "South.csv", [("high" if row[0] > 20 else "low", *row[1:]) for row in ROWS])
+    with pytest.raises(fp.InvalidInput, match=r"South\.csv: column 'age' holds texts \(high, low\), .* numbers"):
+        pilot_data(read_members(tmp_path / "d"), "ill")
+
+
+def test_an_empty_file_and_an_empty_target_say_what_to_do(folder: Path) -> None:
+    (folder / "West.csv").write_text("")
+    with pytest.raises(fp.InvalidInput, match=r"West\.csv: the file is empty; fill it in, or take another"):
+        read_members(folder)
+    write(folder, "West.csv", [(*row[:3], "") for row in ROWS])
+    with pytest.raises(fp.InvalidInput, match=r"West\.csv: .*'ill' is empty .*; fill it in, or leave the member out"):
+        pilot_data(read_members(folder), "ill")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,8 @@ import pytest
 
 import fedpact as fp
 from fedpact.fitting.pilots import CoalitionRecords, PilotData, Records
+from fedpact.fitting.pilots.estimators import CoalitionModel
+from fedpact.fitting.pilots.search import PilotState
 from fedpact.fitting.pilots.terms import pilot_terms
 
 NAMES = ("A", "B", "C")
@@ -30,13 +35,10 @@ def data() -> PilotData:
 class Planted:
     """Scores that a known federation would have, and the runs that were asked for."""
 
-    def __init__(self, stop_after: int = 1000) -> None:
+    def __init__(self) -> None:
         self.asked: list[tuple[int, ...]] = []
-        self.stop_after = stop_after
 
     def __call__(self, given: CoalitionRecords) -> np.ndarray:
-        if len(self.asked) == self.stop_after:
-            raise KeyboardInterrupt
         self.asked.append(given.contributions)
         counted = np.bincount(given.owners, minlength=3)
         assert counted.tolist() == list(given.contributions)
@@ -76,9 +78,14 @@ def _no_report(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_pilot_goes_on_and_trains_nothing_twice(tmp_path: Path) -> None:
     whole = Planted()
     fp.pilot(data(), model=whole, models=10, output=tmp_path / "whole", **MONEY)
-    first, rest = Planted(stop_after=5), Planted()
+    first, rest = Planted(), Planted()
+
+    def stop(state: PilotState) -> None:
+        if state.trained == 5:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        fp.pilot(data(), model=first, models=10, output=tmp_path / "cut", **MONEY)
+        fp.pilot(data(), model=first, models=10, output=tmp_path / "cut", progress=stop, **MONEY)
     spoiled = (tmp_path / "cut" / "models.jsonl").read_text() + '{"key": "[1'
     (tmp_path / "cut" / "models.jsonl").write_text(spoiled)  # cut in the middle of a line
     fp.pilot(data(), model=rest, models=10, output=tmp_path / "cut", **MONEY)
@@ -133,6 +140,11 @@ def test_another_pilot_does_not_go_on_in_the_folder(tmp_path: Path) -> None:
         ({"cost": {"A": 1, "D": 2}}, "there is no member 'D'"),
         ({"cost": {"A": 1}}, 'cost must be said for "B" too'),
         ({"predictions": 5}, "predictions count answers"),
+        ({"value": "2 EUR/correct", "predictions": -5}, "predictions must be a positive number, got -5"),
+        ({"value": "1e400 EUR/point"}, "value must be below 1.8e308, got '1e400'"),
+        ({"value": "1e308 EUR/point"}, "value must be below 1.8e308"),
+        ({"seed": 10**20}, "seed must be a whole number from 0 to 4294967295, got an integer of 67 bits"),
+        ({"model": lambda given: [np.nan, 0.5, 0.5]}, 'of member "A", got NaN from all .* models .*lambda'),
     ],
 )
 def test_terms_that_do_not_add_up_are_refused(options: dict, message: str) -> None:
@@ -150,3 +162,93 @@ def test_money_per_correct_answer_counts_the_answers() -> None:
     held = pilot_terms(data(), None, "2 EUR/correct", None)
     assert held.worth.tolist() == [2.0 * (len(train) + 5000) for train in data().train]
     assert "as many answers" in held.words[0]
+
+
+def closure(share: float) -> Callable[[CoalitionRecords], list[float]]:
+    return lambda given: [share] * 3
+
+
+def with_share(given: CoalitionRecords, share: float = 0.5) -> list[float]:
+    return [share] * 3
+
+
+class Sharing:
+    """A model with a setting."""
+
+    def __init__(self, share: object) -> None:
+        self.share = share
+
+    def __call__(self, given: CoalitionRecords) -> list[float]:
+        return [self.share] * 3  # type: ignore[list-item]
+
+    def method(self, given: CoalitionRecords) -> list[float]:
+        return self(given)
+
+
+def identity(model: object) -> str | None:
+    return CoalitionModel.of(model, "classification", 0).identity
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        closure,
+        lambda share: functools.partial(with_share, share=share),
+        lambda share: lambda given, own=share: [own] * 3,
+        lambda share: functools.partial(closure(share)),
+        lambda share: functools.partial(lambda given, share: [share.share] * 3, share=Sharing(share)),
+        Sharing,
+        lambda share: Sharing(share).method,
+        lambda share: closure([np.full(5000, 0.1), share]),  # type: ignore[arg-type]
+    ],
+)
+def test_models_are_told_apart_by_all_they_are_made_with(make: Callable[[float], object]) -> None:
+    assert identity(make(0.2)) == identity(make(0.2)) != identity(make(0.8))
+
+
+def test_functions_on_one_line_and_changed_numbers_beside_them_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (lambda given: [0.2] * 3), (lambda given: [0.8] * 3)
+    assert identity(one) != identity(other)
+    models = [Planted(), functools.partial(Planted()), lambda given: [WEIGHTS.min() for _ in range(3)]]
+    before = [identity(model) for model in models]
+    monkeypatch.setattr(f"{__name__}.WEIGHTS", 2 * WEIGHTS)
+    assert all(identity(model) != planted for model, planted in zip(models, before, strict=True))
+
+
+@pytest.mark.usefixtures("_no_report")
+def test_another_closure_does_not_get_the_scores_of_the_first(tmp_path: Path) -> None:
+    fp.pilot(data(), model=closure(0.2), models=4, output=tmp_path / "out")
+    with pytest.raises(fp.InvalidInput, match="another experiment"):
+        fp.pilot(data(), model=closure(0.8), models=4, output=tmp_path / "out")
+    found = fp.pilot(data(), model=closure(0.2), models=4, output=tmp_path / "out")
+    assert found.observations.accuracies.max() == 0.2
+
+
+@pytest.mark.usefixtures("_no_report")
+def test_a_model_that_cannot_be_told_from_others_does_not_go_on(tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def model(given: CoalitionRecords) -> list[float]:
+        with lock:
+            return [0.5] * 3
+
+    fp.pilot(data(), model=model, models=4, output=tmp_path / "out")
+    with pytest.raises(fp.InvalidInput, match=r"whether .*model is the model .* cannot be told .*lock.*; name a new"):
+        fp.pilot(data(), model=model, models=4, output=tmp_path / "out")
+
+
+def test_printing_shows_no_records() -> None:
+    found = fp.pilot(data(), model=closure(0.5), models=4)
+    assert repr(found.data) == ("PilotData(classification, A, B and C: 260 records to train on, 15,000 to test with)")
+    assert repr(found).startswith(f"PilotStudy({found.data!r}, 4 models, ") and len(repr(found)) < 300
+    assert repr(found.data.train[0]) == "Records(120 of 2 features)"
+    assert len(repr(_everybody())) < 300
+
+
+@pytest.mark.usefixtures("_no_report")
+def test_a_spoiled_result_is_named_with_its_file(tmp_path: Path) -> None:
+    fp.pilot(data(), model=closure(0.5), models=4, output=tmp_path / "out")
+    file = tmp_path / "out" / "models.jsonl"
+    file.write_text(file.read_text().replace("[0.5,", "[7.8,", 1))
+    with pytest.raises(fp.InvalidInput, match=r"models\.jsonl: the result of \[120, 80, 60\] must be 3 scores .*7\.8"):
+        fp.pilot(data(), model=closure(0.5), models=4, output=tmp_path / "out")

@@ -149,7 +149,7 @@ def test_no_room_on_disk_is_said_and_nothing_is_lost(tmp_path: Path, monkeypatch
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("needs /dev/full")
-    monkeypatch.setattr(store, "_path", full)
+    monkeypatch.setattr(store, "path", full)
     monkeypatch.setattr(store, "_whole", 0)
     with pytest.raises(fp.InvalidInput, match=r"what was trained cannot be kept: (No space left|Invalid argument)"):
         store.put("b", [2.0])
