@@ -43,6 +43,19 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
     assert run_main(["fit", str(out / "log.csv")]) == 0
 
 
+def test_harm_and_what_the_prior_decides_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    north = (folder / "North.csv").read_text(encoding="utf-8").replace("ja", "?").replace("nein", "ja")
+    (folder / "North.csv").write_text(north.replace("?", "nein"), encoding="utf-8")
+    words = ["pilot", str(folder), "--target", "krank", "--models", "6"]
+    assert run_main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Warning: together is worse than alone for " in shown and "North (0.389 against 0.889)" in shown
+    assert "rest on the prior" in shown
+    assert run_main([*words, "--signs", "positive", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["signs"] == "positive" and any("signs any" in note for note in record["notes"])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -61,6 +74,7 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
         (["DATA", "--target", "krank", "--cluster", "here"], 'cluster must be "dask://host:port", "ray"'),
         (["DATA", "--target", "krank", "--cluster", "dask://127.0.0.1:1"], "no Dask scheduler answers"),
         (["DATA", "--target", "krank", "--cost", "1", "--cost", "2"], "--cost says two things of everybody"),
+        (["DATA", "--target", "krank", "--signs", "no"], "signs must be one of auto, positive, any, got 'no'"),
         (["wine", "--lots", "x"], "a column of lots is for tables"),
     ],
 )

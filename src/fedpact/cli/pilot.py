@@ -17,7 +17,7 @@ from fedpact.fitting.pilots import pilot as run_pilot
 from fedpact.fitting.pilots.estimators import REGRESSION_MAP
 from fedpact.fitting.pilots.folder import pilot_record
 from fedpact.fitting.pilots.records import REGRESSION, TEST_SHARE
-from fedpact.fitting.pilots.search import MAX_MODELS, PilotState, Tell
+from fedpact.fitting.pilots.search import AUTO_SIGNS, MAX_MODELS, PilotState, Tell
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -89,6 +89,14 @@ def pilot(
         list[str] | None,
         typer.Option("--predictions", help=f"Answers a member needs of its model, {PER_MEMBER}.", metavar="NUMBER"),
     ] = None,
+    signs: Annotated[
+        str,
+        typer.Option(
+            "--signs",
+            help="Signs of the weights: positive, any if data may harm, or auto: any where together is measured to be "
+            "worse than alone.",
+        ),
+    ] = AUTO_SIGNS,
     models: Annotated[int, typer.Option("--models", help="How many models may be trained.", min=2)] = MAX_MODELS,
     test_share: Annotated[
         float, typer.Option("--test-share", help="The share of each member's records to test with.")
@@ -114,6 +122,7 @@ def pilot(
             cost=_by_member("--cost", cost),
             value=_by_member("--value", value),
             predictions=_by_member("--predictions", predictions),  # type: ignore[arg-type]
+            signs=signs,
             models=models,
             test_share=test_share,
             seed=seed,
@@ -183,6 +192,8 @@ def _show(found: PilotStudy) -> None:
     console.print()
     _show_members(found)
     console.print()
+    for warning in found.warnings:
+        console.print(f"[red]Warning[/red]: {escape(warning)}.")
     console.print(ENDINGS[found.ended])
     for mechanism, name, leaves in found.doubts.unsure[:MAX_OPEN_LISTED]:
         console.print(f"  open: whether {escape(name)} would leave under {escape(mechanism)} ({100 * leaves:.0f} %)")
@@ -190,22 +201,14 @@ def _show(found: PilotStudy) -> None:
         known = f"payments are known to {100 * found.doubts.widest_payment:.0f} % of what is paid and gained"
         fewest = min(len(own) for own in data.test)
         console.print(f"  {known}; the smallest test has {count_text(fewest, 'record')}, the same for every model")
-    for note in (*data.notes, *found.terms.words):
+    for note in (*data.notes, *found.terms.words, *found.fit.notes):
         console.print(f"Note: {escape(note)}.")
-    for warning in found.fit.warnings:
-        console.print(f"[red]Warning[/red]: {escape(warning)}.")
 
 
 def _show_members(found: PilotStudy) -> None:
-    data, seen = found.data, found.observations
-    together = seen.contributions.sum(axis=1).argmax()
+    data = found.data
     made = table("", "member", "trains on", "tested on", "alone", "together")
     for place, name in enumerate(data.names):
-        alone = [
-            run
-            for run, given in enumerate(seen.contributions)
-            if given.sum() == len(data.train[place]) and given[[owner == name for owner in data.lot_owners]].all()
-        ]
-        scores = [f"{seen.accuracies[run, place]:.3f}" for run in (*alone[:1], int(together))]
+        scores = [f"{score:.3f}" for score in found.alone_and_together[:, place]]
         made.add_row(escape(name), f"{len(data.train[place]):,}", f"{len(data.test[place]):,}", *scores)
     console.print(made)

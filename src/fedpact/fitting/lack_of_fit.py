@@ -100,7 +100,7 @@ class LackOfFit:
             return None
         return (
             f"{times}: training is noisy, or the curves do not fit. Without repeats nobody can tell, and the intervals "
-            f"take it for noise. Train some runs again with the same contributions"
+            f"take it for noise; runs trained again with the same contributions would tell"
         )
 
 

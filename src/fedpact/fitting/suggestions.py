@@ -6,6 +6,9 @@ Gaussian, a run's accuracies, noise included, leave variance v' of a gain whose 
 by the difference. The expected doubt about the sign, E[p (1 - p)] with p the probability to leave then, is
 2 T(m / sqrt(v), sqrt((1 - r) / (1 + r))) with r = 1 - v' / v and T Owen's function. Runs are chosen one by one; each
 makes the most of what the ones before it leave open.
+
+That is for choosing runs. Gains are seldom Gaussian, so what is said of the deal, and whether it is settled, is counted
+on the draws of the scenario, with which `fedpact.compare` and the report say it.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, owens_t
+from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
-from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each
+from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each, outlooks
 from fedpact.federation import Federation
 from fedpact.federation.ownership import Owners
 from fedpact.federation.validation import Costs
@@ -71,7 +74,7 @@ class DealDoubts:
     labels
         The mechanism's title and the member.
     leave_probabilities
-        That the member would rather train alone.
+        That the member would rather train alone: the part of the draws in which it would.
     payment_spreads
         Standard deviation of its payment, in parts of what is typically paid and gained under the mechanism.
     """
@@ -113,13 +116,9 @@ class _Open:
         return np.asarray((self.gains**2).sum(axis=1))
 
     @property
-    def told(self) -> DealDoubts:
-        """In the terms of a deal."""
-        return DealDoubts(
-            labels=tuple(self.labels),
-            leave_probabilities=np.asarray(ndtr(-self.means / np.sqrt(np.maximum(self.first, MIN_DEVIATION**2)))),
-            payment_spreads=np.sqrt((self.payments**2).sum(axis=1)) / self.sizes,
-        )
+    def spreads(self) -> FloatArray:
+        """Of payments, in parts of what is typically paid and gained."""
+        return np.asarray(np.sqrt((self.payments**2).sum(axis=1)) / self.sizes)
 
     def doubts(self, left: FloatArray) -> FloatArray:
         """Expected 4 p (1 - p) once the variances of the gains have shrunk to `left`, (..., quantities)."""
@@ -127,6 +126,19 @@ class _Open:
         known = np.clip(1.0 - left / np.maximum(first, MIN_DEVIATION**2), 0.0, 1.0)
         ratio = self.means / np.sqrt(np.maximum(first, MIN_DEVIATION**2))
         return np.asarray(8.0 * owens_t(ratio, np.sqrt((1.0 - known) / (1.0 + known))))
+
+
+def deal_doubts(fit: Fit, *, costs: Costs, caps: ArrayLike = np.inf, worth: ArrayLike = 1.0) -> DealDoubts:
+    """What is open about the deal of a federation, under the mechanisms that `suggest` weighs runs for by default."""
+    federation = fit.federation(costs=costs, caps=caps, worth=worth)
+    uncertainty = fit.uncertainty(worth=worth)
+    chosen = _default_mechanisms(federation, uncertainty.draws(federation, 1, 0))
+    found = list(outlooks(federation, uncertainty, chosen).values())
+    return DealDoubts(
+        labels=tuple((each.title, agent) for each in found for agent in each.agents),
+        leave_probabilities=np.concatenate([each.leave_probabilities for each in found]),
+        payment_spreads=np.concatenate([_open([each], len(each.payments)).spreads for each in found]),
+    )
 
 
 def suggest(
@@ -139,6 +151,7 @@ def suggest(
     mechanisms: Sequence[Mechanism | str] | None = None,
     rng: np.random.Generator | int | None = 0,
     progress: Callable[[str], None] | None = None,
+    only_new: bool = False,
 ) -> tuple[Suggestion, ...]:
     """The `count` runs to train next, in order of use.
 
@@ -154,28 +167,9 @@ def suggest(
         A Generator, an int or None.
     progress
         Told what is being done.
-    """
-    return weigh_runs(
-        fit, count, costs=costs, caps=caps, worth=worth, mechanisms=mechanisms, rng=rng, progress=progress
-    )[1]
-
-
-def weigh_runs(
-    fit: Fit,
-    count: int,
-    *,
-    costs: Costs,
-    caps: ArrayLike | None = None,
-    worth: ArrayLike = 1.0,
-    mechanisms: Sequence[Mechanism | str] | None = None,
-    rng: np.random.Generator | int | None = 0,
-    progress: Callable[[str], None] | None = None,
-    only_new: bool = False,
-) -> tuple[DealDoubts, tuple[Suggestion, ...]]:
-    """What is open about the deal, and the runs to train next, as `suggest` has them.
-
-    With `only_new`, contributions are whole numbers, and no run is suggested that was made already, or twice: where
-    training is the same every time, a repeat teaches nothing.
+    only_new
+        Contributions are whole numbers, and no run is suggested that was made already, or twice: where training is the
+        same every time, a repeat teaches nothing.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise InvalidInput(f"count must be a positive whole number of runs, got {count!r:.40}")
@@ -197,11 +191,11 @@ def weigh_runs(
         tried = _new_runs(tried, most, fit.observations.contributions)
         count = min(count, len(tried))
     if not count:
-        return what.told, ()
+        return ()
     predicted = _predictions(fit, drawn, tried, n_draws)
     noise = _noise(fit, predicted)
     chosen = _greedy(count, what, tried, _centred(predicted, axis=-1), noise, repeat=not only_new)
-    return what.told, tuple(chosen)
+    return tuple(chosen)
 
 
 def _new_runs(tried: FloatArray, most: FloatArray, made: FloatArray) -> FloatArray:
@@ -255,15 +249,11 @@ def _outlooks(
     progress: Callable[[str], None] | None,
 ) -> list[Outlook]:
     draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
+    chosen = resolve_mechanisms(_default_mechanisms(federation, draws) if mechanisms is None else mechanisms)
     if federation.has_lots:
         each = drawn_federations(federation, draws, max_draws=LOT_DRAWS)
-        chosen = mechanisms or [rule for rule in DEFAULT_MECHANISMS.values() if not rule.is_baseline]
-        return [outlook_of_each(each, mechanism, progress) for mechanism in resolve_mechanisms(chosen)]
+        return [outlook_of_each(each, mechanism, progress) for mechanism in chosen]
     batch = batch_of(federation, draws)
-    if mechanisms is None:
-        proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
-        mechanisms = [each for each in proper if each.is_vectorised(batch)] or proper[:1]
-    chosen = resolve_mechanisms(mechanisms)
     if not all(each.is_vectorised(batch) for each in chosen):
         batch = batch_of(federation, draws, max_draws=PLAIN_DRAWS)
     found = []
@@ -272,6 +262,15 @@ def _outlooks(
             progress(f"solving {mechanism.title} on draws")
         found.append(outlook_of(batch, mechanism))
     return found
+
+
+def _default_mechanisms(federation: Federation, draws: FederationDraws) -> list[Mechanism]:
+    """Those in which data is paid for, as far as compiled code solves them; of federations with lots all of them."""
+    proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
+    if federation.has_lots:
+        return proper
+    batch = batch_of(federation, draws)
+    return [each for each in proper if each.is_vectorised(batch)] or proper[:1]
 
 
 def _open(found: Sequence[Outlook], n_draws: int) -> _Open:
@@ -326,7 +325,7 @@ def _greedy(
 ) -> list[Suggestion]:
     """One run after another, each with the deviations that those before it leave."""
     gains, payments = what.gains, what.payments
-    doubts, spreads = what.doubts(what.first), np.sqrt((payments**2).sum(axis=1)) / what.sizes
+    doubts, spreads = what.doubts(what.first), what.spreads
     total = float(doubts.sum() + spreads.sum())
     chosen, taken = [], np.zeros(len(tried), dtype=bool)
     for _ in range(count):

@@ -68,6 +68,9 @@ def pilot_record(found: PilotStudy) -> dict[str, Any]:
         "training_records": [len(own) for own in data.train],
         "test_records": [len(own) for own in data.test],
         "lots": None if data.lots is None else data.lot_names,
+        "alone": found.alone_and_together[0],
+        "together": found.alone_and_together[1],
+        "signs": found.fit.signs,
         "models": len(found.runs),
         "ended": found.ended,
         "open": [
@@ -79,7 +82,7 @@ def pilot_record(found: PilotStudy) -> dict[str, Any]:
         "costs": found.terms.costs,
         "worth": found.terms.worth,
         "currency": None if found.terms.money is None else found.terms.money.currency,
-        "notes": [*data.notes, *found.terms.words, *found.fit.warnings, *found.fit.notes],
+        "notes": [*found.warnings, *data.notes, *found.terms.words, *found.fit.notes],
     }
     plain: dict[str, Any] = jsonable(record)
     return plain

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedpact.comparison import Comparison, compare
-from fedpact.fitting import Fit, Observations, Suggestion, fit
+from fedpact.fitting import Fit, Observations, fit, suggest
+from fedpact.fitting.noise import sampling_variances
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.coalitions import first_runs
 from fedpact.fitting.pilots.estimators import CoalitionModel
@@ -26,11 +28,14 @@ from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
 from fedpact.fitting.pilots.tables import named_columns, pilot_data, read_members, tables_of
 from fedpact.fitting.pilots.terms import PilotTerms, Stated, pilot_terms
 from fedpact.fitting.pilots.training import CoalitionTrainer, RunKey, trained_scores
-from fedpact.fitting.suggestions import DealDoubts, weigh_runs
+from fedpact.fitting.suggestions import DealDoubts, deal_doubts
 from fedpact.scenario import Scenario
+from fedpact.scenario.uncertainty import WEIGHT_SIGNS
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged, short_repr
 from fedpact.utils.files import claim_output
 from fedpact.utils.store import Store
+from fedpact.utils.words import join_names
 
 MAX_MODELS = 30
 BATCH, BATCH_SHARE = 4, 0.1  # models between two fits; of many, this part of what is trained already
@@ -38,6 +43,9 @@ MIN_SETTLES = 0.005  # share of what is open that the best run must settle to be
 MAX_SEED = 2**32 - 1  # scikit-learn takes no larger one
 MODELS_FILE = "models.jsonl"
 SHARED_PARTS = ("beta",)
+AUTO_SIGNS = "auto"
+HARM_ERRORS = 2.0  # standard errors by which together is worse than alone from which that is harm, not chance
+MAX_HARMED_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +106,32 @@ class PilotStudy:
         return self.ended == "settled"
 
     @cached_property
+    def alone_and_together(self) -> FloatArray:
+        """(2, n): everybody's score with all of its own records, and with everybody's."""
+        return _alone_and_together(self.data, self.observations)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What forbids to take the deal at its word: that data harms, and that the curves do not fit."""
+        found, misfit = [], self.fit.lack_of_fit
+        if harmed := np.flatnonzero(_harmed(self.data, self.alone_and_together)).tolist():
+            alone, together = self.alone_and_together
+            named = [f"{self.data.names[each]} ({together[each]:.3f} against {alone[each]:.3f})" for each in harmed]
+            signs = (
+                "weights below zero are fitted: data may harm"
+                if self.fit.signs == "any"
+                else "weights of at least zero cannot say so, and the deal takes harm for a gain: signs any fits harm"
+            )
+            found.append(
+                f"together is worse than alone for {join_names(named, most=MAX_HARMED_NAMED)}, by more than the error "
+                f"of the test: members' data does not go together (do labels, units and columns mean the same "
+                f"everywhere?); {signs}"
+            )
+        if misfit.is_clear and misfit.text is not None:
+            found.append(f"{misfit.text}. `fedpact fit` tries other curves on the log")
+        return tuple(found)
+
+    @cached_property
     def scenario(self) -> Scenario:
         """The federation with its uncertainty."""
         assert self.terms.costs is not None
@@ -106,7 +140,8 @@ class PilotStudy:
             f"From {len(self.runs)} models of coalitions ({self.model.label}) on {len(self.data.names)} members' "
             f"records, {self.fit.observations.n_measured} scores."
         )
-        words += "".join(f" Note: {note}." for note in (*self.terms.words, *self.fit.warnings))
+        words += "".join(f" Warning: {warning}." for warning in self.warnings)
+        words += "".join(f" Note: {note}." for note in self.terms.words)
         return self.fit.scenario(
             costs=costs,
             caps=caps,
@@ -146,6 +181,7 @@ def pilot(
     cost: Stated | None = None,
     value: Stated | None = None,
     predictions: float | Mapping[str, float] | None = None,
+    signs: str = AUTO_SIGNS,
     models: int = MAX_MODELS,
     test_share: float = TEST_SHARE,
     seed: int = 0,
@@ -180,6 +216,9 @@ def pilot(
         "20 EUR/point" or "2 EUR/correct", or plain numbers per record and per accuracy of 1.
     predictions
         How many answers a member needs, where value is per correct one; as many as it holds records if not given.
+    signs
+        Of the weights: "positive", "any" if data may harm, or "auto": positive, unless a member's score together is
+        below its score alone by more than two standard errors of its test.
     models
         How many models may be trained.
     test_share
@@ -202,6 +241,8 @@ def pilot(
         raise InvalidInput(f"models must be a whole number of at least 2, got {models!r:.40}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"seed must be a whole number from 0 to {MAX_SEED}, got {short_repr(seed)}")
+    if signs not in (AUTO_SIGNS, *WEIGHT_SIGNS):
+        raise InvalidInput(f"signs must be one of {', '.join((AUTO_SIGNS, *WEIGHT_SIGNS))}, got {signs!r:.40}")
     chosen = _records(
         data, target, member=member, task=task, ignore=ignore, lots=lots, test_share=test_share, seed=seed
     )
@@ -217,12 +258,11 @@ def pilot(
         _check_folder(folder, trainer.model)
     identity = json.dumps([chosen.fingerprint, trainer.model.identity, seed])
     tell = progress or (lambda state: None)
+    search = _Search(trainer=trainer, store=Store(None, identity), budget=models, seed=seed, signs=signs, tell=tell)
     if folder is None:
-        search = _Search(trainer=trainer, store=Store(None, identity), budget=models, seed=seed, tell=tell)
         return search.run(terms, _title(data))
     with claim_output(folder / MODELS_FILE):  # two pilots would train the same models into one folder
-        store = Store(folder / MODELS_FILE, identity)
-        found = _Search(trainer=trainer, store=store, budget=models, seed=seed, tell=tell).run(terms, _title(data))
+        found = replace(search, store=Store(folder / MODELS_FILE, identity)).run(terms, _title(data))
         tell(PilotState(trained=len(found.runs), budget=models, doing="writing the report", doubts=found.doubts))
         found.save(folder)
     return found
@@ -236,6 +276,7 @@ class _Search:
     store: Store
     budget: int
     seed: int
+    signs: str
     tell: Tell
 
     def run(self, terms: PilotTerms, title: str) -> PilotStudy:
@@ -246,21 +287,15 @@ class _Search:
         while True:
             self._train(runs, doubts)
             self._say(len(runs), "fitting", doubts)
-            found = _fit(_observe(data, self.trainer.model.label, runs, self.store))
+            found = self._fit(_observe(data, self.trainer.model.label, runs, self.store))
             terms = terms.completed(found, caps)
+            assert terms.costs is not None
             self._say(len(runs), "weighing what is open", doubts)
-            doubts, wanted = weigh_runs(
-                found,
-                max(1, min(max(BATCH, round(BATCH_SHARE * len(runs))), self.budget - len(runs))),
-                costs=terms.costs,  # type: ignore[arg-type]
-                caps=caps,
-                worth=terms.worth,
-                rng=self.seed,
-                only_new=True,
-            )
-            ended = self._ended(len(runs), doubts, wanted)
-            if ended is None:
-                runs = [*runs, *(tuple(map(int, each.contributions)) for each in wanted)]
+            doubts = deal_doubts(found, costs=terms.costs, caps=caps, worth=terms.worth)
+            ended = "settled" if doubts.is_settled else "budget" if len(runs) >= self.budget else "no run helps"
+            wanted = self._wanted(found, terms, caps) if ended == "no run helps" else []
+            if wanted:
+                runs = [*runs, *wanted]
                 continue
             self._say(len(runs), "done", doubts)
             return PilotStudy(
@@ -274,12 +309,26 @@ class _Search:
                 title=title,
             )
 
-    def _ended(self, n_runs: int, doubts: DealDoubts, wanted: Sequence[Suggestion]) -> str | None:
-        if doubts.is_settled:
-            return "settled"
-        if n_runs >= self.budget:
-            return "budget"
-        return "no run helps" if not wanted or wanted[0].settles < MIN_SETTLES else None
+    def _fit(self, seen: Observations) -> Fit:
+        """Members have their own floors and ceilings, since tests differ; one for all where the runs do not tell."""
+        signs = self.signs
+        if signs == AUTO_SIGNS:
+            data = self.trainer.data
+            signs = "any" if _harmed(data, _alone_and_together(data, seen)).any() else "positive"
+        try:
+            return fit(seen, shared=SHARED_PARTS, signs=signs)
+        except NotConverged:
+            return fit(seen, signs=signs)
+
+    def _wanted(self, found: Fit, terms: PilotTerms, caps: FloatArray) -> list[RunKey]:
+        """The runs to train next; none if the best of them would settle next to nothing."""
+        assert terms.costs is not None
+        made = found.observations.n_runs
+        count = min(max(BATCH, round(BATCH_SHARE * made)), self.budget - made)
+        wanted = suggest(found, count, costs=terms.costs, caps=caps, worth=terms.worth, rng=self.seed, only_new=True)
+        if not wanted or wanted[0].settles < MIN_SETTLES:
+            return []
+        return [tuple(map(int, each.contributions)) for each in wanted]
 
     def _train(self, runs: Sequence[RunKey], doubts: DealDoubts | None) -> None:
         def count(done: int, total: int) -> None:
@@ -290,14 +339,6 @@ class _Search:
 
     def _say(self, trained: int, doing: str, doubts: DealDoubts | None) -> None:
         self.tell(PilotState(trained=trained, budget=self.budget, doing=doing, doubts=doubts))
-
-
-def _fit(seen: Observations) -> Fit:
-    """Each member has its own floor and ceiling, since tests differ; where the runs do not tell these, all have one."""
-    try:
-        return fit(seen, shared=SHARED_PARTS)
-    except NotConverged:
-        return fit(seen)
 
 
 def _observe(data: PilotData, label: str, runs: Sequence[RunKey], store: Store) -> Observations:
@@ -314,6 +355,26 @@ def _observe(data: PilotData, label: str, runs: Sequence[RunKey], store: Store) 
                 f"({label}); score it on its test records"
             )
     return Observations.of(runs, scores, test_sizes=sizes, names=data.names, **lots)
+
+
+def _alone_and_together(data: PilotData, seen: Observations) -> FloatArray:
+    owners, everything = np.array(data.lot_owners), data.available
+    alone = [np.where(owners == name, everything, 0) for name in data.names]
+    together, *own = [int((seen.contributions == run).all(axis=1).argmax()) for run in (everything, *alone)]
+    return np.stack([seen.accuracies[own, range(len(own))], seen.accuracies[together]])
+
+
+def _harmed(data: PilotData, scores: FloatArray) -> NDArray[np.bool_]:
+    """(n,): to whom everybody's data does worse than its own by more than chance, as if it were tested twice.
+
+    A mean of m squared errors has a relative standard error of about sqrt(2 / m).
+    """
+    if data.task == CLASSIFICATION:
+        variances = sampling_variances(scores, data.test_sizes)
+    else:
+        variances = 2.0 * (1.0 - scores) ** 2 / data.test_sizes
+    alone, together = scores
+    return np.asarray(alone - together > HARM_ERRORS * np.sqrt(variances.sum(axis=0)))
 
 
 def _records(data: Any, target: str | None, **options: Any) -> PilotData:

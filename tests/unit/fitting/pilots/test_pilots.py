@@ -6,6 +6,7 @@ import functools
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedpact.fitting.pilots.terms import pilot_terms
 
 NAMES = ("A", "B", "C")
 WEIGHTS = np.array([[0.05, 0.03, 0.0], [0.02, 0.05, 0.01], [0.01, 0.04, 0.05]])
+HARM = np.array([[0.05, 0.03, -0.01], [0.02, 0.05, -0.01], [-0.01, -0.01, 0.05]])  # C and the others harm each other
 MONEY = {"cost": "0.05 EUR/record", "value": "20 EUR/point"}
 
 
@@ -35,14 +37,15 @@ def data() -> PilotData:
 class Planted:
     """Scores that a known federation would have, and the runs that were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: np.ndarray = WEIGHTS) -> None:
         self.asked: list[tuple[int, ...]] = []
+        self.weights = weights
 
     def __call__(self, given: CoalitionRecords) -> np.ndarray:
         self.asked.append(given.contributions)
         counted = np.bincount(given.owners, minlength=3)
         assert counted.tolist() == list(given.contributions)
-        reached = WEIGHTS @ counted
+        reached = np.maximum(self.weights @ counted, 0.0)
         return 0.3 + 0.6 * (1.0 - (1.0 + reached) ** -0.7)
 
 
@@ -57,6 +60,46 @@ def test_what_was_planted_is_found_and_settled() -> None:
     deal = fp.ExternalityMechanism().solve(found.scenario.federation)
     assert truth.welfare(deal.contributions) > 0.98 * best.welfare
     assert found.scenario.money == fp.Money("EUR", 1.0)
+
+
+def test_measured_harm_is_fitted_as_harm_and_said() -> None:
+    found = fp.pilot(data(), model=Planted(weights=HARM), models=10, **MONEY)
+    assert found.fit.signs == "any"
+    assert (found.fit.weights[2, :2] < 0).all()
+    alone, together = (0.3 + 0.6 * (1.0 - (1.0 + reached) ** -0.7) for reached in (3.0, 1.0))
+    assert found.warnings[0].startswith(f"together is worse than alone for C ({together:.3f} against {alone:.3f})")
+    assert found.warnings[0] in found.scenario.description
+    np.testing.assert_allclose(found.fit.predict([[120, 80, 60]])[0, 2], together, atol=0.05)
+
+
+def test_harm_that_signs_forbid_is_said_with_the_way_out() -> None:
+    found = fp.pilot(data(), model=Planted(weights=HARM), models=10, signs="positive", **MONEY)
+    assert (found.fit.weights >= 0).all()
+    assert "for C" in found.warnings[0] and "signs any" in found.warnings[0]
+    assert not any(option in words for words in found.warnings for option in ("(auto", "shared none"))
+
+
+def test_scores_within_the_error_of_the_tests_are_no_harm() -> None:
+    found = fp.pilot(data(), model=lambda given: np.array([0.7, 0.7, 0.7]) - 1e-5 * sum(given.contributions), models=4)
+    assert (found.fit.signs, found.warnings) == ("positive", ())
+
+
+def test_harm_to_a_regression_is_measured_too() -> None:
+    given = replace(data(), task="regression", test=tuple(own.take(np.arange(500)) for own in data().test))
+    found = fp.pilot(given, model=Planted(weights=HARM * [[1], [1], [3]]), models=6)
+    assert found.fit.signs == "any"
+
+
+def test_who_may_leave_is_the_same_number_in_pilot_and_report() -> None:
+    given = replace(data(), test=tuple(own.take(np.arange(60)) for own in data().test))
+    found = fp.pilot(given, model=Planted(), models=6, **MONEY)
+    told = dict(zip(found.doubts.labels, found.doubts.leave_probabilities.tolist(), strict=True))
+    reported = {
+        (outlook.title, agent): share
+        for outlook in found.compare().uncertainty.values()
+        for agent, share in zip(outlook.agents, outlook.leave_probabilities.tolist(), strict=True)
+    }
+    assert told == {label: reported[label] for label in told}
 
 
 def _everybody() -> CoalitionRecords:
@@ -130,6 +173,7 @@ def test_another_pilot_does_not_go_on_in_the_folder(tmp_path: Path) -> None:
     [
         ({"models": 3}, "models must be at least 4: everybody together, and each of 3 members alone; got 3"),
         ({"models": 0}, "models must be a whole number"),
+        ({"signs": "both"}, "signs must be one of auto, positive, any, got 'both'"),
         ({"target": "x"}, "target is for tables"),
         ({"cost": "0.05 EUR/record"}, "cost is in money: say what accuracy is worth too"),
         ({"value": "5 EUR/point", "cost": 0.1}, "value is in money: say the cost in money too"),
@@ -209,7 +253,7 @@ def test_models_are_told_apart_by_all_they_are_made_with(make: Callable[[float],
 def test_functions_on_one_line_and_changed_numbers_beside_them_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = (lambda given: [0.2] * 3), (lambda given: [0.8] * 3)
     assert identity(one) != identity(other)
-    models = [Planted(), functools.partial(Planted()), lambda given: [WEIGHTS.min() for _ in range(3)]]
+    models = [functools.partial(lambda given: [WEIGHTS.max()] * 3), lambda given: [WEIGHTS.min() for _ in range(3)]]
     before = [identity(model) for model in models]
     monkeypatch.setattr(f"{__name__}.WEIGHTS", 2 * WEIGHTS)
     assert all(identity(model) != planted for model, planted in zip(models, before, strict=True))
