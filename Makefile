@@ -102,7 +102,7 @@ $(BENCH_VENV)/.peers: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@echo "installing fedpact and its peers into $(BENCH_VENV)"
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers,plot]" \
-		pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm
+		hypothesis pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pyDVL
 	@touch $@
 
