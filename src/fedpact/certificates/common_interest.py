@@ -16,16 +16,15 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.optimality import better_profile, tangent_gains
 from fedpact.certificates.own_lots import OwnGame
 from fedpact.certificates.shared_caps import best_contributions
-from fedpact.certificates.tolerances import agent_values, utility_tolerances
+from fedpact.certificates.tolerances import DOMAIN_EDGE, agent_values, utility_tolerances
 from fedpact.federation import Batch, Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.utils.arrays import FloatArray
 
 MAX_PAYOFFS_AT_A_TIME = 2_000_000
-DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
 SCOPE_OF_LOTS = "all amounts of one member's lots within the caps, paid with the payoffs of all"
-SCOPE = "all contributions of one member in [0, cap], paid with the payoffs of all"
+COMMON_INTEREST_SCOPE = "all contributions of one member in [0, cap], paid with the payoffs of all"
 
 
 def sharing_total(
@@ -50,7 +49,7 @@ def sharing_total(
         best, found = _search(federation, contributions, some, upper[some], share)
         actions[some] = np.where(found > 0, best, contributions[some])
         gains[some] = np.maximum(found, 0.0)
-    return Deviations(actions=actions, utilities=here + gains, scope=SCOPE)
+    return Deviations(actions=actions, utilities=here + gains, scope=COMMON_INTEREST_SCOPE)
 
 
 def _sharing_total_lots(

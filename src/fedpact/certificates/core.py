@@ -79,8 +79,7 @@ def member_bounds(
         return np.full(federation.n_agents, np.inf)
     slopes = federation.values * federation.payoff.slope(data)
     surplus = federation.values * federation.payoff.value(data) - slopes * data
-    helpful = federation.positive_weights()
-    earned = np.asarray(helpful.T @ slopes)
+    earned = np.asarray(federation.positive_weights().T @ slopes)
     upper = contribution_bounds(federation)[0] if upper is None else upper
     if federation.has_lots:
         sold = federation.per_agent_from_lots(sales(federation, earned, upper))

@@ -56,9 +56,9 @@ def tangent_gains(
         return np.where(slopes > 0, slopes * (upper - contributions), -slopes * contributions)
 
 
-MAX_STEPS, MAX_HALVINGS = 200, 60
+MAX_RISING_STEPS, MAX_HALVINGS = 200, 60
 MAX_DENSE_AGENTS, CG_TOLERANCE = 1000, 1e-8
-GAIN_TOLERANCE = 1e-13  # of what there is to be spent: a gain by the tangents that counts as none
+TANGENT_GAIN_TOLERANCE = 1e-13  # of what there is to be spent: a gain by the tangents that counts as none
 SUFFICIENT_RISE = 1e-4  # of what the slopes promise
 RIDGE = 1e-13
 WELFARE_ROUNDING = 1e-13  # of welfare: a change that is none
@@ -123,8 +123,8 @@ def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: floa
     if federation.shared_caps:
         return _climb_within(federation, s, upper, scale)
     slopes, gain = _slopes_and_gain(federation, s, upper)
-    for _ in range(MAX_STEPS):
-        if gain <= GAIN_TOLERANCE * scale:
+    for _ in range(MAX_RISING_STEPS):
+        if gain <= TANGENT_GAIN_TOLERANCE * scale:
             break
         free = np.flatnonzero(~((s <= 0) & (slopes <= 0)) & ~((s >= upper) & (slopes >= 0)))
         step = np.zeros_like(s)
@@ -159,7 +159,7 @@ def _climb_within(federation: ConcaveGame, s: FloatArray, upper: FloatArray, sca
     barrier = InteriorClimb(
         slopes, curvature, federation.admits, upper=upper, shared_caps=federation.shared_caps, scale=scale
     )
-    return barrier.run(s, lambda at: _slopes_and_gain(federation, at, upper)[1], GAIN_TOLERANCE * scale)
+    return barrier.run(s, lambda at: _slopes_and_gain(federation, at, upper)[1], TANGENT_GAIN_TOLERANCE * scale)
 
 
 def _slopes_and_gain(federation: ConcaveGame, s: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:

@@ -23,7 +23,7 @@ FIRST_INTERVALS = np.append(0.0, 2.0 ** np.linspace(-12.0, 0.0, 25))  # of the r
 MAX_CUTS = 60
 MAX_INTERVALS = 4096  # of one agent at a time: what is left then counts as a gain
 MAX_NUMBERS = 1_000_000  # held at once
-SCOPE = "all contributions of one member in [0, cap], by bounds on intervals"
+INTERVALS_SCOPE = "all contributions of one member in [0, cap], by bounds on intervals"
 
 
 def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -34,7 +34,7 @@ def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> 
     bounds = np.maximum(contribution_bounds(federation)[0], contributions)
     upper = np.minimum(own_limits(federation, contributions), bounds)
     actions, utilities = _best(federation, federation.dense_weights()[None], contributions[None], upper[None])
-    return Deviations(actions=actions[0], utilities=utilities[0], scope=SCOPE)
+    return Deviations(actions=actions[0], utilities=utilities[0], scope=INTERVALS_SCOPE)
 
 
 def proportional_bounds(batch: Batch, contributions: FloatArray) -> FloatArray:

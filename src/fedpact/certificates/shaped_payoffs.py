@@ -18,7 +18,7 @@ from fedpact.certificates.shared_caps import best_contributions
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 
-SCOPE = "all contributions of one member in [0, cap], at the payoff it has earned"
+EARNED_PAYOFFS_SCOPE = "all contributions of one member in [0, cap], at the payoff it has earned"
 
 
 def earning_payoff(federation: Federation, contributions: FloatArray, bonus: float) -> Deviations:
@@ -46,8 +46,8 @@ def earning_payoff(federation: Federation, contributions: FloatArray, bonus: flo
     last = best_contributions(lambda x: np.where(x <= peak, 1.0, shared(x) - earned(x)), federation.caps)
     best = np.where(earned(peak) >= shared(peak), peak, np.maximum(last, peak))
     utilities = np.minimum(shared(best), earned(best))
-    scope = SCOPE
+    scope = EARNED_PAYOFFS_SCOPE
     if bonus == 0.0:
         utilities = utilities + np.maximum(costs.value(best) - costs.value(np.maximum(contributions, alone.actions)), 0)
-        scope = f"{SCOPE}; at a vanishing bonus, what it would still spend for that counts as gained"
+        scope = f"{EARNED_PAYOFFS_SCOPE}; at a vanishing bonus, what it would still spend for that counts as gained"
     return Deviations(actions=best, utilities=utilities, scope=scope)

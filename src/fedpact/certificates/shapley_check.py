@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from fedpact.certificates.own_lots import OwnGame
 from fedpact.certificates.shapley_integral import log_left_without, sender_credits, weighted_gains
 from fedpact.certificates.shared_caps import best_contributions
+from fedpact.certificates.tolerances import DOMAIN_EDGE
 from fedpact.federation import Cost, Exponential, Federation
 from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.utils.arrays import FloatArray, sum_by
@@ -35,7 +36,6 @@ MAX_COALITION_AGENTS = 12
 # The trapezoid in log t is off by exp(-pi^2 / T_STEP) = 1e-14, what lies below T_TAIL over the data reached by 1e-11.
 T_STEP, T_TAIL = 0.31, 1e-11
 MAX_COEFFICIENTS = 20_000_000  # held at once while agents' own contributions are searched
-DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
 MAX_EXPONENT = 690.0
 EDGE_ROUNDING = 1e-15  # of the floor of a payoff
 MAX_ERROR = 1e-9  # of the payoffs: values that miss them by more prove nothing

@@ -21,7 +21,7 @@ from fedpact.utils.arrays import FloatArray
 MAX_CONTRIBUTION = 1e300
 HALVINGS = 64  # of the 2^63 numbers from zero up
 FIRST_BARRIER, LAST_BARRIER = 0.1, 1e-17
-MAX_STEPS, MAX_TRIALS = 150, 60
+MAX_BARRIER_STEPS, MAX_TRIALS = 150, 60
 TO_BOUNDARY = 0.99
 MIN_LEFT, MAX_LEFT = -0.5, 0.5  # of the slope along a step: where it ends
 SETTLED = 1e-3  # of the barrier: where steps that promise no more end, and the next one begins
@@ -138,7 +138,7 @@ class InteriorClimb:
             return start
         best, least, mu = start, gain(start), FIRST_BARRIER
         multipliers = mu / self._room(x)
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_BARRIER_STEPS):
             left = gain(self._upper * x)
             if left < least:
                 best, least = self._upper * x, left

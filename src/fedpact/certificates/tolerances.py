@@ -21,6 +21,7 @@ CENT = 0.01  # of the currency
 STATED_TOLERANCE = 1e-9  # of the largest number of its kind, between what a file states and what follows
 STATED_CONTRIBUTION_TOLERANCE = 1e-6  # the same for contributions, which a flat optimum leaves less certain
 BALANCE_TOLERANCE = 1e-12  # of the money that changes hands, or of the payoffs where hardly any does
+DOMAIN_EDGE = 1e-9  # how close to the edge of the domain a deviation is followed, relative to the distance
 
 
 class Stakes(Protocol):

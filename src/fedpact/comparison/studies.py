@@ -157,7 +157,7 @@ class StudyPiece:
         outcome = solve_batch(batch, mechanism)
         gaps, tols = outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1)
         found: Arrays = {str(claim): _codes(outcome.certificates[claim].verdicts) for claim in JUDGED_TOGETHER}
-        found[Claim.RECIPROCITY] = np.where(np.isnan(gaps), NOT_KNOWN, gaps >= -tols).astype(np.int8)
+        found[Claim.RECIPROCITY] = np.where(np.isnan(gaps), NOT_KNOWN, gaps >= -tols)
         found[Claim.SPLIT_PROOF] = self._split(outcome)
         found = {claim: np.where(outcome.solved, codes, NOT_KNOWN).astype(np.int8) for claim, codes in found.items()}
         with np.errstate(invalid="ignore", divide="ignore"):

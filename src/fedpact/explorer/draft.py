@@ -33,7 +33,7 @@ LOT_COLUMNS = ("costs", "quadratic", "caps")
 COLUMNS = ("names", *LOT_COLUMNS, "values")
 WORD_FIELDS = ("title", "description", "unit", "family", "money.currency", "money.per_payoff")
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
-STARTS = {"beta": "0.3", "rate": "0.05", "half": "20"}
+FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
 MAX_FIELD_LENGTH = 10_000  # characters of a field
 NUMBERED = re.compile(r"\[(\d+)(?:,(\d+))?\]$")
@@ -195,7 +195,9 @@ def draft_of(scenario: Scenario) -> Draft:
             texts |= {f"payoff.{label}[{agent}]": typed_text(number) for agent, number in enumerate(each)}
     weights = federation.dense_weights()
     texts |= {f"weights[{row},{column}]": typed_text(weight) for (row, column), weight in np.ndenumerate(weights)}
-    starts = {f"payoff.{label}": text for label, text in STARTS.items()}  # for the families that are not chosen
+    starts = {
+        f"payoff.{label}": text for label, text in FIRST_PARAMETERS.items()
+    }  # for the families that are not chosen
     owners = {"lot_owners": federation.lot_owners, "task_owners": federation.task_owners} if federation.has_lots else {}
     return Draft(
         n_agents=count,

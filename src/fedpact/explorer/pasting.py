@@ -28,7 +28,7 @@ HEADS: Mapping[str, frozenset[str]] = {
     "caps": frozenset({"cap", "caps", "limit", "most", "data", "records", "the most it can give"}),
     "values": frozenset({"value", "values", "worth"}),
 }
-MAX_NAMED = 5
+MAX_TEXTS_TOLD = 5
 LONE_NUMBERS = re.compile(r"\s*[+\-−]?\d*[.,]?\d+\s*%?\s*(\r?\n\s*[+\-−]?\d*[.,]?\d+\s*%?\s*)*")
 Cells = list[list[str]]
 
@@ -270,4 +270,6 @@ def _twice(names: Sequence[str]) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     texts = [f"“{name}”" for name in names]
-    return ", ".join(texts[:MAX_NAMED]) + (f" and {len(texts) - MAX_NAMED} more" if len(texts) > MAX_NAMED else "")
+    return ", ".join(texts[:MAX_TEXTS_TOLD]) + (
+        f" and {len(texts) - MAX_TEXTS_TOLD} more" if len(texts) > MAX_TEXTS_TOLD else ""
+    )

@@ -47,11 +47,11 @@ SECTIONS = {
     "conditions": "Assumptions",
     "federation": "All numbers",
 }
-CURVE_POINTS = 121
+GAIN_CURVE_POINTS = 121
 CURVE_REACH = 1.15  # the curve goes on beyond the most data anybody reaches
 MAX_CURVES_DRAWN = 6  # of a picture
 LINE_ROOM = 1.5  # of the deals as they are now, on the lines of bars
-MAX_STEPS = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
+MAX_ROUNDS_SHOWN = 120  # rounds of a negotiation that are shown; of more, evenly spaced ones
 MOVED: Mapping[str, str] = {"ir_gaps": "Gain", "payments": "Payment", "contributions": "Contribution"}
 MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
@@ -121,7 +121,7 @@ def lots_view(view: View) -> Markup:
 def payoff_chart(federation: Federation, comparison: Comparison) -> Markup:
     """What data is worth: one curve if the members share it, else those of the first few."""
     most = max((float(federation.data(outcome.contributions).max()) for outcome in comparison), default=0.0)
-    across = np.linspace(0.0, CURVE_REACH * (most if most > 0 else 1.0), CURVE_POINTS)
+    across = np.linspace(0.0, CURVE_REACH * (most if most > 0 else 1.0), GAIN_CURVE_POINTS)
     own = any(np.ndim(numbers) for numbers in federation.payoff.parameters.values())
     curves = [
         federation.payoff.take([task]).value(across) if own else federation.payoff.value(across)
@@ -339,7 +339,7 @@ def negotiation_steps(view: View, deal: Deal) -> list[Markup]:
     rounds = negotiation_rounds(deal)
     line = NumberLine.over(*(each["contributions"] for each in rounds), deal.contributions)
     steps = []
-    for place in np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), MAX_STEPS)).astype(int)):
+    for place in np.unique(np.linspace(0, len(rounds) - 1, min(len(rounds), MAX_ROUNDS_SHOWN)).astype(int)):
         given, welfare = rounds[place]["contributions"], rounds[place]["welfare"]
         rows = [
             agent_bar(line, agent, float(number), text, css="mech0", mark=float(goal))

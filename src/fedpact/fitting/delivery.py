@@ -26,7 +26,7 @@ from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.delivery_misfit import CurveMisfit
 from fedpact.fitting.observations import Observations, check_accuracies, checked_matrix, checked_test_sizes
 from fedpact.fitting.result import Fit
-from fedpact.fitting.subset_models import MAX_SHARE, Predict, SharesFit, SubsetModels, lowest_data
+from fedpact.fitting.subset_models import MAX_DELIVERED_SHARE, Predict, SharesFit, SubsetModels, lowest_data
 from fedpact.scenario import Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -323,7 +323,7 @@ class Delivery:
             return side * self._signed_root(member, share) - width
 
         near = float(self.found.shares[member])
-        if side > 0 and near >= MAX_SHARE:
+        if side > 0 and near >= MAX_DELIVERED_SHARE:
             return np.inf
         if side < 0:
             if near == 0.0 or beyond(0.0) <= 0.0:
@@ -331,9 +331,9 @@ class Delivery:
             return float(brentq(beyond, 0.0, near, xtol=SHARE_TOL))
         step = max(near, 0.1)
         while beyond(far := near + step) <= 0.0:
-            if far >= MAX_SHARE:
+            if far >= MAX_DELIVERED_SHARE:
                 return np.inf
-            near, step = far, min(2.0 * step, MAX_SHARE - far)
+            near, step = far, min(2.0 * step, MAX_DELIVERED_SHARE - far)
         return float(brentq(beyond, near, far, xtol=SHARE_TOL))
 
     def __repr__(self) -> str:
@@ -363,7 +363,7 @@ def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_], *, rely_on
                 continue
             errors = left.standard_errors(found)
             for member in known:
-                told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_SHARE
+                told = errors[member] <= MAX_PAID_ERROR and found.shares[member] < MAX_DELIVERED_SHARE
                 shares[one + other - member, member] = found.shares[member] if told else np.nan
     return read_only_copy(shares)
 

@@ -30,7 +30,7 @@ from fedpact.utils.errors import NotConverged
 from fedpact.utils.threads import run_in_threads
 
 DECREMENT = 1e-6
-MAX_STEPS = 1000
+MAX_GAUSS_NEWTON_STEPS = 1000
 MIN_FALL, STEPS_BETWEEN_CHECKS = 1e-3, 5
 FIRST_DAMPING, MIN_DAMPING, MAX_DAMPING = 1e-3, 1e-9, 1e10
 EASE, TIGHTEN = 0.2, 5.0
@@ -233,7 +233,7 @@ def minimise(
     rules: FitRules,
     start: Parameters,
     *,
-    max_steps: int = MAX_STEPS,
+    max_steps: int = MAX_GAUSS_NEWTON_STEPS,
     decrement: float = DECREMENT,
     progress: Callable[[], None] | None = None,
     strict: bool = True,

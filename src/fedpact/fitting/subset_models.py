@@ -12,9 +12,9 @@ they leave to all of them). If the weights and curves were fitted, what their do
 predictions is a fourth. The covariance is a diagonal plus few columns, so it is inverted by Woodbury's identity, at
 O(measurements x columns^2).
 
-Shares are fitted by Gauss-Newton steps over 0 <= rho <= `MAX_SHARE`, each a non-negative least squares problem, damped
-until the sum of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`, in units of
-squared standard errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
+Shares are fitted by Gauss-Newton steps over 0 <= rho <= `MAX_DELIVERED_SHARE`, each a non-negative least squares
+problem, damped until the sum of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`,
+in units of squared standard errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
 MIN_PROMISE = 1e-7
-MAX_STEPS, MAX_TIGHTENINGS = 200, 40
+MAX_DELIVERY_STEPS, MAX_TIGHTENINGS = 200, 40
 FIRST_DAMPING, EASE, TIGHTEN = 1e-4, 0.1, 10.0
 MIN_KEPT_PROMISE = 0.5  # of the fall that a step promises: less, and the next is shorter
 GRAM_RIDGE = 1e-12  # of matrices with ones on the diagonal
@@ -47,7 +47,7 @@ SIZE_UNITS = np.array([1.0, 0.01, 0.01])  # in which the sizes are all about one
 MIN_FIRST_SIZE, MAX_SIZE = 0.3, 50.0  # in these units
 SIZE_CHANGE = 0.03  # in these units: smaller changes end the fit
 MAX_PASSES = 6
-MAX_SHARE = 10.0  # of what was agreed: an estimate there, or an interval that reaches it, has no end above
+MAX_DELIVERED_SHARE = 10.0  # of what was agreed: an estimate there, or an interval that reaches it, has no end above
 MIN_DOUBT_SHARE = 0.01  # of the smallest error's variance, below which a direction of doubt is left out
 
 Predict = Callable[[FloatArray], FloatArray]
@@ -326,12 +326,12 @@ class SubsetModels:
         shares, damping = start, FIRST_DAMPING
         residuals = self.residuals(shares)
         squares = float(covariance.inner(residuals, residuals))
-        for _ in range(MAX_STEPS if free.any() else 0):
+        for _ in range(MAX_DELIVERY_STEPS if free.any() else 0):
             slopes = self.slopes(shares)[:, free]
             step = _Step(covariance.inner(slopes, slopes), covariance.inner(slopes, residuals), shares[free])
             for _ in range(MAX_TIGHTENINGS):
                 trial = shares.copy()
-                trial[free], promise = step.damped(damping)  # at most MAX_SHARE
+                trial[free], promise = step.damped(damping)  # at most MAX_DELIVERED_SHARE
                 if promise <= MIN_PROMISE:
                     return shares, squares
                 left = self.residuals(trial)
@@ -345,7 +345,7 @@ class SubsetModels:
             shares, residuals, squares = trial, left, remaining
         if not free.any():
             return shares, squares
-        raise NotConverged(f"the delivered shares did not settle within {MAX_STEPS} steps", result=shares)
+        raise NotConverged(f"the delivered shares did not settle within {MAX_DELIVERY_STEPS} steps", result=shares)
 
     def _likely_sizes(self, shares: FloatArray, start: ErrorSizes) -> ErrorSizes:
         """Sizes of errors of largest restricted likelihood."""
@@ -374,7 +374,7 @@ class SubsetModels:
 
 
 class _Step:
-    """A Gauss-Newton step over shares from zero to `MAX_SHARE`."""
+    """A Gauss-Newton step over shares from zero to `MAX_DELIVERED_SHARE`."""
 
     def __init__(self, gram: FloatArray, pull: FloatArray, shares: FloatArray) -> None:
         self._lengths = np.sqrt(np.maximum(np.diag(gram), MIN_ERROR_VARIANCE))
@@ -386,7 +386,7 @@ class _Step:
         from scipy.optimize import nnls  # noqa: PLC0415 - takes a while to import
 
         matrix = self._gram + (damping + GRAM_RIDGE) * np.eye(len(self._start))
-        wanted, most = self._pull + matrix @ self._start, MAX_SHARE * self._lengths
+        wanted, most = self._pull + matrix @ self._start, MAX_DELIVERED_SHARE * self._lengths
         end, inside = most.copy(), np.ones(len(most), dtype=bool)
         while inside.any():  # who would go beyond the bound is held there
             root = np.linalg.cholesky(matrix[np.ix_(inside, inside)])

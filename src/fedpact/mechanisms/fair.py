@@ -43,7 +43,7 @@ from fedpact.programs.fair_shares import (
     share_among_members,
 )
 from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
-from fedpact.programs.known_groups import KnownGroups
+from fedpact.programs.known_groups import MAX_GROUPS_TAKEN_IN, KnownGroups
 from fedpact.programs.social_optimum import SocialOptimum
 from fedpact.programs.worst_group import affordable_relaxations, check_search_limits, worst_group
 from fedpact.shapley import shapley_values
@@ -56,8 +56,7 @@ KEEP = ("groups", "members")
 NAMES = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
 PLAIN_TITLES = {"groups": "pay for what you use, evened out", "members": "evened out, keeping single members only"}
-MAX_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
-GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
+MAX_SHAPLEY_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
 DEFAULT_TIME_LIMIT = 120.0  # seconds
 SHARE_ROUNDING = 1e-9  # lowest shares that differ by less are alike
 KEPT_IF_FOUND = "side payments keep every group found; of more than {} members not all groups are looked at"
@@ -267,7 +266,7 @@ class _GroupSearch:
 def check_shares(shares: FloatArray, payoffs: FloatArray, costs: FloatArray) -> None:
     """Raise `NoFairDeal` where Shapley shares are so large that rounding leaves nothing to share out."""
     largest, shared_out = float(np.abs(shares).max()), float(payoffs.sum())
-    if largest > MAX_SHARE * (np.abs(payoffs).sum() + costs.sum()):
+    if largest > MAX_SHAPLEY_SHARE * (np.abs(payoffs).sum() + costs.sum()):
         raise NoFairDeal(
             f"there are no Shapley shares to return at the welfare optimum: they are as large as {largest:.3g}, "
             f"and the {shared_out:.3g} there is to share out is lost in their rounding; some group of members is "
@@ -282,7 +281,7 @@ def _report(done: int, total: int) -> None:
 def _worst(groups: KeptGroups, lacking: FloatArray, stakes: FloatArray, tolerance: float) -> KeptGroups:
     """Those that lack most, measured by their stakes, and more than the tolerance."""
     shares = lacking / stakes
-    worst = np.argsort(-shares, kind="stable")[:GROUPS_AT_A_TIME]
+    worst = np.argsort(-shares, kind="stable")[:MAX_GROUPS_TAKEN_IN]
     worst = worst[shares[worst] > tolerance]
     return KeptGroups(members=groups.members[worst], values=groups.values[worst])
 

@@ -31,12 +31,12 @@ from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import MarginalAnswer, ShareAnswer, read_shares
 from fedpact.negotiation.welfare_model import WelfareModel
 from fedpact.programs.fair_shares import KeptGroups, Unkept, share_among_groups, share_among_members
+from fedpact.programs.known_groups import MAX_GROUPS_TAKEN_IN
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NoFairDeal
 from fedpact.utils.words import MAX_NAMES, join_names
 
 MAX_GROUPED_AGENTS = 10  # members of whom all groups negotiate: 1023 of them
-GROUPS_AT_A_TIME = 32  # that are taken in where many are violated
 KEEP = {"fair": "groups", "fair-members": "members"}
 
 
@@ -199,7 +199,7 @@ def _side_payments(
 
     def find_lacking(utilities: FloatArray) -> KeptGroups:
         lacking = kept.shortfalls(utilities) / (kept.members @ stakes)
-        worst = np.argsort(-lacking, kind="stable")[:GROUPS_AT_A_TIME]
+        worst = np.argsort(-lacking, kind="stable")[:MAX_GROUPS_TAKEN_IN]
         worst = worst[lacking[worst] > 0.0]
         return KeptGroups(members=kept.members[worst], values=kept.values[worst])
 

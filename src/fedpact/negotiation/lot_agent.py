@@ -27,7 +27,7 @@ from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import NotConverged
 
-MAX_STEPS, MAX_HALVINGS = 500, 60
+MAX_LOT_STEPS, MAX_HALVINGS = 500, 60
 STEP_ROUNDING = 1e-15  # of the request: shorter steps are rounding
 MIN_RISE = 1e-4  # of what the slope promises: what a step must bring
 SURE_STEP = 1e-12  # of the objective: a step that promises no more is taken as it is
@@ -245,7 +245,7 @@ class LotAgent:
             slopes = np.asarray(-none, dtype=np.float64)
         here = wanted + slopes @ gain
         value = self._objective(here, wanted, weights, stiffness)
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_LOT_STEPS):
             data = weights @ here
             margins = self.values * self.payoff.slope(data)
             bends = -self.values * self.payoff.curvature(data)

@@ -27,7 +27,7 @@ from fedpact.negotiation.sum_terms import HEADER, total_of
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-STARTS = 4
+ATTACK_STARTS = 4
 MAX_LOG = 12.0  # how far a logarithm may be from its start
 MAX_EVALUATIONS = 200
 RIDGES = (1e-2, 1e-4, 0.0)
@@ -64,7 +64,7 @@ def recover_weights(
     transcript: Path | str,
     *,
     colluders: Mapping[int, Federation] | None = None,
-    starts: int = STARTS,
+    starts: int = ATTACK_STARTS,
     rng: np.random.Generator | int | None = None,
 ) -> Recovery:
     """The weights as a coordinator can work them out from its transcript.

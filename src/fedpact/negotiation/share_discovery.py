@@ -43,7 +43,7 @@ from fedpact.utils.errors import NotConverged, OutsideDomain
 MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials
 MIN_OWN_WEIGHT = 1e-30
 NEARLY_OVER = 0.99  # of a box without cap: the maximiser may lie beyond it
-MIN_SHARE, MAX_SHARE = 0.1, 0.7  # of a step that went too far
+MIN_STEP_SHARE, MAX_STEP_SHARE = 0.1, 0.7  # of a step that went too far
 
 
 def discover_shares(session: Session, *, tol: float, max_rounds: int, start: FloatArray) -> ProtocolResult:
@@ -300,5 +300,5 @@ def _step_back(session: Session, best: ShareModel | None, model: ShareModel | No
     share = 0.5
     if model is not None:
         ahead, there = float(best.gradient @ step), float(model.gradient @ step)
-        share = float(np.clip(ahead / (ahead - there), MIN_SHARE, MAX_SHARE)) if ahead > there else share
+        share = float(np.clip(ahead / (ahead - there), MIN_STEP_SHARE, MAX_STEP_SHARE)) if ahead > there else share
     return session.for_all_lots(best.at + share * step)

@@ -31,7 +31,7 @@ PRINTED: dict[tuple[str, str], tuple[float, float, float]] = {
 DIGIT = 5e-4  # three decimals are printed
 # How near the optimiser's stop comes to the printed digits; it moves a little with the rounding of its slopes.
 STOP_NEARNESS = 0.01
-STARTS = (5.0, 10.0)
+STARTING_CONTRIBUTIONS = (5.0, 10.0)
 
 TABLE_1_TEXT = """\
 Ratios (a + p)/φ at γ = 0.001 and β = 0.02 for
@@ -130,13 +130,13 @@ def table_rows(cap: float = CAP) -> tuple[Row, ...]:
 @lru_cache
 def stops() -> tuple[Stop, ...]:
     """Where the default optimiser stops on W2."""
-    return tuple(run_to_stop(_federation("W2"), start) for start in STARTS)
+    return tuple(run_to_stop(_federation("W2"), start) for start in STARTING_CONTRIBUTIONS)
 
 
 @lru_cache
 def tight_stop() -> Stop:
     """Where the same optimiser ends with exact slopes and tight tolerances."""
-    return run_to_stop(_federation("W2"), STARTS[-1], tight=True)
+    return run_to_stop(_federation("W2"), STARTING_CONTRIBUTIONS[-1], tight=True)
 
 
 def _federation(name: str) -> Federation:

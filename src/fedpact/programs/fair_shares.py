@@ -49,7 +49,7 @@ BoolArray = NDArray[np.bool_]
 SMALLEST_UNIT = 1e-7  # of all stakes: HiGHS takes smaller coefficients for zeros
 SHORTFALL_TOLERANCE = 1e-11  # a group that lacks less has what it must
 VALUE_ROUNDING = (0.0, 1e-12, 1e-11, 1e-10, 1e-9)  # by which what groups reach may be overstated, or r be
-MAX_ROUNDS = 10_000
+MAX_LEVELLING_ROUNDS = 10_000
 APPROACH_TOLERANCE = 1e-9  # of stakes: what groups may lack along the way
 APPROACH_LEVEL = 1e3  # K
 MAX_APPROACH_STEPS = 2_000  # at a time
@@ -257,13 +257,13 @@ class _Rounds:
 
     def run(self, solve: Callable[[], tuple[FloatArray, float]], tolerance: float) -> tuple[FloatArray, float]:
         """What `solve` finds once no group gains under it by more than this share of its stakes."""
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_LEVELLING_ROUNDS):
             utilities, level = solve()
             new = self._new_groups(self._search, utilities, tolerance)
             if not new.values.size:
                 return utilities, level
             self.groups = self.groups.joined(new)
-        raise NotConverged(f"groups were still found to gain after {MAX_ROUNDS} rounds")
+        raise NotConverged(f"groups were still found to gain after {MAX_LEVELLING_ROUNDS} rounds")
 
     def _new_groups(self, search: GroupSearch, utilities: FloatArray, tolerance: float) -> KeptGroups:
         """Groups that lack more than this share of their stakes and were not found before.
@@ -359,7 +359,7 @@ class _Rounds:
 
         Only small groups lack anything that counts: those who pay have far more at stake.
         """
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_LEVELLING_ROUNDS):
             lacking = self.groups.shortfalls(utilities) / self._group_stakes
             worst = int(np.argmax(lacking))
             group = self.groups.members[worst]
@@ -367,7 +367,9 @@ class _Rounds:
                 return utilities
             amount, paying = lacking[worst] * self._group_stakes[worst], self.stakes * ~group
             utilities = utilities + np.where(group, lacking[worst] * self.stakes, -amount * paying / paying.sum())
-        raise NotConverged(f"small groups still had too little after {MAX_ROUNDS} rounds of making up for rounding")
+        raise NotConverged(
+            f"small groups still had too little after {MAX_LEVELLING_ROUNDS} rounds of making up for rounding"
+        )
 
     @property
     def _group_stakes(self) -> FloatArray:

@@ -26,7 +26,7 @@ from fedpact.utils.errors import NoEquilibrium, NotConverged
 
 # The path k_0, k_0 / 2, ... is followed until k is this share of the smallest row of weights, then to zero.
 LAST_STIFFNESS = 1e-12
-MAX_NEWTON_STEPS = 150
+MAX_FREE_RIDING_STEPS = 150
 MAX_DESCENTS, MAX_HALVINGS = 60, 30
 NEARLY_SOLVED = 1e-3  # of equations with numbers about one
 START_FACTORS = (1.0, 10.0, 0.1, 0.01)
@@ -173,7 +173,7 @@ class FreeRidingProblem:
         """
         seen: dict[bytes, int] = {}
         visited: list[FloatArray] = []
-        for number in range(MAX_NEWTON_STEPS):
+        for number in range(MAX_FREE_RIDING_STEPS):
             wanted, falls = self.wanted(contributions)
             excess = self.weights @ contributions + stiffness * contributions - wanted
             aim = contributions - excess / (self.own + stiffness - falls)
@@ -187,7 +187,7 @@ class FreeRidingProblem:
                 break
             if self.is_linear and key in seen:
                 first = seen[key]
-                contributions = visited[first + (MAX_NEWTON_STEPS - 1 - first) % (number - first)]
+                contributions = visited[first + (MAX_FREE_RIDING_STEPS - 1 - first) % (number - first)]
                 break
             seen.setdefault(key, number)
             visited.append(new)

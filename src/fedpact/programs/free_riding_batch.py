@@ -17,7 +17,7 @@ from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.free_riding import DATA_TOLERANCE, LAST_STIFFNESS
 from fedpact.utils.arrays import FloatArray
 
-MAX_STEPS = 40  # of Newton, for one k
+MAX_PATH_STEPS = 40  # of Newton, for one k
 STEP_TOLERANCE = 1e-13  # of a contribution
 RANK_TOLERANCE = 1e-13  # of the largest singular value, as of the path of one federation
 
@@ -75,7 +75,7 @@ class _Paths:
     def solve(self, contributions: FloatArray, stiffness: FloatArray) -> FloatArray:
         """Newton steps on the pieces: guess who is at a bound, solve for the others, guess again."""
         own = np.diagonal(self.weights, axis1=1, axis2=2)
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_PATH_STEPS):
             aim = contributions - self.excess(contributions, stiffness) / (own + stiffness[:, None])
             ahead = self._at_bounds(aim <= 0.0, aim >= self.caps, stiffness)
             moved = ~(np.abs(ahead - contributions) <= STEP_TOLERANCE * np.maximum(ahead, contributions))

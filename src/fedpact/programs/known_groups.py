@@ -25,7 +25,8 @@ from fedpact.utils.progress import report_progress
 BEAM, SLOW_BEAM = 8, 1  # groups that are followed at a time; fewer where a group takes long to solve
 NEIGHBOURS, SLOW_NEIGHBOURS = 12, 4  # of each that are solved
 SWAPPED = 4  # members who leave, and who join, tried in pairs
-MAX_STEPS = 60  # of a walk from neighbour to neighbour
+MAX_WALK_STEPS = 60  # of a walk from neighbour to neighbour
+MAX_GROUPS_TAKEN_IN = 32  # at a time, where many groups would leave
 MAX_PAIRED_AGENTS = 100  # of more, not all pairs are looked at
 MAX_AGENTS_WITHOUT_PAIRS = 32  # all but two members are looked at from the start
 
@@ -108,7 +109,7 @@ class KnownGroups:
         """
         followed: set[int] = set()
         width = self._first_beam
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_WALK_STEPS):
             best = np.argsort(-self.gains(utilities), kind="stable")[:width]
             width = self._beam
             fresh = [int(place) for place in best if int(place) not in followed]
@@ -123,7 +124,7 @@ class KnownGroups:
             return
         places = np.unique(self.look_at(groups))
         flips = np.eye(groups.shape[1], dtype=np.bool_)
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_WALK_STEPS):
             if not places.size or self.is_late:
                 return
             near = (self.members[places][:, None, :] ^ flips).reshape(-1, len(flips))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from fedpact.federation import Federation
 from fedpact.federation.identities import interchangeable_agents
 from fedpact.programs.groups import BoolArray, GroupOptima, group_optima
-from fedpact.programs.known_groups import KnownGroups
+from fedpact.programs.known_groups import MAX_GROUPS_TAKEN_IN, KnownGroups
 from fedpact.programs.linear_program import minimise_linear
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -35,8 +35,7 @@ from fedpact.utils.progress import report_progress
 MULTIPLIER_TOLERANCE = 1e-7  # multipliers of one level sum to one
 RANK_TOLERANCE = 1e-9
 EXCESS_TOLERANCE = 1e-9  # of the largest value: a group that has less than t by no more is not taken in
-GROUPS_AT_A_TIME = 32
-MAX_ROUNDS = 5_000
+MAX_NUCLEOLUS_ROUNDS = 5_000
 
 Counts = Callable[[BoolArray], BoolArray]
 """Which groups do not follow from those that are settled."""
@@ -115,7 +114,7 @@ def _some(groups: GroupOptima, places: NDArray[np.intp]) -> GroupOptima:
 
 def _worst(groups: GroupOptima, places: NDArray[np.intp], excesses: FloatArray) -> GroupOptima:
     """Those of some groups that have least."""
-    return _some(groups, places[np.argsort(excesses[places], kind="stable")[:GROUPS_AT_A_TIME]])
+    return _some(groups, places[np.argsort(excesses[places], kind="stable")[:MAX_GROUPS_TAKEN_IN]])
 
 
 class _Levels:
@@ -160,7 +159,7 @@ class _Levels:
         """Settle the groups that have least of those still open, and say how much that is."""
         free = _is_independent(self._settled, self._rows_known)
         self._rows_known, self._values = self._rows_known[free], self._values[free]
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_NUCLEOLUS_ROUNDS):
             answer = self._solve()
             level = float(answer.x[-1])
             utilities = self._scale * (self._kinds @ answer.x[:-1])
@@ -170,7 +169,9 @@ class _Levels:
             self._rows_known = np.concatenate([self._rows_known, self._rows(new.members)])
             self._values = np.append(self._values, new.values / self._scale)
         else:
-            raise NotConverged(f"the nucleolus: groups were still found to have less after {MAX_ROUNDS} rounds")
+            raise NotConverged(
+                f"the nucleolus: groups were still found to have less after {MAX_NUCLEOLUS_ROUNDS} rounds"
+            )
         known = len(self._settled)
         for place in np.flatnonzero(-answer.ineqlin.marginals > MULTIPLIER_TOLERANCE):
             if _is_independent(self._settled, self._rows_known[[place]])[0]:

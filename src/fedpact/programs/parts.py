@@ -23,8 +23,8 @@ from fedpact.utils.errors import NotConverged
 
 WAITING_GAIN = 1e-14
 FIRST_NEWCOMERS = 32
-MAX_ROUNDS = 30
-MAX_SHARE = 0.5  # of all coordinates: with more of them undecided, all at once are no dearer
+MAX_PART_ROUNDS = 30
+MAX_UNDECIDED_SHARE = 0.5  # of all coordinates: with more of them undecided, all at once are no dearer
 
 
 class PartedProgram(Program, Protocol):
@@ -42,7 +42,7 @@ def maximise_by_parts(program: PartedProgram) -> Solution | None:
     upper, prices, scale = program.upper, program.average_prices(), float(np.max(program.scale))
     profile, working = np.zeros_like(upper), np.zeros(upper.shape, dtype=np.bool_)
     newcomers, steps = FIRST_NEWCOMERS, 0
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_PART_ROUNDS):
         gradient = program.gradient(profile)
         could_gain = linearised_gains(profile, gradient, upper) > WAITING_GAIN * scale
         waiting = np.flatnonzero(could_gain & ~working)
@@ -52,7 +52,7 @@ def maximise_by_parts(program: PartedProgram) -> Solution | None:
         urgency = np.abs(gradient[waiting]) / prices[waiting]
         working[waiting[np.argsort(-urgency, kind="stable")[:newcomers]]] = True
         lots, newcomers = np.flatnonzero(working), 2 * newcomers
-        if lots.size > MAX_SHARE * upper.size:
+        if lots.size > MAX_UNDECIDED_SHARE * upper.size:
             break
         profile[lots], taken = maximise_batch(program.part(lots, profile))
         steps += taken

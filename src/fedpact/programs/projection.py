@@ -13,7 +13,7 @@ from fedpact.utils.errors import NotConverged
 
 VIOLATION_TOLERANCE = 1e-12  # a constraint violated by less is kept
 INDEPENDENCE_TOLERANCE = 1e-10  # of a normal's squared length: what is left of it beside those already binding
-MAX_STEPS = 10_000
+MAX_PROJECTION_STEPS = 10_000
 
 
 def nearest_point(target: FloatArray, rows: FloatArray, limits: FloatArray, total: float) -> FloatArray | None:
@@ -55,7 +55,7 @@ class Projection:
         # Those along the plane, such as everybody together, whose sum is given.
         self._fixed = np.append(self._fixed, lengths <= INDEPENDENCE_TOLERANCE)
 
-    def run(self, tolerance: float = VIOLATION_TOLERANCE, max_steps: int = MAX_STEPS) -> bool:
+    def run(self, tolerance: float = VIOLATION_TOLERANCE, max_steps: int = MAX_PROJECTION_STEPS) -> bool:
         """Move to the nearest point that keeps all constraints; False where they contradict each other."""
         for _ in range(max_steps):
             worst = self._most_violated(tolerance)

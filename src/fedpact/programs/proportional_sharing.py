@@ -21,11 +21,11 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_TURNS = 60
 NEWTON_AFTER = 8  # turns, Newton steps are tried
-MAX_NEWTON_STEPS = 25
+MAX_SHARING_STEPS = 25
 GRID = np.append(0.0, 2.0 ** np.linspace(-20.0, 0.0, 33))  # of the largest contribution that could pay
 ZOOM = np.linspace(0.0, 1.0, 9)
 MAX_ZOOMS = 12
-GAIN_TOLERANCE = 1e-10  # of the payoffs of all
+ANSWER_GAIN_TOLERANCE = 1e-10  # of the payoffs of all
 
 
 def proportional_equilibrium(federation: Federation, weights: FloatArray) -> FloatArray:
@@ -39,7 +39,7 @@ def proportional_equilibrium(federation: Federation, weights: FloatArray) -> Flo
         if turn < NEWTON_AFTER or (turn - NEWTON_AFTER) % 4:
             continue
         for tried in (game.newton(profile), profile):
-            settled = game.gains(tried) <= GAIN_TOLERANCE * game.stakes(tried)
+            settled = game.gains(tried) <= ANSWER_GAIN_TOLERANCE * game.stakes(tried)
             settled &= np.isnan(found[places]).any(axis=1)
             found[places[settled]] = tried[settled]
         going = np.flatnonzero(np.isnan(found[places]).any(axis=1) & (moved > 0))
@@ -83,7 +83,7 @@ class _Game:
     def newton(self, profile: FloatArray) -> FloatArray:
         """Newton steps on the slopes of everybody's utility, those held by a bound left where they are."""
         s, eye = profile.copy(), np.eye(self.n_agents)
-        for _ in range(MAX_NEWTON_STEPS):
+        for _ in range(MAX_SHARING_STEPS):
             slopes, matrix = self._slopes(s)
             held = ((s <= 0) & (slopes <= 0)) | ((s >= self.upper) & (slopes >= 0))
             matrix = np.where(held[:, :, None] | held[:, None, :], eye, matrix)

@@ -24,7 +24,7 @@ from fedpact.programs.best_response import best_own, own_utilities, standalone_o
 from fedpact.programs.roots import falling_roots
 from fedpact.utils.arrays import FloatArray
 
-MAX_STEPS = 200
+MAX_SHAPING_STEPS = 200
 MAX_ANSWERS = 2000
 STEP_TOLERANCE = 1e-13  # of a contribution
 ANSWER_TOLERANCE = 1e-12
@@ -39,7 +39,7 @@ def shaped_equilibrium(federation: Federation, bonus: float, *, blocks: int = 1)
     upper = np.maximum(block_bounds(federation, blocks)[0], alone)
     helped = federation.data(upper) > federation.own_weights * upper  # others bring it something
     profile = np.where(helped, upper, alone)
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_SHAPING_STEPS):
         excess = (1.0 + bonus) * federation.costs.value(profile) - federation.payoffs(profile) - floor
         free = helped & ~((profile >= federation.caps) & (excess <= 0))
         try:

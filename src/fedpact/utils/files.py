@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-T = TypeVar("T")
+Format = TypeVar("Format")
 
 MAX_FILE_BYTES = 1 << 32
 PART_BYTES = 1 << 20
@@ -38,7 +38,7 @@ _KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:\.[ \t]*+{_KEY_PART}){{{MAX_KEY_PARTS},}}+")
 
 
-def choose_format(path: Path, formats: Mapping[str, T]) -> T:
+def choose_format(path: Path, formats: Mapping[str, Format]) -> Format:
     """The entry for the kind of file that `path` is."""
     suffix = path.suffix.lower()
     if suffix not in formats:

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 from scipy.special import stdtrit
 
 import fedpact as fp
-from fedpact.fitting.subset_models import MAX_SHARE, SubsetModels
+from fedpact.fitting.subset_models import MAX_DELIVERED_SHARE, SubsetModels
 
 NAN = float("nan")
 FLOOR, CEILING = 0.1, 0.95
@@ -197,7 +197,7 @@ def test_where_more_data_makes_no_difference_intervals_are_open_above() -> None:
     assert (upper == np.inf).all()
     assert (lower < 0.2).all()
     assert not found.flagged
-    assert (found.shares <= MAX_SHARE).all()
+    assert (found.shares <= MAX_DELIVERED_SHARE).all()
 
 
 def test_nothing_can_be_told_from_accuracies_without_any_sense() -> None:
@@ -206,7 +206,7 @@ def test_nothing_can_be_told_from_accuracies_without_any_sense() -> None:
     subsets = rng.random((20, 3)) < 0.5
     found = fp.estimate_delivery(federation, 100.0, subsets, rng.binomial(300, 0.1, (20, 3)) / 300, 300, 0.1)
     assert found.unknown == found.names
-    assert (found.shares <= MAX_SHARE).all()
+    assert (found.shares <= MAX_DELIVERED_SHARE).all()
     assert found.notes[-1].startswith("the models say nothing about what agent 0, agent 1 and agent 2 delivered")
     assert np.isnan(found.leave_out_shares()).all()
 

@@ -247,15 +247,15 @@ def _traits(given: Any, home: str, seen: dict[int, tuple[int, Any]]) -> Any:
         return ["method", *of(given.__func__, given.__self__)]
     if inspect.isfunction(given):
         cells = [cell.cell_contents for cell in given.__closure__ or ()]
-        outside = {name: given.__globals__[name] for name in _names(given.__code__) if name in given.__globals__}
+        outside = {name: given.__globals__[name] for name in _global_names(given.__code__) if name in given.__globals__}
         return ["function", *of(given.__code__, given.__defaults__, given.__kwdefaults__, cells, outside)]
     if inspect.isclass(given):
         return ["class", given.__qualname__, *of(*filter(inspect.isfunction, vars(given).values()))]
     return ["object", *of(type(given), given.__getstate__())]
 
 
-def _names(code: CodeType) -> list[str]:
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+def _global_names(code: CodeType) -> list[str]:
+    inner = (_global_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return [*code.co_names, *chain.from_iterable(inner)]
 
 

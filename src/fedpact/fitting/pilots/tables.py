@@ -30,7 +30,7 @@ from fedpact.utils.words import count_text
 
 MAX_TEXTS = 20  # different texts of a column that become columns
 MAX_CLASSES = 20  # different whole numbers of a target that are classes; more of them are amounts
-MAX_NAMED, MAX_COLUMNS = 5, 20  # in a sentence: names, and columns to choose from
+MAX_VALUES_NAMED, MAX_COLUMNS = 5, 20  # in a sentence: names, and columns to choose from
 MAX_SIZE, MIN_SPREAD = 1e100, 1e-100  # beyond them sums of squares overflow, or vanish
 DOCUMENTS = {".md", ".rst", ".txt", ".pdf", ".html", ".docx"}  # what lies beside tables and is none
 HIDDEN = (".", "~$")  # the latter while a spreadsheet is open
@@ -349,7 +349,7 @@ def _note_unseen(
             notes.append(f"{name} is tested on {listed}, which nobody's training records hold: always wrong")
         others = {target for other in train if other is not own for target in other.targets.tolist()}
         if alone := sorted(set(own.targets.tolist()) - others):
-            listed = ", ".join(classes[int(place)] for place in alone[:MAX_NAMED])
+            listed = ", ".join(classes[int(place)] for place in alone[:MAX_VALUES_NAMED])
             notes.append(f"{name} alone trains on {listed}: models without its records never answer that")
         if len(set(own.targets.tolist())) == 1:
             notes.append(f"{name}: all training records are of one class, {classes[int(own.targets[0])]}")

@@ -49,7 +49,7 @@ RESIDUALS = {
 PROTOCOLS = {"price-discovery": "price discovery", "sums": "sums", "admm": "consensus ADMM"}
 MIN_RESIDUAL = 1e-16  # a smaller one is drawn here
 MAX_MARKED_ROUNDS = 40  # rounds with a mark each
-MAX_NAMED = 6  # who had to go
+MAX_EXCLUDED_NAMED = 6  # who had to go
 LINE_HEIGHT, MAX_TEXT_ROWS = 10, 4  # points, and rows of words below each other
 WELFARE_MARGIN = 0.05  # of the range of welfare: room above and below
 
@@ -161,9 +161,9 @@ def _mark_gone(ax: Axes, course: _Course, *, named: bool) -> None:
         ax.axvline(after + 0.5, color=BAD, linewidth=1.0, linestyle=":")
         names = [short_name(name) for place, name in course.gone if place == after]
         if named:
-            left_out = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            left_out = f" and {len(names) - MAX_EXCLUDED_NAMED} more" if len(names) > MAX_EXCLUDED_NAMED else ""
             ax.annotate(
-                f"without {', '.join(names[:MAX_NAMED])}{left_out}",
+                f"without {', '.join(names[:MAX_EXCLUDED_NAMED])}{left_out}",
                 (after + 0.5, 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(3, -2 - LINE_HEIGHT * (row % MAX_TEXT_ROWS)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedpact.fitting.pilots import PilotStudy
 
 MAX_PANELS = 12
-CURVE_POINTS = 40
+LEARNING_CURVE_POINTS = 40
 KINDS = {"everybody": (GOOD, "everybody's data"), "alone": (BAD, "own data alone")}
 
 
@@ -48,7 +48,7 @@ def _draw_member(
     for kind, (colour, label) in KINDS.items():
         inside = np.ones(len(mine), dtype=bool) if kind == "everybody" else mine
         most = np.where(inside, data.available, 0.0)
-        shares = np.geomspace(min(1.0, 5.0 / most.sum()), 1.0, CURVE_POINTS)
+        shares = np.geomspace(min(1.0, 5.0 / most.sum()), 1.0, LEARNING_CURVE_POINTS)
         fitted = pilot.fit.predict(shares[:, None] * most)[:, member]
         panel.plot(shares * most.sum(), fitted, color=colour, linewidth=1.2)
         dots = [(records, score) for _, own, _, records, score in measured if own == kind]

@@ -22,7 +22,7 @@ SHARES_SHOWN = (90.0, 100.0)  # per cent that the axis reaches in any case
 LABEL_ASIDE = 9  # points
 AXIS_MARGIN = 0.12  # of the range, around the marks
 MAX_LABEL_LENGTH = 18
-MAX_NAMED = 6  # marks that have room for a name each; more are numbered
+MAX_MARKS_NAMED = 6  # marks that have room for a name each; more are numbered
 SAME_PLACE = 0.03  # of the panel: marks as close share one label
 
 
@@ -32,7 +32,7 @@ def plot_tradeoff(comparison: Comparison, ax: Any = None, *, money: Money | None
     A group that would leave together counts too. Mechanisms without fair shares are left out. Welfare is in `money`
     where it is given.
     """
-    figure = new_figure(6.4 if len(comparison.outcomes) <= MAX_NAMED else 8.2, 4.2) if ax is None else ax.figure
+    figure = new_figure(6.4 if len(comparison.outcomes) <= MAX_MARKS_NAMED else 8.2, 4.2) if ax is None else ax.figure
     ax = figure.add_subplot() if ax is None else ax
     draw_tradeoff(ax, comparison, Unit.of(money))
     return figure
@@ -62,7 +62,7 @@ def draw_tradeoff(ax: Axes, comparison: Comparison, unit: Unit) -> None:
     if unit.is_money:
         ax.xaxis.set_major_formatter(lambda amount, _: number_text(amount, digits=6))
     titles = [comparison.title(outcome.mechanism) for outcome in shown]
-    (_label if len(shown) <= MAX_NAMED else _number)(ax, titles, welfare, shares)
+    (_label if len(shown) <= MAX_MARKS_NAMED else _number)(ax, titles, welfare, shares)
 
 
 def _limits(numbers: np.ndarray) -> tuple[float, float]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fedpact.training.run import Run
 
 MAX_CURVES = 6
-CURVE_POINTS = 60
+FITTED_CURVE_POINTS = 60
 MAX_DOTS = 3000
 BAND_LEVEL = 0.9
 FAR = 4.0  # standard deviations
@@ -127,8 +127,8 @@ def _draw_curve(ax: Axes, fit: Fit, agent: int) -> None:
     usable = own_lots if own_lots.any() else np.ones_like(own_lots)
     best = int(np.where(usable, fit.weights[agent], -np.inf).argmax())
     reached = seen.contributions[used] @ fit.weights[agent] / own
-    places = np.linspace(0.0, max(float(reached.max()), 1.0), CURVE_POINTS)
-    given = np.zeros((CURVE_POINTS, seen.n_lots))
+    places = np.linspace(0.0, max(float(reached.max()), 1.0), FITTED_CURVE_POINTS)
+    given = np.zeros((FITTED_CURVE_POINTS, seen.n_lots))
     given[:, best] = places
     middle = fit.predict(given)[:, agent]
     reach = fit.quantile(0.5 + BAND_LEVEL / 2.0) * fit.prediction_errors(given)[:, agent]
