@@ -14,7 +14,8 @@ O(measurements x columns^2).
 
 Shares are fitted by Gauss-Newton steps over 0 <= rho <= `MAX_DELIVERED_SHARE`, each a non-negative least squares
 problem, damped until the sum of squares falls; they stop when the next step promises a fall of at most `MIN_PROMISE`,
-in units of squared standard errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with the shares.
+in units of squared standard errors. The sizes of the errors are fitted by restricted maximum likelihood, in turn with
+the shares.
 """
 
 from __future__ import annotations
