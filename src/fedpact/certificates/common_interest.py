@@ -19,7 +19,7 @@ from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import DOMAIN_EDGE, agent_values, utility_tolerances
 from fedpact.federation import Batch, Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.utils.arrays import FloatArray
 
 MAX_PAYOFFS_AT_A_TIME = 2_000_000

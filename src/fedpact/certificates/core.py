@@ -31,7 +31,7 @@ from fedpact.certificates.optimality import best_at_prices, better_profile, sale
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.shared_caps import SHARED_CAP_ROUNDING
+from fedpact.federation.lots import SHARED_CAP_ROUNDING
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 

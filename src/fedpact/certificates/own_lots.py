@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.optimality import climb, tangent_gains
 from fedpact.federation import Cost, Federation, Payoff, SharedCap
 from fedpact.federation.bounds import largest_spending
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 

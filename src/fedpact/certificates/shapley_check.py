@@ -29,7 +29,7 @@ from fedpact.certificates.shapley_integral import log_left_without, sender_credi
 from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import DOMAIN_EDGE
 from fedpact.federation import Cost, Exponential, Federation
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.utils.arrays import FloatArray, sum_by
 
 MAX_COALITION_AGENTS = 12

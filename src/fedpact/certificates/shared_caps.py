@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fedpact.federation import Cost, SharedCap
-from fedpact.federation.shared_caps import shared_members
+from fedpact.federation.lots import shared_members
 from fedpact.utils.arrays import FloatArray
 
 MAX_CONTRIBUTION = 1e300

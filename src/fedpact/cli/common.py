@@ -27,6 +27,7 @@ from fedpact.scenario import Scenario, load_scenario
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.members_words import weight_questions
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.clusters import use_cluster
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import check_writable, choose_format
 from fedpact.utils.progress import listen_to_progress
@@ -213,3 +214,19 @@ def print_agents(
     console.print(made)
     if len(agents) > len(shown):
         console.print(f"... and {len(agents) - len(shown)} more {kind}s; --json prints all")
+
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Share the work out to a cluster: dask://host:port, or ray.", metavar="ADDRESS"),
+]
+
+
+@contextmanager
+def working_on(cluster: str | None) -> Iterator[None]:
+    """Share work out to a cluster, if one is named."""
+    if cluster is None:
+        yield
+        return
+    with use_cluster(cluster):
+        yield

@@ -10,11 +10,11 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Verdict
-from fedpact.cli.cluster import ClusterOption, working_on
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     MECHANISM_NAMES,
     AsJson,
+    ClusterOption,
     Force,
     ScenarioArgument,
     check_output,
@@ -29,6 +29,7 @@ from fedpact.cli.common import (
     read_scenario,
     table,
     terminal_text,
+    working_on,
 )
 from fedpact.cli.per_agent import find_agent
 from fedpact.cli.pictures import check_picture, write_picture
@@ -37,10 +38,10 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.cohesion import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
 from fedpact.report.property_table import HEADS, LIES, property_rows
 from fedpact.report.records import comparison_record, properties_record
+from fedpact.report.stability import NOBODY, Temptation, leaving_group, posing_as_two
 from fedpact.scenario import Scenario
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged

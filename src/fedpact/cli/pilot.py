@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fedpact.cli.cluster import ClusterOption, working_on
-from fedpact.cli.common import AsJson, console, escape, print_json, progress, table
+from fedpact.cli.common import AsJson, ClusterOption, console, escape, print_json, progress, table, working_on
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
 from fedpact.fitting.pilots.estimators import REGRESSION_MAP

@@ -34,9 +34,9 @@ from fedpact.cli.common import (
 from fedpact.cli.violation_words import violation_sentences
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
+from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.numbers import Unit, number_texts, share_text
 from fedpact.report.records import blocking_group_record, departures_record
-from fedpact.report.shared_caps import shared_cap_sentences
 from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names

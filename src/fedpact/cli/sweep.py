@@ -10,10 +10,10 @@ import numpy as np
 import typer
 
 from fedpact.certificates.claims import Claim
-from fedpact.cli.cluster import ClusterOption, working_on
 from fedpact.cli.common import (
     MECHANISM_NAMES,
     AsJson,
+    ClusterOption,
     NumbersOutput,
     PictureOutput,
     choose_mechanism,
@@ -24,6 +24,7 @@ from fedpact.cli.common import (
     read_scenario,
     table,
     terminal_text,
+    working_on,
 )
 from fedpact.cli.exit_codes import INTERRUPTED
 from fedpact.cli.pictures import can_draw, write_picture

@@ -22,7 +22,7 @@ from fedpact.cli.deals import DealArgument, DealMechanism, Unchecked, choose_dea
 from fedpact.cli.per_agent import EACH, per_agent
 from fedpact.cli.pictures import check_picture, write_picture
 from fedpact.deals import Deal, is_ledger
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.fitting import Delivery, estimate_delivery
 from fedpact.fitting.ledger_shares import ledger_pilot
 from fedpact.fitting.logs import read_verified

@@ -9,8 +9,7 @@ from fedpact.comparison.comparison import Comparison, compare
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation
-from fedpact.comparison.studies import study
-from fedpact.comparison.study_result import FieldStudy
+from fedpact.comparison.studies import FieldStudy, study
 from fedpact.comparison.sweep_result import Sweep
 from fedpact.comparison.sweeps import sweep
 

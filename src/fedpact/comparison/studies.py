@@ -1,5 +1,7 @@
 """Mechanisms on many random federations: how often each property holds, and what is left of welfare and fair shares.
 
+The result keeps the numbers of every federation, by kind and mechanism.
+
 Federations are drawn by kind (`federation_kinds`) and worked on in pieces, each a batch that goes through all
 mechanisms; what groups reach by themselves is worked out once for all of them. Pieces are shared out to worker
 processes where there are enough of them. Finished ones can be kept, so that an interrupted study goes on where it was.
@@ -8,17 +10,17 @@ processes where there are enough of them. Finished ones can be kept, so that an 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
-from fedpact.comparison.study_result import NOT_KNOWN, FieldStudy
 from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
 from fedpact.federation import Batch
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
@@ -29,6 +31,8 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput
 
+NOT_KNOWN = -1  # of a property that is undefined, or was not looked at
+QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
 PIECE_SIZE = 100  # federations
 MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
@@ -40,6 +44,97 @@ JUDGED_TOGETHER = (
     Claim.INDIVIDUAL_RATIONALITY,
     Claim.CORE,
 )
+FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in Claim))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FieldStudy:
+    """Mechanisms on many random federations.
+
+    Attributes
+    ----------
+    kinds, mechanisms
+        Kinds of federations, and mechanisms by name.
+    n_agents, seed
+        How many members every federation has, and what they were drawn from.
+    numbers
+        `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
+        "lowest_share" the smallest part of its Shapley value that a member gets back, "budget" the sum of payments,
+        "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it does not,
+        -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found; "split-proof" is 1
+        where nobody was found to gain.
+    """
+
+    kinds: Sequence[str]
+    mechanisms: Mapping[str, Mechanism]
+    n_agents: int
+    seed: int
+    numbers: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+
+    @property
+    def count(self) -> int:
+        """How many federations there are of each kind."""
+        return int(next(iter(self.numbers[self.kinds[0]].values()))["solved"].size)
+
+    def title(self, mechanism: str) -> str:
+        """What people call a mechanism."""
+        return self.mechanisms[mechanism].title
+
+    def share_holding(self, kind: str, mechanism: str, claim: str) -> float:
+        """In which part of the federations that were looked at a property holds; NaN if none was."""
+        found = self.numbers[kind][mechanism][claim]
+        known = found[found != NOT_KNOWN]
+        return float(known.mean()) if known.size else float("nan")
+
+    def quantiles(self, kind: str, mechanism: str, name: str) -> dict[str, float]:
+        """Low (5 %), median and high (95 %) of a number over the federations where it is defined."""
+        found = self.numbers[kind][mechanism][name]
+        known = found[~np.isnan(found)]
+        if not known.size:
+            return dict.fromkeys(QUANTILES, float("nan"))
+        # Shares may be infinite, where interpolation between two gives no number.
+        return {label: float(np.quantile(known, part, method="inverted_cdf")) for label, part in QUANTILES.items()}
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for every kind and mechanism: in what shares properties hold, quantiles of welfare and lowest share."""
+        rows = []
+        for kind in self.kinds:
+            for mechanism, numbers in self.numbers[kind].items():
+                row: dict[str, Any] = {"kind": kind, "mechanism": mechanism, "solved": float(numbers["solved"].mean())}
+                for claim in Claim:
+                    row[str(claim)] = self.share_holding(kind, mechanism, claim)
+                    row[f"{claim}-judged"] = int((numbers[claim] != NOT_KNOWN).sum())
+                for name in ("share_of_best", "lowest_share"):
+                    found = self.quantiles(kind, mechanism, name)
+                    row |= {f"{name}_{label}": number for label, number in found.items()}
+                rows.append(row)
+        return rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row for each federation and mechanism; properties that are not known are empty."""
+        parts = [(kind, mechanism, each) for kind in self.kinds for mechanism, each in self.numbers[kind].items()]
+        columns: dict[str, list[Any]] = {
+            "kind": [kind for kind, _, _ in parts for _ in range(self.count)],
+            "federation": [place for _ in parts for place in range(self.count)],
+            "mechanism": [mechanism for _, mechanism, _ in parts for _ in range(self.count)],
+        }
+        for name in parts[0][2]:
+            joined = [number for _, _, each in parts for number in each[name].tolist()]
+            claim = name in list(Claim)
+            columns[name] = [None if number == NOT_KNOWN else bool(number) for number in joined] if claim else joined
+        return columns
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row for each federation and mechanism; needs pandas."""
+        from fedpact.report.display import study_frame  # noqa: PLC0415 - optional dependency
+
+        return study_frame(self)
+
+    def plot(self, *, figure: Any = None) -> Any:
+        """Shares in which properties hold, by mechanism and kind, on `figure` or a new one; needs matplotlib."""
+        from fedpact.report.plots import plot_study  # noqa: PLC0415 - optional dependency
+
+        return plot_study(self, figure=figure)
 
 
 def study(
@@ -111,9 +206,6 @@ def study(
             for kind in chosen
         },
     )
-
-
-FIELDS = ("welfare", "share_of_best", "lowest_share", "budget", "solved", *(str(claim) for claim in Claim))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import labels, require_single_lots
+from fedpact.federation.lots import labels, require_single_lots
 from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, non_negative, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text, differing_texts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.report.axes import spread_labels, tick_marks
+from fedpact.report.charts import spread_labels, tick_marks
 from fedpact.report.markup import render
 from fedpact.utils.arrays import FloatArray
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from fedpact.federation.lots import require_own_caps
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.federation.shared_caps import require_own_caps
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput, short_repr
 

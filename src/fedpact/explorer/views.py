@@ -22,9 +22,8 @@ from fedpact.federation import Federation
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import CheckedDeal
 from fedpact.programs.social_optimum import social_optimum
-from fedpact.report.axes import tick_marks
 from fedpact.report.background_sections import checked_claims
-from fedpact.report.charts import BarRow, NumberLine, agent_bar
+from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
 from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
 from fedpact.report.markup import render
 from fedpact.report.numbers import Unit, number_texts, percent

@@ -7,11 +7,10 @@ their numbers obey, and bounds on what anybody would contribute. May use: utils.
 from fedpact.federation.batch import Batch
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
-from fedpact.federation.kind_check import require_federation
+from fedpact.federation.lots import SharedCap
 from fedpact.federation.payoffs import Exponential, Log, Michaelis, Payoff, PowerLaw
 from fedpact.federation.population import Population
-from fedpact.federation.shared_caps import SharedCap
-from fedpact.federation.validation import federation_errors
+from fedpact.federation.validation import federation_errors, require_federation
 
 __all__ = [
     "Batch",

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
+from fedpact.federation.lots import SharedCap, take_shared_caps
 from fedpact.federation.payoffs import Payoff
-from fedpact.federation.shared_caps import SharedCap, take_shared_caps
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 

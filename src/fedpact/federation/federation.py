@@ -9,7 +9,7 @@ g_i from a payoff family. The paper's setting (equation 3) is `PowerLaw(beta)` w
 Welfare is sum_i a_i(s) - sum_j c_j(s_j).
 
 An agent may hold several *lots* of data, each with its own column, cost and cap, and have several *tasks*, each with
-its own row, value and curve (`fedpact.federation.ownership`). Then `weights` is (tasks x lots), contributions are per
+its own row, value and curve (`fedpact.federation.lots`). Then `weights` is (tasks x lots), contributions are per
 lot, and an agent's payoff is the sum over its tasks.
 """
 
@@ -27,15 +27,20 @@ from numpy.typing import ArrayLike
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost
 from fedpact.federation.fingerprint import federation_signature, fingerprint_text
-from fedpact.federation.ownership import Owners, OwnersGiven, default_own_names, labels, require_single_lots
-from fedpact.federation.payoffs import Payoff
-from fedpact.federation.shared_caps import (
+from fedpact.federation.lots import (
+    Owners,
+    OwnersGiven,
     SharedCap,
     SharedCapsGiven,
+    default_own_names,
     first_exceeded,
+    labels,
+    owned_by,
     reachable_caps,
+    require_single_lots,
     take_shared_caps,
 )
+from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
 from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy, sum_by
 from fedpact.utils.errors import InvalidInput, OutsideDomain
@@ -356,8 +361,8 @@ class Federation:
                 raise InvalidInput(f"a mask of members must have {self.n_agents} entries, got shape {chosen.shape}")
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
-        lots, lot_owners = _owned(self.lot_owners, chosen) if self.has_lots else (chosen, None)
-        tasks, task_owners = _owned(self.task_owners, chosen) if self.has_lots else (chosen, None)
+        lots, lot_owners = owned_by(self.lot_owners, chosen) if self.has_lots else (chosen, None)
+        tasks, task_owners = owned_by(self.task_owners, chosen) if self.has_lots else (chosen, None)
         lot_names, task_names = self.given_names
         return Federation(
             weights=self.weights[tasks][:, lots],
@@ -489,10 +494,3 @@ class Federation:
         from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
-
-
-def _owned(owners: Owners, agents: Owners) -> tuple[Owners, Owners]:
-    """What some agents own, in their order, and whose among these it is."""
-    own = [np.flatnonzero(owners == agent) for agent in agents]
-    places = np.repeat(np.arange(agents.size), [each.size for each in own])
-    return np.concatenate([*own, np.zeros(0, dtype=np.intp)]), places

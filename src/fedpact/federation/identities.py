@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
-from fedpact.federation.ownership import Owners
-from fedpact.federation.shared_caps import SharedCap, require_own_caps
+from fedpact.federation.lots import Owners, SharedCap, require_own_caps
 from fedpact.federation.validation import Weights
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput

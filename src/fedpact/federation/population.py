@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 

@@ -10,17 +10,19 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fedpact.federation.costs import Cost, as_cost
-from fedpact.federation.ownership import (
+from fedpact.federation.lots import (
     Owners,
     OwnersGiven,
     Ownership,
+    SharedCap,
+    SharedCapsGiven,
     checked_ownership,
+    checked_shared_caps,
     default_names,
     labels,
     owner_names,
 )
 from fedpact.federation.payoffs import Payoff
-from fedpact.federation.shared_caps import SharedCap, SharedCapsGiven, checked_shared_caps
 from fedpact.utils.arrays import (
     MAX_ERRORS,
     POSITIVE,
@@ -32,7 +34,7 @@ from fedpact.utils.arrays import (
     read_only_copy,
     real_numbers,
 )
-from fedpact.utils.errors import ErrorCollector, InvalidInput
+from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
 Weights: TypeAlias = "FloatArray | sp.csr_array"  # the row receives, the column gives
 Costs: TypeAlias = "Cost | ArrayLike | Sequence[Cost | float]"
@@ -298,3 +300,14 @@ def _checked_payoff(payoff: Payoff, names: Sequence[str]) -> Payoff:
 
 def _one_each(field: str, given: ArrayLike, accepts: Any, rule: str, names: Sequence[str]) -> FloatArray:
     return read_only_copy(np.broadcast_to(checked_numbers(field, given, accepts, rule, names=names), len(names)))
+
+
+def require_federation(given: object) -> None:
+    """Raise `InvalidInput` for what is not a federation, saying where one is."""
+    from fedpact.federation.federation import Federation  # noqa: PLC0415 - a federation checks its inputs here
+
+    if not isinstance(given, Federation):
+        inside = isinstance(getattr(given, "federation", None), Federation)
+        hint = ": take its .federation" if inside else f": {short_repr(given)}"
+        kind = f", got a {type(given).__name__}{hint}"
+        raise InvalidInput(field="federation", rule="must be a Federation", value=given, given=kind)

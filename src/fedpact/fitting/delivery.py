@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.delivery_misfit import CurveMisfit
 from fedpact.fitting.observations import Observations, check_accuracies, checked_matrix, checked_test_sizes

@@ -24,7 +24,7 @@ from fedpact.deals import Deal, Outcome, Settlement
 from fedpact.deals.delivered import agreed_transfers, payments_for_shares
 from fedpact.deals.settlement import settle
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.delivery import Delivery, estimate_delivery
 from fedpact.fitting.result import Fit
 from fedpact.mechanisms import MECHANISMS, personal_prices

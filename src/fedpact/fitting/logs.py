@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.deals.ledger import MEASURED, TRAINED, VERIFIED, Entry, is_ledger
-from fedpact.federation.ownership import Ownership
+from fedpact.federation.lots import Ownership
 from fedpact.fitting.observations import Observations, check_accuracies, checked_test_sizes
 from fedpact.fitting.runs_file import LogTable, read_runs
 from fedpact.negotiation.audit import LedgerAudit, audit_ledger

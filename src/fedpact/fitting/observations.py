@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation.ownership import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
+from fedpact.federation.lots import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
 from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, read_only_copy
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fedpact.deals import Deal
 from fedpact.deals.delivered import agreed_transfers
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.federation.payoffs import FAMILIES
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.delivery import checked_subset_models, leave_out_shares

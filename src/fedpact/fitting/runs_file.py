@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.federation.ownership import Ownership
+from fedpact.federation.lots import Ownership
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, Row, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.ownership import Ownership
+from fedpact.federation.lots import Ownership
 from fedpact.utils.arrays import FloatArray
 
 MAX_LOG_RATIO = 4.0  # of what parts make: beyond, they have no meaning

@@ -24,7 +24,7 @@ from scipy.special import owens_t
 from fedpact.comparison import Outlook
 from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each, outlooks
 from fedpact.federation import Federation
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.federation.validation import Costs
 from fedpact.fitting.accuracy_curves import CURVE_FAMILIES
 from fedpact.fitting.noise import ASSUMED_NOISE, sampling_variances

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedpact.deals.settlement import MONEY_DECIMALS
 from fedpact.deals.signatures import PRIVATE
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.negotiation import agents_of
 from fedpact.negotiation.processes import save_agent
 from fedpact.scenario import Money, Scenario

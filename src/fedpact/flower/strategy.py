@@ -38,9 +38,9 @@ from fedpact.flower.messages import (
     stated_accuracies,
     stated_accuracy,
 )
-from fedpact.flower.signed_deliveries import SignedDeliveries
 from fedpact.flower.signed_run import GivenTerms, SignedRun, run_given_deal
 from fedpact.flower.training_messages import (
+    SignedDeliveries,
     arrays_of,
     check_model,
     copy_arrays,

@@ -25,7 +25,7 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.shaped_payoffs import earning_payoff
 from fedpact.deals import Equilibria, Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms.base import NOT_KNOWN, BatchSolution, Mechanism
 from fedpact.programs.best_response import own_utilities, standalone_optimum
 from fedpact.programs.shaped_equilibrium import shaped_equilibrium

@@ -4,6 +4,9 @@ Everything else, from certificates to reports, asks a mechanism for what it need
 mechanism derives from `Mechanism` and gives `name`, `title`, `claims`, `solve`, `deviations` and, where money changes
 hands, `payment_rule`. It may also say how many federations are solved at once (`is_vectorised`, `solve_together`,
 `deviation_bounds`); otherwise a batch is solved one federation after the other.
+
+Mechanisms from outside the package are held to this. What goes wrong in their code is told as their mistake: which
+method of which class, and what is wrong. fedpact's own are left as they are: a mistake in them is an error in fedpact.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
@@ -24,20 +28,71 @@ from fedpact.certificates.payment_bounds import PaymentBounds
 from fedpact.deals import Deal, Equilibria, Outcome
 from fedpact.deals.outcome import AS_GIVEN
 from fedpact.federation import Batch, Federation
-from fedpact.federation.ownership import require_single_lots
-from fedpact.federation.shared_caps import require_own_caps
-from fedpact.mechanisms.outside import guard_methods
+from fedpact.federation.lots import require_own_caps, require_single_lots
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.errors import InvalidInput, NotConverged
+from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr
 from fedpact.utils.parallel import is_configured, map_parallel
 
+PACKAGE = __name__.partition(".")[0]
+
+# What a method must return, by name; None where any answer goes, or is checked by those who ask.
+METHODS: Mapping[str, type | None] = {
+    "solve": Outcome,
+    "at_equilibrium": Outcome,
+    "deviations": Deviations,
+    "payment_bounds": PaymentBounds,
+    "payment_rule": None,
+    "payoff_rule": None,
+    "price_rule": None,
+    "nearby_equilibrium": None,
+    "solve_together": None,
+    "deviation_bounds": None,
+}
 RULES = ("solve", "deviations", "payment_rule", "payoff_rule", "at_equilibrium")
 NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
-
 # What a federation that cannot be solved raises; other errors are mistakes in the code and are not caught.
 SOLVER_ERRORS = (InvalidInput, NotConverged, ArithmeticError, np.linalg.LinAlgError)
+
+
+def guard_methods(cls: type) -> None:
+    """Make the methods that a class from outside defines raise `MechanismError` where they fail or return nonsense."""
+    if cls.__module__.partition(".")[0] == PACKAGE:
+        return
+    for name, kind in METHODS.items():
+        method = vars(cls).get(name)
+        if isfunction(method):
+            setattr(cls, name, _guard(method, name, kind))
+
+
+def _guard(method: Callable[..., Any], name: str, kind: type | None) -> Callable[..., Any]:
+    @wraps(method)
+    def guarded(self: Any, *args: Any, **options: Any) -> Any:
+        where = f"{type(self).__module__}:{type(self).__qualname__}.{name}"
+        try:
+            answer = method(self, *args, **options)
+        except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # what a federation that has no solution raises
+            raise
+        except Exception as error:
+            raise MechanismError(f"{where} failed: {type(error).__name__}: {error}") from error
+        if kind is not None and not isinstance(answer, kind):
+            raise MechanismError(f"{where} must return {_article(kind)}, got {short_repr(answer)}")
+        if name in ("payment_rule", "payoff_rule"):
+            _check_amounts(where, answer, args)
+        return answer
+
+    return guarded
+
+
+def _check_amounts(where: str, amounts: Any, args: tuple[Any, ...]) -> None:
+    n_agents = args[0].n_agents
+    if np.shape(amounts) != (n_agents,) or np.asarray(amounts).dtype.kind not in "fiu":
+        raise MechanismError(f"{where} must return {n_agents} numbers, one per member, got {short_repr(amounts)}")
+
+
+def _article(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -30,7 +30,7 @@ from fedpact.certificates.own_lots import Charges, OwnGame
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
 from fedpact.deals import Messages
 from fedpact.federation import Federation
-from fedpact.federation.shared_caps import require_own_caps
+from fedpact.federation.lots import require_own_caps
 from fedpact.mechanisms.externality import ExternalityMechanism, personal_prices
 from fedpact.programs.price_taker import PriceTaker
 from fedpact.utils.arrays import FloatArray, read_only_copy

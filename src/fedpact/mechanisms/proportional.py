@@ -23,7 +23,7 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.proportional_sharing import proportional_bounds, sharing_in_proportion
 from fedpact.deals import Outcome
 from fedpact.federation import Batch, Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms.base import BatchSolution, Mechanism
 from fedpact.programs.proportional_sharing import proportional_equilibrium
 from fedpact.utils.arrays import FloatArray

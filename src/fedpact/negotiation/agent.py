@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.consent import accepts_deal, standalone_utility
 from fedpact.programs.roots import falling_root

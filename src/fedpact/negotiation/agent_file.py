@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from fedpact.federation import Cost, Linear, Log, Payoff, Quadratic, SharedCap
+from fedpact.federation.lots import checked_shared_caps
 from fedpact.federation.payoffs import FAMILIES
-from fedpact.federation.shared_caps import checked_shared_caps
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.lot_agent import AnyAgent, LotAgent
 from fedpact.scenario.fields import check_keys

@@ -21,8 +21,7 @@ from fedpact.deals.deal_file import deal_record, stated_deal
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Header, Transcript, read_transcript
 from fedpact.federation import Federation, require_federation
-from fedpact.federation.ownership import labels
-from fedpact.federation.shared_caps import require_own_caps
+from fedpact.federation.lots import labels, require_own_caps
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.admm import reach_consensus
 from fedpact.negotiation.channels import Channel, InProcess

@@ -22,7 +22,7 @@ from itertools import combinations
 import numpy as np
 
 from fedpact.federation import Federation, Linear, Quadratic
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms import Mechanism, mechanism_named
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.utils.arrays import FloatArray

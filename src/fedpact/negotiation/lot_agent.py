@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedpact.federation import Cost, Federation, Payoff, SharedCap
-from fedpact.federation.ownership import Owners
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import Owners, take_shared_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough

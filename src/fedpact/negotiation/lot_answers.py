@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.ownership import Owners
-from fedpact.federation.shared_caps import SharedCap, checked_shared_caps, reachable_caps
+from fedpact.federation.lots import Owners, SharedCap, checked_shared_caps, reachable_caps
 from fedpact.negotiation.validation import (
     BadAnswer,
     CostAnswer,

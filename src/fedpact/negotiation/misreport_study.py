@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.tolerances import utility_tolerances
 from fedpact.comparison import solve_batch
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms import MECHANISMS, Mechanism, MessageGame, personal_prices, resolve_mechanisms
 from fedpact.negotiation.agent import Agent
 from fedpact.negotiation.channels import InProcess

@@ -8,7 +8,7 @@ from typing import Protocol as Interface
 
 import numpy as np
 
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.negotiation.session import Session
 from fedpact.utils.arrays import FloatArray
 

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedpact.deals.signatures import KnownKeys, is_signature
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, OutsideDomain

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.negotiation import masks
 from fedpact.negotiation.fair_sums import FairSums
 from fedpact.negotiation.protocol import ProtocolResult, balance_exactly

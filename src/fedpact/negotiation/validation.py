@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.negotiation import masks
 from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import InvalidInput

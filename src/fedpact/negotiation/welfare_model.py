@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import SharedCap
-from fedpact.federation.shared_caps import first_exceeded, take_shared_caps
+from fedpact.federation.lots import first_exceeded, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
 from fedpact.programs.batch_solver import climb

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.roots import falling_root, falling_roots
 from fedpact.programs.shared_caps import maximise_within

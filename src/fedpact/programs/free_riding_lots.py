@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.federation.shared_caps import first_exceeded, shared_members
+from fedpact.federation.lots import first_exceeded, shared_members
 from fedpact.programs.best_response import best_free_lots, standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged

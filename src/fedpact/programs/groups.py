@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import largest_spending
-from fedpact.federation.shared_caps import shared_members
+from fedpact.federation.lots import shared_members
 from fedpact.programs.batch_solver import maximise_stack
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.social_optimum import maximise_welfare

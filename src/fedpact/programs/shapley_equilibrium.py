@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.shared_caps import take_shared_caps
+from fedpact.federation.lots import take_shared_caps
 from fedpact.programs.best_response import best_answer
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.shared_caps import conclude_within, maximise_within

@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.shared_caps import SharedCap, shared_members
+from fedpact.federation.lots import SharedCap, shared_members
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.solver import (
     GAIN_TOLERANCE,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.bounds import contribution_bounds
-from fedpact.federation.shared_caps import SharedCap, shared_members
+from fedpact.federation.lots import SharedCap, shared_members
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
 from fedpact.programs.least_norm import nearest_to_zero

@@ -1,8 +1,8 @@
 """What people read: numbers, words, tables and pictures, said once; and the report for the members.
 
 The report is one self-contained HTML page about a comparison, to mail and to print: `page` puts it together from
-`background_sections`, `deal_sections` and `stability_section`; `member_page` is a single page for one member. What the
-terminal and the explorer say as well is in `numbers`, `words` and `cohesion` (whether a deal holds together). Plots and
+`background_sections`, `deal_sections` and `stability`; `member_page` is a single page for one member. What the terminal
+and the explorer say as well is in `numbers`, `words` and `stability` (whether a deal holds together). Plots and
 tables of results are methods of the results; they import this package when they are asked for. May use: everything
 below, except flower.
 """

@@ -18,7 +18,6 @@ from fedpact.certificates import Certificate, Claim, Verdict
 from fedpact.certificates.assumptions import diagnose
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.report.cohesion import leaving_group
 from fedpact.report.markup import mention, mention_list, name_tag
 from fedpact.report.numbers import (
     MINUS,
@@ -33,6 +32,7 @@ from fedpact.report.numbers import (
     share_text,
     without_rounding,
 )
+from fedpact.report.stability import leaving_group
 from fedpact.report.view import MAX_SHOWN, Selection, View
 from fedpact.report.words import ASSUMPTIONS, CLAIMS, EVIDENCE, GLOSSARY, NOT_CERTIFIED, SHAPLEY_METHODS
 from fedpact.utils.arrays import FloatArray

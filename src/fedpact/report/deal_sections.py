@@ -1,4 +1,5 @@
-"""What the sections about the deal show: contributions, payments, gains, how sure they are, fairness, welfare.
+"""What the sections about the deal show: contributions, payments, gains, how sure they are, fairness, welfare;
+and what a deal makes of caps that lots share.
 
 Each function prepares what the template of the same name fills in.
 """
@@ -27,19 +28,20 @@ from fedpact.report.charts import (
     sign_class,
     whisker,
 )
-from fedpact.report.cohesion import leaving_group
 from fedpact.report.markup import mention_list, name_tag
 from fedpact.report.numbers import (
+    Unit,
     cents_text,
     given_text,
     lowest_share_text,
+    number_text,
     number_texts,
     percent,
     probability_text,
     share_text,
     without_rounding,
 )
-from fedpact.report.shared_caps import shared_cap_sentences
+from fedpact.report.stability import leaving_group
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
 from fedpact.stability import StableFederation
 from fedpact.utils.arrays import FloatArray
@@ -440,3 +442,26 @@ def _who(names: Sequence[str], verb: str) -> Markup:
     if len(names) > MAX_LEAVERS_NAMED:
         return Markup(f"{len(names):,} {verb}")
     return Markup("{} {}").format(mention_list(names), f"{verb}s" if len(names) == 1 else verb)
+
+
+def shared_cap_sentences(outcome: Outcome, unit: Unit, agent: int | None = None) -> list[str]:
+    """For every shared cap, of one agent or of all: what is brought of each lot, and what one more would be worth."""
+    federation, told = outcome.federation, []
+    for shared, price in zip(federation.shared_caps, outcome.shared_cap_prices, strict=True):
+        owner = int(federation.lot_owners[shared.lots[0]])
+        if agent not in (None, owner):
+            continue
+        amounts = outcome.contributions[list(shared.lots)]
+        parts = [
+            f'{number_text(float(amount))} of "{federation.lot_names[lot]}"'
+            for lot, amount in zip(shared.lots, amounts, strict=True)
+        ]
+        total, cap = float(amounts.sum()), given_text(shared.cap)
+        if total >= shared.cap * (1.0 - BOUND_TOLERANCE):
+            used = f"all of the {cap} that these lots share"
+            larger = given_text(shared.cap + 1.0)
+            more = f" A cap of {larger} would add {unit.text(float(price))} to the welfare of all." if price > 0 else ""
+        else:
+            used, more = f"{number_text(total)} of the {cap} that these lots share", ""
+        told.append(f"{federation.names[owner]} brings {join_names(parts)}: {used}.{more}")
+    return told

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.report.numbers import given_text, number_texts, probability_text
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain

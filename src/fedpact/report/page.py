@@ -15,7 +15,7 @@ from fedpact.report.background_sections import certificates, conditions, federat
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
 from fedpact.report.property_table import has_property_table, properties
-from fedpact.report.stability_section import stability
+from fedpact.report.stability import stability
 from fedpact.report.view import View
 from fedpact.scenario import Money
 from fedpact.utils.files import replace_text

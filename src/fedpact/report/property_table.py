@@ -11,8 +11,8 @@ from fedpact.comparison import Comparison
 from fedpact.comparison.misreports import FACTORS
 from fedpact.deals import Outcome
 from fedpact.mechanisms import compared_mechanisms
-from fedpact.report.cohesion import misreporting
 from fedpact.report.numbers import Unit
+from fedpact.report.stability import misreporting
 from fedpact.report.view import View
 from fedpact.report.words import CLAIMS, PROPERTY_HEADS
 

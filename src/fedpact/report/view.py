@@ -12,7 +12,7 @@ from fedpact.comparison import Comparison
 from fedpact.deals import Outcome, Settlement
 from fedpact.deals.settlement import settle_payments
 from fedpact.federation import Federation
-from fedpact.report.colours import colour_places
+from fedpact.report.charts import colour_places
 from fedpact.report.numbers import Unit
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fedpact.federation import Federation
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.shapley.compiled import Precision, own_coefficients
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.potential import EXACT_TOLERANCE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Payoff
-from fedpact.federation.ownership import Owners
+from fedpact.federation.lots import Owners
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
 from fedpact.shapley.receiver_rows import ReceiverRows

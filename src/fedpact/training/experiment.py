@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation.ownership import OwnersGiven, Ownership, checked_ownership, labels
+from fedpact.federation.lots import OwnersGiven, Ownership, checked_ownership, labels
 from fedpact.federation.validation import checked_names
 from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images

@@ -12,8 +12,7 @@ import pytest
 
 import fedpact as fp
 from fedpact.negotiation import Agent, InProcess, agents_of, coordinate, recompute
-from fedpact.negotiation.fair_discovery import MAX_GROUPED_AGENTS
-from fedpact.negotiation.group_answers import KnownAnswers, read_group_marginals
+from fedpact.negotiation.fair_discovery import MAX_GROUPED_AGENTS, KnownAnswers, read_group_marginals
 from fedpact.negotiation.validation import BadAnswer, Introduction, read_marginals
 from fedpact.scenario.examples import hospitals
 from random_cases import cases, some

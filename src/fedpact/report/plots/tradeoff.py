@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedpact.report.axes import TURN, label_heights
-from fedpact.report.colours import colour_places
+from fedpact.report.charts import TURN, colour_places, label_heights
 from fedpact.report.numbers import Unit, number_text
 from fedpact.report.plots.style import AMOUNT, FAINT, INK, LINES, dress_axes, new_figure, short_name
 

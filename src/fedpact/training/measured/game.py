@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation.ownership import require_single_lots
+from fedpact.federation.lots import require_single_lots
 from fedpact.shapley.blackbox import SampledShapley, sample_game
 from fedpact.shapley.coalition_cache import Coalition
 from fedpact.training import Experiment, Histories

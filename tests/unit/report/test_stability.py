@@ -11,9 +11,8 @@ import pytest
 import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.report import render_report
-from fedpact.report.cohesion import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, posing_as_two
 from fedpact.report.numbers import Unit
-from fedpact.report.stability_section import limits_text
+from fedpact.report.stability import NOBODY, NOT_WORKED_OUT, Temptation, leaving_group, limits_text, posing_as_two
 from fedpact.scenario.examples import example
 
 UNIT = Unit.of(fp.Money("EUR", 1_000_000.0))
