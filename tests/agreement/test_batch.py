@@ -85,6 +85,7 @@ def test_more_agents_than_compiled_code_takes(mechanism: fp.Mechanism) -> None:
         assert_same(outcome, place, mechanism.solve(federation))
 
 
+@pytest.mark.slow
 def test_several_optima_the_canonical_one_and_the_worst_reciprocity() -> None:
     """Equal agents: every split of the same total is an optimum. Only the equal one is reciprocal."""
     base = fp.Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(0.02))

@@ -119,6 +119,7 @@ def test_flat_federations_have_their_welfare_and_a_face():
     assert faces > 20
 
 
+@pytest.mark.slow
 def test_optimum_has_the_smallest_norm_on_its_face():
     for fed, _ in flat_federations(25, 60):
         found = fp.social_optimum(fed)

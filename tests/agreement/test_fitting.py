@@ -48,6 +48,7 @@ def over(seeds: range, options: dict | None = None, **changes) -> dict[str, np.n
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}
 
 
+@pytest.mark.slow
 def test_planted_parameters_are_recovered() -> None:
     found = over(range(24))
     assert np.median(found["beta error"]) < 0.05

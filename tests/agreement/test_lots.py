@@ -269,6 +269,7 @@ def test_prices_pay_for_every_lot() -> None:
         assert outcome.deal.price_contradiction == ""
 
 
+@pytest.mark.slow
 def test_what_groups_reach_against_each_group_solved_alone() -> None:
     rng = np.random.default_rng(17)
     for count in range(cases(12)):

@@ -125,6 +125,7 @@ def large(family: type[Payoff], *, sparse: bool, harm: bool, n_agents: int = 200
     return fp.Federation(sp.csr_array(kept), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", some(FAMILIES, 1))
 @pytest.mark.parametrize("sparse", some([False, True], 1))
 @pytest.mark.parametrize("harm", [False, True], ids=["help", "harm"])

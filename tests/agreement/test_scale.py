@@ -25,6 +25,7 @@ def sparse_federation(n_agents, neighbours, rng):
     return fp.Federation(weights.tocsr(), costs=costs, caps=caps, payoff=fp.PowerLaw(0.3))
 
 
+@pytest.mark.slow
 def test_the_sparse_welfare_optimum_is_the_dense_one():
     sparse = sparse_federation(600, 8, np.random.default_rng(0))
     dense = replace(sparse, weights=sparse.dense_weights())

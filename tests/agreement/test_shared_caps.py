@@ -152,6 +152,7 @@ def test_loose_shared_caps_change_nothing() -> None:
             np.testing.assert_array_equal(one.payments, other.payments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [

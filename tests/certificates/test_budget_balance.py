@@ -46,6 +46,7 @@ def test_rounding_among_equals_is_no_imbalance() -> None:
     assert rounded.certificates[Claim.BUDGET_BALANCE].verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [8, 12, 16])
 def test_shapley_balances_among_many_equals(n_agents: int) -> None:
     federation = fp.Federation(np.ones((n_agents, n_agents)), costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02))

@@ -75,6 +75,7 @@ def test_money_taken_from_two_members_makes_them_leave():
     assert right.agents[2] not in certificate.witness["group"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_agents", [12, 30])
 def test_larger_federations_are_refuted_by_a_likely_group(n_agents):
     federation = many(n_agents)

@@ -70,6 +70,7 @@ def test_nothing_is_solved_unless_asked() -> None:
             assert outcome.certificates[claim]
 
 
+@pytest.mark.slow
 def test_one_agent_that_gains_refutes_it_among_many() -> None:
     rng = np.random.default_rng(3)
     many = fp.Federation(

@@ -21,6 +21,7 @@ from fedpact.explorer.files import DOWNLOADS
 from fedpact.scenario.examples import example
 from fedpact.training.plan import Plan
 from fedpact.training.trainable import deal_for_everybody
+from random_cases import some
 
 SCENARIO = example("hospitals")
 FEDERATION = SCENARIO.federation
@@ -74,7 +75,7 @@ KINDS: dict[str, tuple[str, Callable[[Any, Path], None]]] = {
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=some(KINDS, 4))
 def file(request: pytest.FixtureRequest, run, tmp_path: Path) -> Path:
     """A file of each kind with the Externality deal of the hospitals."""
     name, write = KINDS[request.param]
@@ -271,6 +272,7 @@ def test_where_everybody_left_there_is_no_deal(run, tmp_path: Path) -> None:
         assert run(command, "hospitals", "deal.json").err == "error: deal.json: nobody is in this deal\n"
 
 
+@pytest.mark.slow
 def test_the_recommended_deal_of_several_is_taken(run, tmp_path: Path) -> None:
     compared(run, tmp_path / "deals.json")
     recommended = json.loads((tmp_path / "deals.json").read_text(encoding="utf-8"))["recommendation"]["mechanism"]

@@ -42,6 +42,7 @@ def test_without_the_extra_it_says_what_to_install(run, monkeypatch):
     assert result.code == 2 and 'pip install "fedpact[explore]"' in result.err
 
 
+@pytest.mark.slow
 def test_it_ends_quietly_when_interrupted(tmp_path):
     import urllib.request
 

@@ -200,6 +200,7 @@ def test_a_folder_does_not_hide_a_built_in_federation(run, tmp_path: Path) -> No
     assert run("settle").code == 0
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are(run, tmp_path: Path) -> None:
     """Square brackets are no markup, and colons make no pictures."""
     names = ["[bold]B[/bold]", ":smile:", "Zürich [/]"]
@@ -249,6 +250,7 @@ def test_output_that_cannot_be_written_is_exit_code_2(tmp_path: Path) -> None:
     assert line.endswith(": No space left on device")
 
 
+@pytest.mark.slow
 def test_output_fits_eighty_columns_and_has_no_escape_codes(tmp_path: Path) -> None:
     crowd(tmp_path / "crowd.toml")
     commands = [[command, name] for name in ("hospitals", "crowd.toml") for command in ("solve", "settle", "shapley")]

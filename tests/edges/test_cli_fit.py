@@ -182,6 +182,7 @@ def test_terms_from_another_scenario(run, runs: Path, tmp_path: Path) -> None:
     assert "none of them is in the log" in run("fit", runs, "--like", "hospitals").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", some(["png", "svg", "pdf"], 1))
 def test_pictures(run, few: Path, tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")

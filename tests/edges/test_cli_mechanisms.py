@@ -237,6 +237,7 @@ def test_a_sponsor_covers_what_does_not_balance(run) -> None:
     assert record["transfers"]
 
 
+@pytest.mark.slow
 def test_payments_that_do_not_balance_are_said_in_money(run) -> None:
     solved = " ".join(run("solve", "hospitals", "-m", "vcg").out.split())
     assert "It pays out EUR 344,427 more than it takes in" in solved

@@ -127,6 +127,7 @@ def test_check_and_settle_take_a_negotiated_deal(run, tmp_path: Path, name: str)
     )
 
 
+@pytest.mark.slow
 def test_a_picture_of_convergence(run, tmp_path: Path) -> None:
     for name, begin in (("n.png", b"\x89PNG"), ("n.svg", b"<?xml")):
         result = run("negotiate", "paper-w1", "--plot", tmp_path / name)
@@ -175,6 +176,7 @@ def test_refused_before_any_work(run, tmp_path: Path, arguments: list[str], mess
 # Transcripts
 
 
+@pytest.mark.slow
 def test_a_finished_transcript_is_shown_again(run, tmp_path: Path) -> None:
     first = run("negotiate", "-o", "said.jsonl")
     assert "Written: said.jsonl" in first.out
@@ -386,6 +388,7 @@ def test_the_worst_lies(run, tmp_path: Path) -> None:
     assert silent.code == 2 and "nobody reports anything" in silent.err
 
 
+@pytest.mark.slow
 def test_members_with_several_lots(run, tmp_path: Path) -> None:
     """What every lot brings and is paid for, on record, checked, settled; and a member's own file in words."""
     done = run("negotiate", "hospitals-lots", "--transcript", "said.jsonl")

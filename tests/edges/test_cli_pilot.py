@@ -43,6 +43,7 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
     assert run_main(["fit", str(out / "log.csv")]) == 0
 
 
+@pytest.mark.slow
 def test_harm_and_what_the_prior_decides_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     north = (folder / "North.csv").read_text(encoding="utf-8").replace("ja", "?").replace("nein", "ja")
     (folder / "North.csv").write_text(north.replace("?", "nein"), encoding="utf-8")

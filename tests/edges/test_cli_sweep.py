@@ -53,6 +53,7 @@ def test_numbers_and_picture_under_their_default_names(run, tmp_path: Path) -> N
     assert max(map(len, result.out.splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", some(["svg", "png", "pdf"], 1))
 def test_pictures_of_every_kind(run, tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")
@@ -81,6 +82,7 @@ def test_json_tells_the_same(run, tmp_path: Path) -> None:
     assert record["files"][0] == "sweep.csv"
 
 
+@pytest.mark.slow
 def test_names_of_agents_with_commas_and_brackets(run, tmp_path: Path) -> None:
     names = ["Zürich, [old] = 1", "B"]
     federation = fp.Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=50.0, payoff=fp.PowerLaw(0.5), names=names)
@@ -107,6 +109,7 @@ def test_many_agents_are_counted_and_money_is_told(run, tmp_path: Path) -> None:
     assert f"{1234.5 * total:.4g}" in paid.words
 
 
+@pytest.mark.slow
 def test_points_without_an_outcome_are_counted(run, tmp_path: Path) -> None:
     at_odds(tmp_path / "odds.toml")
     asked = ("--vary", "weights[0,1]=-2,0.5,0.6", "-m", "voluntary", "--metric", "welfare")

@@ -39,6 +39,7 @@ def test_no_argument_trains_the_hospitals(train, tmp_path: Path) -> None:
     assert np.mean(last["accuracies"]) > 0.65 > np.mean(last["standalone_accuracies"]) > 0.3
 
 
+@pytest.mark.slow
 def test_files_and_json_tell_the_same(train, tmp_path: Path) -> None:
     result = train(*QUICK, "--json")
     assert result.code == 0
@@ -93,6 +94,7 @@ def test_settings_hold_what_is_needed(train, tmp_path: Path) -> None:
     assert "The same accuracies and losses in every round" in again.words
 
 
+@pytest.mark.slow
 def test_a_floor_takes_the_warning_away(train) -> None:
     result = train(*QUICK, "--floor", 0.1, "-o", "floored")
     assert result.code == 0
@@ -100,6 +102,7 @@ def test_a_floor_takes_the_warning_away(train) -> None:
     assert "Written: floored/settings.json" in result.words
 
 
+@pytest.mark.slow
 def test_nobody_federates_under_standalone(train) -> None:
     record = train(*QUICK, "-m", "standalone", "--json").record
     assert record["members"] == []
@@ -107,6 +110,7 @@ def test_nobody_federates_under_standalone(train) -> None:
     assert "agent 0 (alone)" in train(*QUICK, "-m", "standalone", "-o", "other").words
 
 
+@pytest.mark.slow
 def test_names_that_look_like_markup_and_numbers(train, tmp_path: Path) -> None:
     names = ["[bold]B, the =first", "2", "_x"]
     base = example("paper-w2").federation
@@ -148,6 +152,7 @@ def test_a_solved_deal_is_trained(train, run, tmp_path: Path) -> None:
     assert settings["source"]["deal"] == "deal.json"
 
 
+@pytest.mark.slow
 def test_a_transcript_is_trained(train, run, tmp_path: Path) -> None:
     assert run("negotiate", "paper-w2", "--transcript", "t.jsonl").code == 0
     record = train("paper-w2", "t.jsonl", *QUICK[1:], "--json").record

@@ -43,6 +43,7 @@ def test_a_run_in_the_way_is_not_touched(train, tmp_path: Path) -> None:
     assert {name: (tmp_path / "run" / name).read_bytes() for name in FILES} == before
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_trains_nothing(train, trained) -> None:
     first = train(*QUICK)
     count = len(trained)
@@ -107,6 +108,7 @@ def test_no_room_on_disk(train, trained, tmp_path: Path, monkeypatch: pytest.Mon
     assert held(tmp_path / "run") == FILES
 
 
+@pytest.mark.slow
 def test_a_draft_left_by_a_crash_is_no_obstacle(train, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / f".{'0' * 32}.tmp").write_text("half", encoding="utf-8")
@@ -132,6 +134,7 @@ def test_a_real_interrupt(tmp_path: Path) -> None:
 # The same again
 
 
+@pytest.mark.slow
 def test_repeating_gives_the_same_and_says_so(train, tmp_path: Path) -> None:
     assert train(*QUICK).code == 0
     again = train("--repeat", "run", "-o", "again")

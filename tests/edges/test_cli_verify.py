@@ -88,6 +88,7 @@ def test_json_is_what_the_function_finds(run, scenario: Path, short: Path) -> No
     np.testing.assert_allclose(record["p_values"], found.p_values)
 
 
+@pytest.mark.slow
 def test_a_deal_of_a_file_and_a_picture(run, scenario: Path, short: Path, tmp_path: Path) -> None:
     fp.ExternalityMechanism().solve(fp.load_scenario(scenario).federation).deal.save(tmp_path / "deal.json")
     result = run("verify", short, scenario, tmp_path / "deal.json", *ENDS, "--plot", "shares.png")

@@ -114,6 +114,7 @@ def test_bad_input(run: Run, arguments: list[str], problem: str) -> None:
     assert result.code == 2 and problem in result.err and "Traceback" not in result.err
 
 
+@pytest.mark.slow
 def test_without_flower_the_way_out_is_named(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['flwr'] = None; sys.argv = ['fedpact', 'flower', 'new', 'deal']\n"

@@ -43,6 +43,7 @@ def total_welfare(each: float, beta: float, gamma: float) -> float:
     return 3 * (1 - (1 + 3 * each) ** -beta) - 3 * gamma * each
 
 
+@pytest.mark.slow
 def test_the_grid_is_the_paper_s(contributions: Result, welfare: Result) -> None:
     grid = [(beta, gamma) for beta in BETAS for gamma in GAMMAS]
     for result in (contributions, welfare):

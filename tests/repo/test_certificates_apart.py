@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from repo.test_imports import imports
 from sources import PACKAGE, syntax_tree
 
@@ -56,6 +58,7 @@ def test_certificates_reach_no_solver_no_integral_and_no_compiled_code() -> None
         assert not path.name.startswith("kernels"), path
 
 
+@pytest.mark.slow
 def test_the_walk_finds_what_it_looks_for() -> None:
     """From `programs` it reaches the integral and its kernels."""
     names = {str(path.relative_to(PACKAGE)) for path in reached(PACKAGE / "programs")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pytest
 
 import fedpact as fp
 from fedpact.certificates.tolerances import outcome_tolerances
@@ -58,6 +59,7 @@ def test_theorem_3_does_not_extend_to_shapley() -> None:
     assert any(fp.ShapleyMechanism().solve(instance.federation).leavers for instance in drawn)
 
 
+@pytest.mark.slow
 def test_proposition_1_whoever_harms_on_net_would_leave_and_nobody_else() -> None:
     signs = []
     for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=6, count=40):
@@ -82,6 +84,7 @@ def test_proposition_1_zero_crossing_of_figure_5() -> None:
             np.testing.assert_equal(np.sign(np.round(gap, 9)), np.sign(outgoing))
 
 
+@pytest.mark.slow
 def test_the_gap_is_the_gain_from_more_data_plus_what_others_owe() -> None:
     """Delta_i = [g(y) + g'(y) (x - y) - g(x)] + T_i x, x what i would gather alone: the bracket is never negative."""
     for instance in many(partial(welfare_optimum, harm=True, alone=True), seed=7, count=200):

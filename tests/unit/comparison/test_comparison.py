@@ -114,6 +114,7 @@ def test_departures_are_followed_through_for_real_mechanisms(hospitals: fp.Compa
     assert set(hospitals["shapley"].leavers) <= set(hospitals.after_departures["shapley"].leavers)
 
 
+@pytest.mark.slow
 def test_groups_that_would_leave_are_those_of_the_search(hospitals: fp.Comparison) -> None:
     """The worst proper group by going through all of them one by one, with the social optimum of each."""
     federation = hospitals.federation
@@ -228,6 +229,7 @@ def test_a_mechanism_that_fails_raises() -> None:
     }
 
 
+@pytest.mark.slow
 def test_renaming_agents_changes_nothing_but_names(hospitals: fp.Comparison) -> None:
     order = [2, 4, 1, 0, 3]
     permuted = fp.compare(hospitals.federation.take(order))

@@ -122,6 +122,7 @@ def test_the_comparison_carries_the_outlooks(compared: fp.Comparison) -> None:
     assert all(0 <= part <= 1 for part in entry["leave_probabilities"])
 
 
+@pytest.mark.slow
 def test_without_uncertainty_nothing_changes() -> None:
     plain = fp.compare(FEDERATION)
     assert plain.uncertainty == {}
@@ -139,6 +140,7 @@ def test_the_same_seed_gives_the_same_outlook() -> None:
     assert not np.array_equal(ours, other)
 
 
+@pytest.mark.slow
 def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
     page = render_report(compared, money=hospitals().money)
     assert 'id="uncertainty"' in page

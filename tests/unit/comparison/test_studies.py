@@ -32,6 +32,7 @@ def test_numbers_are_those_of_each_federation_alone(found: fp.FieldStudy) -> Non
                     assert bool(numbers[claim][place]) == outcome.certificates[claim].holds, (kind, name, place, claim)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_the_mechanisms_shows(found: fp.FieldStudy) -> None:
     for kind in found.kinds:
         assert found.share_holding(kind, "externality", "social-optimality") == 1.0
@@ -120,6 +121,7 @@ def test_the_picture_has_a_row_for_every_mechanism(found: fp.FieldStudy) -> None
     assert figure.axes[0].get_xticklabels()[-1].get_text() == "split proof\n(of 2 only)"
 
 
+@pytest.mark.slow
 def test_nothing_is_known_of_federations_without_an_outcome() -> None:
     """The fifth sparse federation has no equilibrium of proportional sharing that answers reach."""
     found = fp.study(["sparse"], ["proportional"], count=5, splits=0).to_frame()

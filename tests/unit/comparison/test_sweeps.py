@@ -42,6 +42,7 @@ def with_weights(base: fp.Federation, entries: dict[tuple[int, int], float]) -> 
     return fp.Federation(weights, costs=base.costs, caps=base.caps, payoff=base.payoff, names=base.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", some(MECHANISMS, 2))
 def test_every_metric_of_one_parameter(mechanism: str) -> None:
     found = fp.sweep(TRIO, "weights[0,1]=0.2,1,2", metrics=METRICS, mechanisms=mechanism)
@@ -163,6 +164,7 @@ def test_arrays_are_read_only() -> None:
             array[0] = 0.0
 
 
+@pytest.mark.slow
 def test_progress_begins_at_nothing_and_ends_with_all() -> None:
     told: list[tuple[int, int]] = []
     fp.sweep(STEEP, "values=1:2:25", mechanisms=["voluntary", "externality"], progress=lambda *now: told.append(now))
@@ -233,6 +235,7 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(shared.solved["voluntary"], here.solved["voluntary"])
 
 
+@pytest.mark.slow
 def test_few_points_need_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "map_parallel", None)
     fp.sweep(PAIR, "costs=0.01:0.02:150", mechanisms=["standalone"])

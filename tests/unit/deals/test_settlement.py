@@ -130,6 +130,7 @@ class TestBalances:
         payments = [np.nextafter(share, 1), share, np.nextafter(share, 0), 0.0025, -0.0175]
         assert settled(payments).cents == (0, 0, 0, 1, -1)
 
+    @pytest.mark.slow
     def test_equals_stay_together_among_many_agents(self):
         lone = [Fraction(number, 2000) for number in range(1, 2000)]
         assert len(lone) > 2 * EVEN_WINDOW

@@ -140,6 +140,7 @@ def test_a_deal_between_others(open_file):
         open_file("w1.json", json.dumps(deal_record(deal)))
 
 
+@pytest.mark.slow
 def test_the_federation_on_the_page_is_what_counts(open_file):
     assert open_file("deal.json", solved_text())[0]
     with pytest.raises(fp.InvalidInput, match=r"^deal\.json: the deal was made for another scenario"):

@@ -29,6 +29,7 @@ def words(html):
     return " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
 
 
+@pytest.mark.slow
 def test_the_deal_says_which_lots_are_worth_bringing(answers):
     answer = answers.deal(asked())
     assert answer["errors"] == [] and answer["lots"] == list(FEDERATION.lot_labels)

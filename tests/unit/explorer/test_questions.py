@@ -24,6 +24,7 @@ from fedpact.explorer.views import negotiation_rounds
 from fedpact.report import render_report
 from fedpact.report.records import comparison_record
 from fedpact.scenario.examples import EXAMPLES, hospitals
+from random_cases import some
 
 WEIGHT = {"kind": "weights", "receiver": 0, "giver": 1}
 COST = {"kind": "costs", "agent": 1}
@@ -62,6 +63,7 @@ def test_an_unknown_example_is_refused(answers):
         answers.example({})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["toml", "json"])
 def test_a_saved_scenario_can_be_opened_again(answers, ask, kind):
     saved = answers.file(ask({"caps[0]": "unlimited"}, file=f"scenario.{kind}")).data.decode()
@@ -236,6 +238,7 @@ def test_ones_own_beta_asks_for_own_curves(answers, ask):
     assert [kept[f"payoff.beta[{agent}]"] for agent in range(5)] == ["0.3", "0.3", "0.1", "0.3", "0.3"]
 
 
+@pytest.mark.slow
 def test_keeping_a_value_leaves_curves_typed_earlier_behind(answers, ask):
     question = ask({"payoff.beta": "0.4", "payoff.beta[0]": "7"}, parameter={"kind": "beta", "agent": 2})
     kept = Draft.of_record(answers.whatif(question | {"low": "0.1", "high": "0.5", "step": 0})["kept"])
@@ -278,6 +281,7 @@ def test_a_map_holds_the_numbers_of_the_sweep(answers, ask):
     json.dumps(answer, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_a_map_shows_where_groups_would_leave(answers, ask):
     """Below zero where a group gains by leaving; where it is proved that none does, rounding is not shown as a loss."""
     harm = mapped(ask, metric="core")
@@ -366,14 +370,16 @@ def test_leaving_needs_rules_and_an_order(answers, ask):
 
 @pytest.mark.parametrize(
     ("mechanism", "protocol"),
-    [
-        ("externality", "price-discovery"),
-        ("externality", "admm"),
-        ("externality", "sums"),
-        ("shapley", "price-discovery"),
-        ("fair", "price-discovery"),
-        ("fair-members", "price-discovery"),
-    ],
+    some(
+        [
+            ("externality", "price-discovery"),
+            ("externality", "admm"),
+            ("externality", "sums"),
+            ("shapley", "price-discovery"),
+            ("fair", "price-discovery"),
+            ("fair-members", "price-discovery"),
+        ]
+    ),
 )
 def test_negotiations_are_played_to_their_deal(answers, ask, mechanism, protocol):
     answer = answers.talks(ask(mechanism=mechanism, protocol=protocol))
@@ -426,6 +432,7 @@ def test_the_report_is_the_librarys(answers, ask):
     assert answers.file(ask(file="report.html")).data.decode() == expected
 
 
+@pytest.mark.slow
 def test_data_files_hold_the_numbers(answers, ask, tmp_path):
     compared = fp.compare(FEDERATION)
     rows = list(csv.DictReader(io.StringIO(answers.file(ask(file="deal.csv")).data.decode())))
@@ -442,7 +449,7 @@ def test_data_files_hold_the_numbers(answers, ask, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "start"), [("deal.png", b"\x89PNG"), ("weights.png", b"\x89PNG"), ("deal.svg", b"<?xml")]
+    ("file", "start"), some([("deal.png", b"\x89PNG"), ("weights.png", b"\x89PNG"), ("deal.svg", b"<?xml")], 1)
 )
 def test_pictures_are_pictures(answers, ask, file, start):
     assert answers.file(ask(file=file)).data.startswith(start)

@@ -42,6 +42,7 @@ def test_wrong_families_are_further_off() -> None:
     assert errors["michaelis"] > 1.5 * errors["exponential"]
 
 
+@pytest.mark.slow
 def test_families_that_cannot_be_told_apart_are_named() -> None:
     found = fp.fit(planted(0, n_agents=2, n_runs=12, largest=20.0).observations, family="auto")
     assert found.families.as_good
@@ -63,6 +64,7 @@ def test_one_kind_of_run_tells_nothing() -> None:
         fp.fit(fp.Observations.of([[10.0, 5.0]] * 3, [[0.4, 0.3]] * 3, 1000), family="auto")
 
 
+@pytest.mark.slow
 def test_progress_names_the_family() -> None:
     said: list[str] = []
     fp.fit(observations("michaelis"), family="auto", progress=said.append)

@@ -123,6 +123,7 @@ def test_estimate_and_interval_are_those_of_the_dense_covariance() -> None:
     np.testing.assert_allclose(2.0 * (held.cost - best.cost), stdtrit(25 - 3, 0.95) ** 2, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_sizes_of_errors_are_those_that_were_drawn() -> None:
     case = draw(1, run_noise=0.03, common=0.5, models=120)
     found = case.estimate()
@@ -140,6 +141,7 @@ def test_intervals_near_zero_begin_at_zero_and_hold_it() -> None:
     assert 0.0 < upper[0] < 0.3
 
 
+@pytest.mark.slow
 def test_intervals_are_nested_and_end_where_flags_begin() -> None:
     found = draw(4, (0.6, 0.85, 1.0, 1.0, 1.0, 1.0)).estimate()
     narrow, wide = found.intervals(0.5), found.intervals(0.99)
@@ -249,6 +251,7 @@ def test_who_cheats_is_flagged_by_wrong_ends_too() -> None:
     assert found.doubtful == found.names[1:]
 
 
+@pytest.mark.slow
 def test_many_short_at_once_are_rather_a_wrong_scale() -> None:
     found = draw(0, (0.5,) * 6).estimate()
     assert len(found.doubtful) == 6

@@ -52,6 +52,7 @@ def test_another_law_ends_in_a_warning(wrong: Lawful) -> None:
     )
 
 
+@pytest.mark.slow
 def test_another_law_makes_probabilities_of_leaving_less_sure(wrong: Lawful, monkeypatch: pytest.MonkeyPatch) -> None:
     told = outlook(fp.fit(wrong.observations))
     monkeypatch.setattr("fedpact.fitting.estimate.doubt_factor", lambda errors, found: 1.0)

@@ -62,6 +62,7 @@ def test_without_a_member_the_log_is_refused(log: Path) -> None:
         Observations.from_files([log], member="North")
 
 
+@pytest.mark.slow
 def test_accuracies_of_others_do_not_matter(tmp_path: Path) -> None:
     given, accuracies = runs()
     fits = []

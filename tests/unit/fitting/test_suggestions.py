@@ -27,6 +27,7 @@ def test_candidates_are_distinct_admissible_and_not_empty(n_agents: int) -> None
     assert (tried == most).all(axis=1).any()
 
 
+@pytest.mark.slow
 def test_suggestions_respect_caps_and_say_why(few: fp.Fit) -> None:
     found = suggest(few, 3, costs=0.0005, caps=[20.0, 500.0, 1000.0])
     assert len(found) == 3

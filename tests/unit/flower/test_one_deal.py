@@ -176,6 +176,7 @@ def test_prices_that_are_not_those_of_the_deal(stage: Stage) -> None:
     assert "prices: this node's are not those of the deal" in coordinator.ask(0, "sign", part)["reason"]
 
 
+@pytest.mark.slow
 def test_keys_stay_those_of_the_start(stage: Stage) -> None:
     """A server that is started again knows its members by the keys in its ledger."""
     stage.conduct()

@@ -34,6 +34,7 @@ def uninterrupted(stage: Stage) -> InProcessGrid:
     return grid
 
 
+@pytest.mark.slow
 def test_killed_at_every_message_in_turn(stage: Stage) -> None:
     """Each start gets one message further than the one before; nodes forget in between, as they do between runs."""
     total, starts = uninterrupted(stage).pushes, 0
@@ -151,6 +152,7 @@ def test_one_server_at_a_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> 
         stage.conduct()
 
 
+@pytest.mark.slow
 def test_a_member_that_is_not_back_is_lost(tmp_path: Path) -> None:
     stage = Stage(example("hospitals").federation, tmp_path)
     with pytest.raises(Killed):

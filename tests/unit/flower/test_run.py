@@ -101,6 +101,7 @@ def test_the_deal_is_the_one_negotiated_in_process(stage: Stage) -> None:
     assert deal.rounds == direct.rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(cases(4, few=1)))
 def test_random_federations_negotiate_sign_and_settle(seed: int, tmp_path: Path) -> None:
     for number, federation in enumerate(random_federations(seed, 6, n_agents=3 + seed % 3)):
@@ -288,6 +289,7 @@ def other_model(model: list[np.ndarray], **metrics: int) -> Any:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     some(

@@ -98,6 +98,7 @@ def keys_by_name(federation: fp.Federation, folder: Path) -> dict[int, dict[str,
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_keys", some([keys_by_place, keys_by_name], 1))
 def test_nodes_with_keys_sum_with_members_whose_keys_they_know(tmp_path: Path, make_keys: Any) -> None:
     """Keys are signed with the nodes' own; a coordinator that hands out others is told by everybody."""

@@ -299,6 +299,7 @@ def test_nothing_signed_in_another_run_is_of_use(ledger: Path, replayed: Stage, 
     assert claim in found.failed
 
 
+@pytest.mark.slow
 def test_a_run_made_up_from_nothing_needs_other_keys(stage: Stage, tmp_path: Path) -> None:
     """A coordinator plays all members with keys of its own: sound in itself, and not what the auditor knows."""
     invented = Stage(stage.federation, tmp_path)

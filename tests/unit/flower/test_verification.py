@@ -152,6 +152,7 @@ def test_a_file_that_holds_no_updates_is_said_so(ledger: Path) -> None:
     assert "does not hold the updates of a training" in audit_ledger(ledger).findings["updates"].reason
 
 
+@pytest.mark.slow
 def test_shares_that_do_not_follow_are_found(ledger: Path) -> None:
     """Even if all members had signed them: the shares are worked out anew."""
     found = audit_ledger(ledger)

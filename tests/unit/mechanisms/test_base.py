@@ -164,6 +164,7 @@ def test_mechanisms_say_what_they_are() -> None:
         type("Empty", (fp.Mechanism,), {"name": "empty"})()
 
 
+@pytest.mark.slow
 def test_reports_and_pictures_show_it(tmp_path: Path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     compared = fp.compare(BASE, [EqualCosts(), "voluntary"])

@@ -120,6 +120,7 @@ def test_no_other_amounts_of_ones_lots_do_better(name: str) -> None:
             assert utility <= outcome.utilities[agent] + 1e-9
 
 
+@pytest.mark.slow
 def test_they_stand_beside_the_default_ones() -> None:
     assert not set(FIELD_MECHANISMS) & set(DEFAULT_MECHANISMS)
     assert set(FIELD_MECHANISMS) < set(MECHANISMS)

@@ -65,6 +65,7 @@ def test_the_bound_holds_everywhere_and_is_reached() -> None:
             np.testing.assert_allclose(best.utilities[agent], most, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_where_answers_do_not_settle_that_is_said() -> None:
     with pytest.raises(fp.NotConverged, match="there may be no equilibrium"):
         fp.ProportionalSharing().solve(NO_EQUILIBRIUM)

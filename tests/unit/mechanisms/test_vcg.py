@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fedpact as fp
 from fedpact.programs.social_optimum import social_optimum
@@ -32,6 +33,7 @@ def test_it_gives_nobody_less_than_prices_do_and_runs_a_deficit() -> None:
         assert outcome.budget >= -1e-9
 
 
+@pytest.mark.slow
 def test_telling_the_truth_is_best() -> None:
     # What a member says of its own costs and value moves the outcome; what it has is counted in its true ones.
     for federation in random_federations(99, 12, harm=False):

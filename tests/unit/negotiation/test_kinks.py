@@ -73,6 +73,7 @@ def largest_welfare(agents: list[Agent]) -> float:
     return -float(found.fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "seed"), some([(3, 0), (3, 1), (5, 0), (5, 2)], few=2))
 def test_consensus_finds_the_optimum_between_tables(size: int, seed: int) -> None:
     agents = table_agents(size, seed)

@@ -25,6 +25,7 @@ def test_a_report_changes_what_is_lied_about_and_nothing_else() -> None:
     assert report_with(HOSPITALS, {CLINIC: TRUTH}).fingerprint == HOSPITALS.fingerprint
 
 
+@pytest.mark.slow
 def test_claiming_harm_pays_and_takes_others_below_standing_alone() -> None:
     found = best_lies(HOSPITALS, "externality", liars=[[CLINIC]])
     assert found.factors[0][2] < 0.0 < found.lowest

@@ -159,6 +159,7 @@ def test_lying_in_a_negotiation_is_lying_to_the_mechanism(seed: int) -> None:
 # Kinds of federations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(CASES, 3))
 def test_every_case_has_a_study(name: str) -> None:
     found = misreport_study(CASES[name].federation, factors=[0.5, 1.0, 2.0])
@@ -200,6 +201,7 @@ def test_large_federations_are_solved_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert apart.negotiated == ()
 
 
+@pytest.mark.slow
 def test_reports_without_equilibrium_are_counted_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     solve = fp.ShapleyMechanism.solve
 
@@ -245,6 +247,7 @@ def test_a_negotiation_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 # Asking
 
 
+@pytest.mark.slow
 def test_agents_are_chosen_by_number_or_name() -> None:
     federation = hospitals().federation
     found = misreport_study(federation, agents=["Clinic", 0], factors=FEW)
@@ -271,6 +274,7 @@ def test_bad_questions_are_refused(options: dict[str, Any], message: str) -> Non
         misreport_study(hospitals().federation, **options)
 
 
+@pytest.mark.slow
 def test_progress_counts_to_the_end() -> None:
     seen: list[tuple[int, int]] = []
     misreport_study(example("paper-w2").federation, factors=FEW, progress=lambda *now: seen.append(now))
@@ -391,6 +395,7 @@ def test_the_picture_shows_every_gain(study: MisreportStudy) -> None:
     figure.canvas.draw()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factors", some([[1.0], [2.0], [0.9, 1.1], [3.0, 5.0], [1e-3, 1e3], [4.0, 0.25, 1.0]], 2))
 def test_any_factors_can_be_drawn(factors: list[float]) -> None:
     pytest.importorskip("matplotlib")

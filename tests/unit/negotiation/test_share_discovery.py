@@ -46,6 +46,7 @@ def test_it_reaches_the_deal_of_the_mechanism(seed: int) -> None:
     assert deal.provenance.settled_by == "Shapley shares"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [20, pytest.param(60, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
 )

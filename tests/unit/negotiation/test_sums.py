@@ -53,6 +53,7 @@ def test_they_reach_the_deal_of_the_mechanism(mechanism: str, seed: int) -> None
     assert deal.prices is None and deal.provenance.settled_by == "own payments"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize(
     "size", [12, pytest.param(25, marks=pytest.mark.slow), pytest.param(60, marks=pytest.mark.slow)]

@@ -45,6 +45,7 @@ def test_columns_of_different_length_are_refused() -> None:
         csv_text(Result(name="x", title="x", columns={"a": [1], "b": []}, findings=[]))
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_every_time() -> None:
     assert pictures(RESULT) == pictures(RESULT)
 

@@ -59,6 +59,7 @@ def by_general_solver(
     return float(level), x.value * unit
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_groups_agree_with_a_general_solver() -> None:
     for federation in random_federations(5, cases(20), harm=False):

@@ -87,6 +87,7 @@ def test_a_few_groups_at_a_time_or_all_at_once(kind: str) -> None:
             np.testing.assert_allclose(found.level, level, atol=1e-9 * np.abs(groups.values).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", some(FEDERATION_KINDS))
 def test_a_search_finds_the_groups_that_settle_it(kind: str) -> None:
     for place in range(cases(4, few=1)):

@@ -34,6 +34,7 @@ def test_every_case_is_well_formed_and_self_contained(case, money, comparison_of
     assert "nan" not in re.findall(r"\w+", page.text)
 
 
+@pytest.mark.slow
 def test_rounding_is_no_harm_that_members_do_each_other(read):
     scenario = hospitals()
     page = read(render_report(fp.compare(scenario.federation), money=scenario.money))

@@ -92,6 +92,7 @@ class TestFederation:
         assert harm[0] > harm[2] and helped[2] > helped[0]
         np.testing.assert_allclose(nothing[:3], 0.97, atol=0.01)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_agents", [1, 5, MAX_NAMED_WEIGHTS])
     def test_names_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]
@@ -99,6 +100,7 @@ class TestFederation:
         texts_apart(figure, figure.axes[0].get_yticklabels())
         assert len(set(y_texts(figure.axes[0]))) == n_agents
 
+    @pytest.mark.slow
     def test_many_agents_go_by_number(self) -> None:
         figure = plot_federation(paid(MAX_NAMED_WEIGHTS + 1).federation)
         figure.draw_without_rendering()
@@ -260,6 +262,7 @@ class TestComparison:
         figure = plot_comparison(replace(hospital_comparison, outcomes=()))
         assert figure.get_suptitle() == "No mechanism has an outcome"
 
+    @pytest.mark.slow
     def test_draws_on_a_given_figure(self, hospital_comparison: Comparison) -> None:
         given = matplotlib.figure.Figure()
         assert hospital_comparison.plot(figure=given) is given
@@ -275,6 +278,7 @@ PICTURES: list[Callable[[Outcome], Any]] = [
 
 @pytest.mark.parametrize("draw", PICTURES)
 class TestEveryPicture:
+    @pytest.mark.slow
     def test_notebooks_get_a_png(self, draw: Callable[[Outcome], Any]) -> None:
         assert draw(paid(3))._repr_png_().startswith(b"\x89PNG")
 

@@ -61,6 +61,7 @@ def test_steps_back_and_residuals_below_rounding_are_marked(deal: Deal) -> None:
     figure.savefig(BytesIO())
 
 
+@pytest.mark.slow
 def test_a_negotiation_without_a_single_good_round(deal: Deal) -> None:
     plot_negotiation(with_trace(deal, round_of(1, None, None))).savefig(BytesIO())
     plot_negotiation(with_trace(deal)).savefig(BytesIO())

@@ -176,6 +176,7 @@ class TestCurves:
         figure.draw_without_rendering()
         assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["5", "∞"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("count", some([1, 3, 5, 8, 9], 2))
     def test_names_fit(self, count: int) -> None:
         names = tuple(f"The long name of agent number {agent}" for agent in range(count))
@@ -247,6 +248,7 @@ class TestMaps:
             region_legend(figure, sweep)
             assert legend_texts(figure) == expected
 
+    @pytest.mark.slow
     def test_nothing_but_undefined_numbers(self) -> None:
         nothing = {"ir_gaps": np.full((3, 3, 2), np.nan)}
         sweep = made([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], metrics=nothing)
@@ -282,6 +284,7 @@ class TestMaps:
         figure.draw_without_rendering()
         assert left.get_position().y0 == pytest.approx(right.get_position().y0)
 
+    @pytest.mark.slow
     def test_columns_stand_below_each_other(self) -> None:
         metrics = {"ir_gaps": np.ones((2, 2, 3)), "welfare": np.ones((2, 2))}
         figure = plot_sweep(

@@ -47,6 +47,7 @@ def test_the_report_has_it_where_more_is_compared_than_by_default(six: fp.Compar
     assert 'id="properties"' not in render_report(few)
 
 
+@pytest.mark.slow
 def test_mechanisms_without_an_outcome_are_named_below(six: fp.Comparison) -> None:
     short = replace(six, mechanisms={**six.mechanisms, "vcg": six.mechanisms["vcg"]}, unsolved={"vcg": "<none> found"})
     page = render_report(short)

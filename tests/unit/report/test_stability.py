@@ -68,6 +68,7 @@ def test_posing_as_two(hospitals: fp.Comparison, seventeen: fp.Comparison, monke
     assert limits_text(Temptation(limit="some"), found) == "some; posing as two: 2 of 17 members looked at"
 
 
+@pytest.mark.slow
 def test_posing_as_two_where_it_is_not_worked_out(seventeen: fp.Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedpact.certificates.split_proof.MAX_AGENTS_SOLVED", 16)
     many = replace(seventeen)

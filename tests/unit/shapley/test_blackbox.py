@@ -111,6 +111,7 @@ class TestSampling:
             assert result.efficiency_gap < ROUNDING
             np.testing.assert_allclose(result.values.sum(), game(tuple(range(10))), rtol=ROUNDING)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("scheme", SCHEMES)
     @pytest.mark.parametrize("budget", some([18, 28], 1))
     def test_unbiased_however_small_the_budget(self, scheme, budget):
@@ -156,6 +157,7 @@ class TestSampling:
             wrong[scheme] = np.sqrt(np.mean([(run.values - truth) ** 2 for run in runs])) / truth.mean()
         assert wrong["stratified"] < 0.05 < wrong["permutation"] / 5
 
+    @pytest.mark.slow
     def test_standard_errors_hold_for_federations(self):
         game, truth = federation_game()
         runs = [sample_game(game, 30, budget=600, rng=seed) for seed in range(25)]
@@ -358,6 +360,7 @@ class TestFailures:
             sample_game(square_game(), 3, budget=-1)
 
 
+@pytest.mark.slow
 def test_every_coalition_of_a_size_is_equally_likely():
     """Of 6 players' 20 coalitions of three, those drawn."""
     seen = Counter()

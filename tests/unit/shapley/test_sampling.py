@@ -35,6 +35,7 @@ def test_one_or_two_agents_leave_nothing_to_chance(n_agents):
     np.testing.assert_array_equal(errors, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [False, True])
 @pytest.mark.parametrize(("n_agents", "permutations"), some([(6, 5), (3, 4), (9, 50)], 1))
 def test_unbiased(n_agents, permutations, harm):
@@ -65,6 +66,7 @@ def test_efficient_whatever_was_drawn(permutations):
     np.testing.assert_allclose(values.sum(), fed.payoffs(s).sum(), rtol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_many_agents_need_few_orders():
     """Most of a value comes from joining very small coalitions, which n random orders visit once for each agent."""
     fed, s = federation(150)

@@ -1,6 +1,7 @@
 """Newton steps on the potential of many agents: a sample of receivers far away, one Hessian close by."""
 
 import numpy as np
+import pytest
 
 import fedpact as fp
 from fedpact.programs.shapley_equilibrium import shapley_optimum
@@ -49,6 +50,7 @@ def test_a_sampled_hessian_is_definite_and_near_the_full_one():
     assert np.linalg.norm(rough - full, 2) < 0.2 * np.linalg.norm(full, 2)
 
 
+@pytest.mark.slow
 def test_an_equilibrium_takes_few_integrals_and_two_full_hessians_at_most(monkeypatch):
     """With all of them: some 25 integrals, three of them dear, and as many Hessians of all receivers."""
     integrals, hessians = [], []

@@ -34,6 +34,7 @@ def test_what_agents_can_contribute(images: Images) -> None:
         Experiment(images, samples=30).available[0] = 1
 
 
+@pytest.mark.slow
 def test_accuracies_are_shares_of_the_test_sets(found: np.ndarray) -> None:
     assert found.shape == PROFILES.shape
     right = found * [8, 6, 7]

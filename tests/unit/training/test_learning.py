@@ -42,6 +42,7 @@ def test_one_agents_noise_harms_its_data_alone() -> None:
     assert mean_accuracy(noise, [0, 48, 48]) == mean_accuracy([], [0, 48, 48])
 
 
+@pytest.mark.slow
 def test_the_loss_falls() -> None:
     history = Experiment(blobs(), samples=60, training=BRISK).history([[48, 48, 48]] * 12)
     assert (history.loss[-1] < history.loss[0] - 0.1).all()

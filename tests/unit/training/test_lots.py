@@ -40,6 +40,7 @@ def test_what_is_held(sorted_images: Experiment) -> None:
     )
 
 
+@pytest.mark.slow
 def test_lots_are_trained_as_by_hand(sorted_images: Experiment) -> None:
     schedule = [[16, 0, 24, 3, 0, 9], [0, 5, 0, 0, 9, 0], [1, 1, 1, 1, 1, 1], [16, 16, 24, 10, 9, 9]]
     accuracies, losses = reference(sorted_images.holdings, sorted_images._engine, sorted_images.training, schedule, 3)
@@ -114,6 +115,7 @@ def trainer(images: Images) -> Experiment:
     )
 
 
+@pytest.mark.slow
 def test_a_deal_is_trained_on_what_is_agreed_of_each_lot(trainer: Experiment) -> None:
     outcome = fp.ExternalityMechanism().solve(FEDERATION)
     run = train_under(outcome, FEDERATION, trainer, floors=0.1)

@@ -59,6 +59,7 @@ def test_closures_and_classes_of_a_script_travel() -> None:
     assert [name for _, name in map_parallel(lambda payoff: type(payoff).__name__, [Local(0.5)])] == ["Local"]
 
 
+@pytest.mark.slow
 def test_what_workers_cannot_import_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions of a module are found by its name; workers do not know one that was made here."""
     made = types.ModuleType("made_here")

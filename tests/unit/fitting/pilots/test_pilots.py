@@ -72,6 +72,7 @@ def test_measured_harm_is_fitted_as_harm_and_said() -> None:
     np.testing.assert_allclose(found.fit.predict([[120, 80, 60]])[0, 2], together, atol=0.05)
 
 
+@pytest.mark.slow
 def test_harm_that_signs_forbid_is_said_with_the_way_out() -> None:
     found = fp.pilot(data(), model=Planted(weights=HARM), models=10, signs="positive", **MONEY)
     assert (found.fit.weights >= 0).all()
@@ -84,12 +85,14 @@ def test_scores_within_the_error_of_the_tests_are_no_harm() -> None:
     assert (found.fit.signs, found.warnings) == ("positive", ())
 
 
+@pytest.mark.slow
 def test_harm_to_a_regression_is_measured_too() -> None:
     given = replace(data(), task="regression", test=tuple(own.take(np.arange(500)) for own in data().test))
     found = fp.pilot(given, model=Planted(weights=HARM * [[1], [1], [3]]), models=6)
     assert found.fit.signs == "any"
 
 
+@pytest.mark.slow
 def test_who_may_leave_is_the_same_number_in_pilot_and_report() -> None:
     given = replace(data(), test=tuple(own.take(np.arange(60)) for own in data().test))
     found = fp.pilot(given, model=Planted(), models=6, **MONEY)
