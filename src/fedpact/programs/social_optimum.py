@@ -28,11 +28,12 @@ from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.lots import SharedCap, shared_members
 from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.domain import edge_rows, interior_point, room
 from fedpact.programs.least_norm import nearest_to_zero
 from fedpact.programs.parts import maximise_by_parts
 from fedpact.programs.shared_caps import conclude_within, maximise_within, shared_prices
 from fedpact.programs.small_stakes import settle_small_stakes
-from fedpact.programs.solver import Solution, edge_rows, interior_point, room
+from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
