@@ -14,6 +14,7 @@ from benchmarks.timing import best_of, once
 from fedpact.utils.progress import listen_to_progress
 
 N_AGENTS = 1_000_000
+PRODUCTS_BEFORE, TIME_BEFORE = 4_099, 4_622.0  # of version 0.1 on this federation, counted and timed in one run
 
 
 def run():
@@ -26,16 +27,20 @@ def run():
         against="one product with the weights, W s",
         ratio=found["seconds"] / found["product"],
         unit="times as long",
-        at_most=AT_MOST,
-        before=BEFORE,
+        before=TIME_BEFORE,
+    )
+    yield Figure(
+        what=f"products with the weights: {what}",
+        against=f"those that version 0.1 took, {PRODUCTS_BEFORE:,}",
+        ratio=found["products"] / PRODUCTS_BEFORE,
+        unit="times as many",
+        at_most=0.2,
+        before=1.0,
     )
     yield Figure(
         what=f"peak memory: {what}", against="1 GiB", ratio=found["peak"] / GIB, unit="times as much", at_most=2.0
     )
     assert found["told"], "no progress was reported"
-
-
-BEFORE, AT_MOST = None, None  # 305 seconds before
 
 
 def report(n_agents):

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import maximise
+from fedpact.programs.solver import maximise, maximise_sparse
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
+from random_cases import some
 
 REGRET = 1e-8  # of the payoff scale
 
@@ -25,13 +26,37 @@ def sparse_federation(n_agents, neighbours, rng):
     return fp.Federation(weights.tocsr(), costs=costs, caps=caps, payoff=fp.PowerLaw(0.3))
 
 
-@pytest.mark.slow
-def test_the_sparse_welfare_optimum_is_the_dense_one():
-    sparse = sparse_federation(600, 8, np.random.default_rng(0))
+def changed(kind, federation, rng):
+    """A sparse federation of another kind."""
+    n_agents, weights = federation.n_agents, federation.weights.copy()
+    if kind == "without caps":
+        return replace(federation, caps=np.inf)
+    if kind == "costs that rise":
+        return replace(federation, costs=fp.Quadratic(0.01, rng.uniform(0.0, 1e-3, n_agents)))
+    if kind == "some are of no use":
+        weights.data[rng.random(weights.nnz) < 0.5] = 0.0
+        return replace(federation, weights=weights, values=rng.choice([1e-6, 1.0, 1e3], n_agents))
+    if kind == "some harm a little":
+        entries = weights.tocoo()
+        weights.data[(rng.random(weights.nnz) < 0.1) & (entries.row != entries.col)] *= -1e-3
+        return replace(federation, weights=weights)
+    return federation
+
+
+KINDS = ("caps", "some are of no use", "without caps", "some harm a little", "costs that rise")
+
+
+@pytest.mark.parametrize("kind", some(KINDS, 2))
+def test_the_sparse_welfare_optimum_is_the_dense_one(kind):
+    rng = np.random.default_rng(KINDS.index(kind))
+    sparse = changed(kind, sparse_federation(520, 8, rng), rng)
     dense = replace(sparse, weights=sparse.dense_weights())
-    found, reference = (maximise(WelfareProgram(federation)) for federation in (sparse, dense))
-    np.testing.assert_allclose(sparse.data(found.contributions), dense.data(reference.contributions), rtol=1e-7)
-    np.testing.assert_allclose(sparse.welfare(found.contributions), dense.welfare(reference.contributions), rtol=1e-12)
+    reference = maximise(WelfareProgram(dense))
+    for found in (maximise_sparse(WelfareProgram(sparse)), maximise(WelfareProgram(sparse))):
+        assert found is not None
+        np.testing.assert_allclose(sparse.data(found.contributions), dense.data(reference.contributions), rtol=1e-6)
+        welfares = sparse.welfare(found.contributions), dense.welfare(reference.contributions)
+        np.testing.assert_allclose(*welfares, rtol=1e-11)
 
 
 def test_ten_thousand_sparse_agents_get_a_certified_balanced_deal():

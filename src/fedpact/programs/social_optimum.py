@@ -33,7 +33,7 @@ from fedpact.programs.least_norm import nearest_to_zero
 from fedpact.programs.parts import maximise_by_parts
 from fedpact.programs.shared_caps import conclude_within, maximise_within, shared_prices
 from fedpact.programs.small_stakes import settle_small_stakes
-from fedpact.programs.solver import Solution
+from fedpact.programs.solver import Solution, maximise_sparse
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -345,8 +345,8 @@ class WelfareProgram:
     ) -> None:
         self.federation = federation
         self.upper, self.scale = contribution_bounds(federation)
-        self._sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS and not federation.shared_caps
-        self._weights = federation.weights if self._sparse else federation.dense_weights()
+        self.is_sparse = federation.is_sparse and federation.n_lots > MAX_DENSE_AGENTS and not federation.shared_caps
+        self._weights = federation.weights if self.is_sparse else federation.dense_weights()
         self._costs, self._data, self._is_part = federation.costs, data, lots is not None
         self._last: tuple[FloatArray, FloatArray] | None = None
         if lots is not None:
@@ -356,7 +356,7 @@ class WelfareProgram:
     @property
     def can_be_parted(self) -> bool:
         """Whether maximising over a few lots at a time is known to pay: many lots, dense, nobody harmed."""
-        plain = not (self._sparse or self.federation.has_harm or self.federation.shared_caps)
+        plain = not (self.is_sparse or self.federation.has_harm or self.federation.shared_caps)
         return plain and self.upper.size >= MIN_PARTED_LOTS
 
     def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
@@ -381,7 +381,7 @@ class WelfareProgram:
         return hessian
 
     def curvature(self, contributions: FloatArray, left: FloatArray, right: FloatArray) -> Curvature:
-        if not self._sparse:
+        if not self.is_sparse:
             return DenseCurvature.scaled(self.hessian(contributions), left, right)
         plain = left * right * self._costs.curvature(contributions)
         return SparseCurvature(self._weights, self._squares, self._bends(contributions), plain, left, right)
@@ -396,7 +396,7 @@ class WelfareProgram:
         return room(self._weights, self.federation.payoff.floor, contributions, direction)
 
     def edges(self) -> FloatArray | None:
-        return None if self._sparse or self._is_part else edge_rows(self._weights, self.federation.payoff.floor)
+        return None if self.is_sparse or self._is_part else edge_rows(self._weights, self.federation.payoff.floor)
 
     def start(self) -> FloatArray:
         if self._is_part:
@@ -450,9 +450,8 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 def maximise_welfare(federation: Federation) -> Solution:
     """Some welfare optimum, with those who have little at stake settled as well where nobody is harmed."""
     program = WelfareProgram(federation)
-    found = (maximise_by_parts(program) if program.can_be_parted else None) or maximise_within(
-        program, federation.shared_caps
-    )
+    many = maximise_by_parts if program.can_be_parted else maximise_sparse if program.is_sparse else None
+    found = (many(program) if many else None) or maximise_within(program, federation.shared_caps)
     if federation.has_harm or federation.shared_caps or federation.n_lots > MAX_DENSE_AGENTS:
         return found
     settled = settle_small_stakes(federation, found.contributions, program.upper)

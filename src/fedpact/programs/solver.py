@@ -32,7 +32,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
@@ -44,6 +44,7 @@ EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
 ROUGH_BARRIERS = (1e-5, 1e-9)  # where the finish takes over: first early, and if that fails later
+SPARSE_BARRIER = 1e-5  # the same among very many coordinates, for one of them
 BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
 SETTLED_GAIN = 1e-3  # of mu: a step that promises no more gets nowhere
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
@@ -204,6 +205,25 @@ def maximise_batch(
         if at_edge and _gap(scaled.gradient(x), x) > GAIN_TOLERANCE:  # it takes the barrier to stay where it is
             x = near
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
+
+
+def maximise_sparse(program: Program) -> Solution | None:
+    """The maximiser of a program with a sparse curvature; None where the barrier was left too early.
+
+    The finish, by conjugate gradients without a barrier, takes over as soon as it shows who belongs at a bound: whoever
+    would get there by a Newton step of its own.
+    """
+    scaled = _Scaled(program)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        x, z, v, steps = _follow_barrier(scaled, SPARSE_BARRIER / program.upper.size)
+        curvature = scaled.curvature(x)
+        assert isinstance(curvature, SparseCurvature)
+        bends = curvature.diagonal
+        x, more = _finish(scaled, x, held_low=bends * x < z, held_high=bends * (1.0 - x) < v)
+    try:
+        return conclude(program, np.clip(x, 0.0, 1.0) * program.upper, steps + more)
+    except NotConverged:
+        return None
 
 
 def follow_barrier(program: Program, last_barrier: float) -> tuple[FloatArray, int]:
