@@ -107,10 +107,11 @@ class SmallRows:
             self._factors = np.empty((*columns.shape[:2], q.shape[1]))
         factors = np.multiply(columns, q, out=self._factors)  # memory that is used again: fresh pages take long
         np.subtract(1.0, factors, out=factors)
-        powers = factors
         if self._repeated:
-            powers = factors ** np.repeat(self.counts, m.shape[1], axis=0).T[:, :, None]
-        product = np.multiply.reduce(powers, axis=0)
+            logs = np.repeat(self.counts, m.shape[1], axis=0).T[:, :, None] * np.log(factors)
+            product = np.exp(logs.sum(axis=0))
+        else:
+            product = np.multiply.reduce(factors, axis=0)
         return factors, (levels.ravel() * end)[:, None] * self._q_weights * product, q
 
     def _end(self, mass: FloatArray) -> FloatArray:
