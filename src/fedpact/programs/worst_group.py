@@ -279,7 +279,7 @@ class _Search:
         for _ in range(0, most, GROUPS_SOLVED_TOGETHER):
             if self._is_closed or self._time_left <= 0:
                 return
-            groups = []
+            groups: list[BoolArray] = []
             while ahead is not None and len(groups) < min(most, GROUPS_SOLVED_TOGETHER):
                 flipped = likely.copy()
                 flipped[ahead[1]] ^= True

@@ -20,7 +20,7 @@ FACTORS_AT_A_TIME = 1 << 16
 Rule = tuple[FloatArray, FloatArray]
 
 
-def _powers_of_m():
+def _powers_of_m() -> FloatArray:
     """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to DEGREE."""
     m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, DEGREE + 1)])
     rows = np.zeros((DEGREE + 1, DEGREE + 1))
