@@ -26,7 +26,7 @@ MAX_EXACT_Q_NODES = 12
 MAX_EXACT_Q_NODES_HARMED = 32
 WINDOW_Q_NODES = 48
 MIN_ENTRIES_PER_THREAD = 500  # with their nodes more work than handing them over
-MAX_ENTRIES_IN_NUMPY = 64**2  # up to here NumPy takes less time than the compiler, and twice that of compiled code
+MAX_ENTRIES_IN_NUMPY = 64**2  # up to here NumPy, two to four times slower, is quicker than compiling
 MIN_FACTORS_NEAR_ZERO = 100  # from here on the nodes near t = 0 are worth a kernel of their own
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once, if it is not more than
 MAX_CURVATURE_NUMBERS = 2_000_000  # which memory that is used again holds: fresh pages take longer than the sums

@@ -12,9 +12,12 @@ import math
 import numba as nb
 import numpy as np
 
-from fedpact.shapley.small_rows import DEGREE, POWERS_OF_M, SMALL
+from fedpact.shapley.small_rows import powers_of_m
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
+# Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
+SMALL, DEGREE = 0.004, 9
+POWERS_OF_M = powers_of_m(DEGREE)
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")

@@ -15,22 +15,22 @@ import numpy as np
 from fedpact.utils.arrays import FloatArray
 
 # Up to this largest t x, m = 1 - e^{-t x} is a polynomial in t x of this degree to the last digit.
-SMALL, DEGREE = 0.004, 9
-FACTORS_AT_A_TIME = 1 << 16
+SMALL, DEGREE = 0.01, 9
+NUMBERS_AT_A_TIME = 1 << 16
 Rule = tuple[FloatArray, FloatArray]
 
 
-def _powers_of_m() -> FloatArray:
-    """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to DEGREE."""
-    m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, DEGREE + 1)])
-    rows = np.zeros((DEGREE + 1, DEGREE + 1))
+def powers_of_m(degree: int) -> FloatArray:
+    """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to a degree."""
+    m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, degree + 1)])
+    rows = np.zeros((degree + 1, degree + 1))
     rows[0, 0] = 1.0
-    for p in range(1, DEGREE + 1):
-        rows[p] = np.convolve(rows[p - 1], m)[: DEGREE + 1]
+    for p in range(1, degree + 1):
+        rows[p] = np.convolve(rows[p - 1], m)[: degree + 1]
     return rows
 
 
-POWERS_OF_M = _powers_of_m()
+POWERS_OF_M = powers_of_m(DEGREE)
 
 
 class SmallRows:
@@ -61,8 +61,11 @@ class SmallRows:
         """What every entry is credited with, and its first and second derivatives, the latter over -1."""
         largest = np.maximum(self.x.max(axis=1, initial=0.0), np.finfo(float).tiny)
         near = int((times * largest[:, None] <= SMALL).all(axis=0).sum())
-        value, slope, bend = self._near_zero(largest, times[:, :near], np.exp(log_masses[:, :near]))
-        for some in self._pieces(near, times.shape[1]):
+        found, shares = np.zeros((3, *self.x.shape)), _powers(self.x / largest[:, None], DEGREE)
+        for some in self._pieces(0, near, 4 * self.x.shape[0]):  # several such arrays are in use at a time
+            found += self._near_zero(shares, largest, times[:, some], np.exp(log_masses[:, some]))
+        value, slope, bend = found
+        for some in self._pieces(near, times.shape[1], self.x.size):
             t, m, e = self._exponentials(times[:, some])
             factors, part, _ = self._products(m, np.exp(log_masses[:, some]))
             total = np.einsum("krq->rk", np.divide(part, factors, out=factors)).reshape(m.shape)
@@ -78,7 +81,7 @@ class SmallRows:
         Off its diagonal; as `fedpact.shapley.kernels.curvature_helped` has them, at the mean of q under its weight.
         """
         rows, spread = np.zeros((times.shape[1], *self.x.shape)), self.spread(weights)[:, None, :]
-        for some in self._pieces(0, times.shape[1]):
+        for some in self._pieces(0, times.shape[1], self.x.size):
             t, m, e = self._exponentials(times[:, some])
             _, part, q = self._products(m, np.exp(log_masses[:, some]))
             first = (part * q).sum(axis=1)
@@ -87,9 +90,9 @@ class SmallRows:
             rows[some] = (size * t * spread * e / (1.0 - mean * m)).transpose(1, 0, 2)
         return rows[:, self.there]
 
-    def _pieces(self, first: int, last: int) -> Iterator[slice]:
-        """Times that are dealt with together: as many as the nearest memory holds the factors of."""
-        size = max(1, FACTORS_AT_A_TIME // max(1, self.x.size * self._q.size))
+    def _pieces(self, first: int, last: int, each: int) -> Iterator[slice]:
+        """Times that are dealt with together: as many as the nearest memory holds, with `each` numbers at every q."""
+        size = max(1, NUMBERS_AT_A_TIME // max(1, each * self._q.size))
         return (slice(start, min(start + size, last)) for start in range(first, last, size))
 
     def _exponentials(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -118,9 +121,11 @@ class SmallRows:
         """Up to where q goes."""
         return np.minimum(1.0, self._living / np.maximum(mass, np.finfo(float).tiny))
 
-    def _near_zero(self, largest: FloatArray, times: FloatArray, levels: FloatArray) -> tuple[FloatArray, ...]:
-        """All times with t x small for everybody: every sum is one of polynomials, (powers, receivers x times)."""
-        shares = _powers(self.x / largest[:, None], DEGREE)
+    def _near_zero(self, shares: FloatArray, largest: FloatArray, times: FloatArray, levels: FloatArray) -> FloatArray:
+        """Times with t x small for everybody: every sum is one of polynomials, (powers, receivers x times).
+
+        `shares` are the powers of each x / largest. What `sums` returns, one above the other.
+        """
         scaled = _powers(times * largest[:, None], DEGREE)
         sums = scaled * (self.counts * shares).sum(axis=2)[:, :, None]
         series = POWERS_OF_M[:DEGREE] @ sums.reshape(DEGREE + 1, -1)  # row p: the sum over k of counts_k m_k^p
@@ -132,7 +137,7 @@ class SmallRows:
         worth, rate = (each.T @ moments for each in (POWERS_OF_M[1:], POWERS_OF_M[:DEGREE] - POWERS_OF_M[1:]))
         rate = rate.reshape(scaled.shape) * scaled * times
         credited = (worth.reshape(scaled.shape) * scaled, rate, rate * times)
-        return tuple(np.einsum("jrk,jr->rk", shares, each.sum(axis=2)) for each in credited)
+        return np.stack([np.einsum("jrk,jr->rk", shares, each.sum(axis=2)) for each in credited])
 
 
 def _powers(numbers: FloatArray, highest: int) -> FloatArray:
