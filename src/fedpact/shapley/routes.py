@@ -3,7 +3,7 @@
 There are three routes to the same numbers. A sum over coalitions is exact and keeps the most digits near the edge of
 the domain, but there are 2^n of them. The integral (`fedpact.shapley.quadrature`) costs n^3 in NumPy and starts at
 once. The same integral for any number of agents, at the cost of their non-zero weights, is compiled beyond 64 of them
-(`fedpact.shapley.compiled`).
+(`fedpact.shapley.compiled`); without harm, the potential of nine or more is integrated that way too.
 """
 
 from __future__ import annotations
