@@ -88,7 +88,9 @@ def served():
     try:
         said = ""
         while not said.rstrip().endswith("}"):
-            said += process.stdout.readline()
+            line = process.stdout.readline()
+            assert line, "the explorer did not start"
+            said += line
         yield json.loads(said)["url"]
     finally:
         process.send_signal(signal.SIGINT)
