@@ -26,7 +26,7 @@ help:
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
 	@echo "make check      format, lint, types, tests, docs: what CI runs"
 	@echo "make bench      benchmarks against peers; NAME=shapley runs one"
-	@echo "make bench-training  training models against PyTorch"
+	@echo "make bench-training  training models against PyTorch and scikit-learn; the machine must be idle"
 	@echo "make test-peers run the tests that need the peers"
 	@echo "make docs       build the documentation in docs/_build/html"
 	@echo "make format     reformat the code"
@@ -101,7 +101,7 @@ docs: $(VENV)/.dev
 $(BENCH_VENV)/.peers: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@echo "installing fedpact and its peers into $(BENCH_VENV)"
-	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[peers,plot]" \
+	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser,peers,plot]" \
 		hypothesis pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pyDVL
 	@touch $@
@@ -117,7 +117,7 @@ bench: test-peers
 $(TORCH_VENV)/.peers: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(TORCH_VENV)
 	@echo "installing fedpact and PyTorch into $(TORCH_VENV)"
-	@$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plot,train]" torch
+	@$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plot,train]" torch scikit-learn
 	@touch $@
 
 bench-training: $(TORCH_VENV)/.peers

@@ -1,4 +1,14 @@
-"""The explorer: a step of a slider, maps of many members, and the first page, in units of importing or solving."""
+"""The explorer: a step of a slider, maps of many members, and the first page, in units of importing or solving.
+
+When a browser first paints the page is measured in Chromium, if it is there, beside a page with one word on it.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -10,6 +20,9 @@ from fedpact.explorer.draft import draft_of
 from fedpact.explorer.questions import Questions
 
 STEPS = 20
+PAGES = 9  # loaded each, in turn
+ONE_WORD = "data:text/html,<!doctype html><title>empty</title><p>word"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAP_POINTS = 15
 TENTH = 0.1  # seconds of processor time: what a hand on a slider does not notice
 # What the server does before a browser can paint: everything up to the answer to the first request.
@@ -41,6 +54,57 @@ def run():
         unit="times as long",
         at_most=3.0,
     )
+    yield from first_paint()
+
+
+def first_paint():
+    """From asking for the page to what is first seen of it, by the browser's own clock; each time with nothing kept."""
+    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        found = None
+    if found is None:
+        print('first paint is not measured: it takes Chromium and Playwright, pip install "fedpact[browser]"')
+        return
+    with served() as address, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        loads = [[paint_of(browser, page) for page in (address, ONE_WORD)] for _ in range(1 + PAGES)]
+        browser.close()
+    ours, reference = np.median(loads[1:], axis=0)
+    yield Figure(
+        what="explorer: time to first paint, five members",
+        against="a page with one word",
+        ratio=ours / reference,
+        unit="times as long",
+    )
+
+
+@contextmanager
+def served():
+    """The address of an explorer in a process of its own, which has answered once."""
+    command = [sys.executable, "-m", "fedpact", "explore", "hospitals", "--no-browser", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        said = ""
+        while not said.rstrip().endswith("}"):
+            line = process.stdout.readline()
+            assert line, "the explorer did not start"
+            said += line
+        yield json.loads(said)["url"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+
+
+def paint_of(browser, address):
+    """Milliseconds to the first paint of a page, in a context that knows nothing yet."""
+    page = browser.new_context().new_page()
+    page.goto(address)
+    page.wait_for_function("performance.getEntriesByType('paint').length > 0")
+    milliseconds = page.evaluate("performance.getEntriesByType('paint')[0].startTime")
+    page.context.close()
+    return milliseconds
 
 
 def slider_step(members, at_most):

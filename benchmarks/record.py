@@ -15,7 +15,9 @@ from benchmarks.figures import Curve, Figure, short
 
 FOLDER = Path(__file__).parent / "results"
 KEPT = FOLDER / "results.json"
-LIBRARIES = ("fedpact", "numpy", "scipy", "numba", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel", "jax", "torch")
+LIBRARIES = (
+    "fedpact", "numpy", "scipy", "numba", "shapiq", "shap", "pyDVL", "cvxpy", "clarabel", "jax", "torch", "scikit-learn"
+)  # fmt: skip
 
 
 def keep(name: str, measured: list[Figure | Curve], order: list[str]) -> None:

@@ -40,13 +40,21 @@ def run():
 
 
 def certificates_against_solving():
-    """What a mechanism promises, proved: in units of solving it. Certificates use no compiled code."""
+    """What a mechanism promises, proved: in units of solving it. Certificates use no compiled code.
+
+    Each time everything is worked out anew, what several claims need only once.
+    """
     federation = games.costly(N_AGENTS)
-    for mechanism, before in ((fp.ExternalityMechanism(), None), (fp.ShapleyMechanism(), 10.9 / 46.0)):
-        reference, outcome = once(lambda rule=mechanism: rule.solve(federation))
+    for mechanism, before in ((fp.ExternalityMechanism(), 1.19), (fp.ShapleyMechanism(), 10.9 / 46.0)):
+        reference, outcome = best_of(lambda rule=mechanism: rule.solve(federation), repeats=1)
         promised = mechanism.promises(federation)
-        ours, certificates = best_of(lambda: [certify(outcome)[claim] for claim in promised], repeats=1)
-        assert not [certificate for certificate in certificates if certificate.verdict is Verdict.VIOLATED]
+
+        def prove():
+            certificates = certify(outcome)
+            return [certificates[claim] for claim in promised]
+
+        ours, found = best_of(prove, repeats=1)
+        assert all(certificate.verdict is not Verdict.VIOLATED for certificate in found)
         yield Figure(
             what=f"certificates of what {mechanism.title} promises, n = {N_AGENTS}",
             against="solving it",

@@ -16,17 +16,20 @@ import fedpact as fp
 from fedpact.certificates import Claim, Verdict
 from fedpact.mechanisms import externality
 from fedpact.programs import shapley_equilibrium, social_optimum
-from fedpact.shapley import compiled, enumeration, kernels, potential, quadrature, values
+from fedpact.shapley import compiled, enumeration, kernels, potential, quadrature, small_rows, values
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-# One size for every route to Shapley values: coalitions, NumPy, compiled.
-SIZES = {"coalitions": 6, "numpy": 12, "compiled": 30}
+# One size for every route to Shapley values: coalitions, NumPy, NumPy with receivers side by side, compiled. Only where
+# somebody is harmed are the slopes of few integrated one by one.
+SIZES = {"coalitions": 6, "numpy": 13, "side by side": 30, "compiled": 66}
 
 
 def federation(n_agents: int) -> fp.Federation:
     rng = np.random.default_rng(n_agents)
     weights = rng.uniform(0.1, 1.0, (n_agents, n_agents))
     np.fill_diagonal(weights, 1.0)
+    if n_agents == SIZES["numpy"]:
+        weights[0, 1] = -0.001
     return fp.Federation(weights, costs=rng.uniform(0.02, 0.06, n_agents), caps=400.0, payoff=fp.PowerLaw(0.4))
 
 
@@ -88,6 +91,26 @@ def shifted_numpy_q(patch: pytest.MonkeyPatch) -> None:
     change_result(patch, quadrature, "gauss_legendre", right, lambda rule: (0.99 * rule[0] + 0.005, rule[1]))
 
 
+def wrong_slope_side_by_side(patch: pytest.MonkeyPatch) -> None:
+    right = small_rows.SmallRows.sums
+
+    def steeper(*given: Any) -> tuple[np.ndarray, ...]:
+        value, slope, bend = right(*given)
+        return value, 1.01 * slope, bend
+
+    patch.setattr(small_rows.SmallRows, "sums", steeper)
+
+
+def lost_times_side_by_side(patch: pytest.MonkeyPatch) -> None:
+    """Those near zero."""
+    right = small_rows.SmallRows.sums
+
+    def without(rows: Any, times: np.ndarray, log_masses: np.ndarray) -> tuple[np.ndarray, ...]:
+        return right(rows, times[:, times.shape[1] // 2 :], log_masses[:, times.shape[1] // 2 :])
+
+    patch.setattr(small_rows.SmallRows, "sums", without)
+
+
 def change_kernel(patch: pytest.MonkeyPatch, before: Callable | None = None, after: Callable | None = None) -> None:
     """`before` changes the arguments of the compiled sum, `after` what it filled: values, slopes, bends."""
     right = kernels.sum_helped
@@ -138,6 +161,7 @@ def small_compiled_values(patch: pytest.MonkeyPatch) -> None:
 PLANTED = {
     "coalitions": [wrong_coalition_slope, lost_coalition],
     "numpy": [wrong_numpy_slope, lost_numpy_node, lost_numpy_time, shifted_numpy_q],
+    "side by side": [wrong_slope_side_by_side, lost_times_side_by_side],
     "compiled": [wrong_compiled_slope, lost_compiled_node, shifted_compiled_q, small_compiled_values],
 }
 
@@ -169,7 +193,7 @@ def test_reciprocity_can_fail(route: str, monkeypatch: pytest.MonkeyPatch) -> No
     def shifted(*given: Any) -> tuple[np.ndarray, np.ndarray, float]:
         found, *others = right(*given)
         shift = np.zeros(found.size)
-        shift[:2] = [1e-6, -1e-6]
+        shift[:2] = [1e-5, -1e-5]
         return found + shift, *others
 
     monkeypatch.setattr(values, "_values_by", shifted)

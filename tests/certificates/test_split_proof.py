@@ -10,7 +10,12 @@ import pytest
 import fedpact as fp
 from certificates.hand import INSTANCES, MECHANISMS
 from fedpact.certificates import Claim, Verdict
-from fedpact.certificates.split_proof import EVEN_SPLIT, MAX_AGENTS_ALL_SPLIT, SPLIT_EQUILIBRIUM
+from fedpact.certificates.split_proof import (
+    EVEN_SPLIT,
+    MAX_AGENTS_ALL_SPLIT,
+    MAX_AGENTS_SPLIT,
+    SPLIT_EQUILIBRIUM,
+)
 from fedpact.scenario.examples import hospitals
 
 
@@ -82,6 +87,24 @@ def test_one_agent_that_gains_refutes_it_among_many() -> None:
     assert certificate.witness["index"] == int(np.argmax(outcome.contributions))
     assert certificate.scope.startswith("1 of 14 members")
     assert MECHANISMS["externality"].solve(many).certificates[Claim.SPLIT_PROOF].verdict is Verdict.HOLDS
+
+
+def test_prices_are_neutral_for_everybody_among_many() -> None:
+    """Nobody is copied: what one of two names could do is worked out for all at once."""
+    rng = np.random.default_rng(4)
+    size = MAX_AGENTS_SPLIT + 6
+    costs = rng.uniform(0.05, 0.2, size)
+    many = fp.Federation(rng.uniform(0.0, 1.0, (size, size)), costs=costs, caps=5.0, payoff=fp.PowerLaw(1.5))
+    outcome = MECHANISMS["externality"].solve(many)
+    certificate = outcome.certificates[Claim.SPLIT_PROOF]
+    assert certificate.verdict is Verdict.HOLDS
+    assert certificate.scope.startswith("every member")
+    poor = int(np.argmin(outcome.contributions))
+    moved = np.zeros(size)
+    moved[[poor, (poor + 1) % size]] = -0.01, 0.01
+    spoiled = replace(outcome, payments=outcome.payments + moved).certificates[Claim.SPLIT_PROOF]
+    assert spoiled.verdict is Verdict.VIOLATED
+    assert spoiled.witness["index"] == poor
 
 
 def test_batches_judge_it_one_by_one() -> None:

@@ -147,7 +147,7 @@ class Certificates(Mapping[str, Certificate]):
             Claim.INDIVIDUAL_RATIONALITY: lambda: certify_rationality(outcome),
             Claim.RECIPROCITY: lambda: certify_reciprocity(outcome, self._shares),
             Claim.CORE: lambda: _certify_core(outcome, lambda: self._optimum),
-            Claim.SPLIT_PROOF: lambda: _certify_split_proof(outcome),
+            Claim.SPLIT_PROOF: lambda: _certify_split_proof(outcome, lambda: self._deviations),
         }
 
     @cached_property
@@ -256,10 +256,10 @@ def _certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) 
     return certify_core(outcome, optimum)
 
 
-def _certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
+def _certify_split_proof(outcome: CertifiedOutcome, deviations: Callable[[], Deviations]) -> Certificate:
     from fedpact.certificates.split_proof import certify_split_proof  # noqa: PLC0415 - it uses the certificates above
 
-    return certify_split_proof(outcome)
+    return certify_split_proof(outcome, deviations)
 
 
 def _worst_gap(outcome: CertifiedOutcome, worst: WorstReciprocity, witness: dict[str, Any]) -> float:

@@ -7,11 +7,13 @@ contributions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedpact.certificates.optimality import tangent_gains
+from fedpact.certificates.optimality import best_at_prices, tangent_gains
 from fedpact.certificates.own_lots import best_at_prices_of_lots, best_without_payments
 from fedpact.certificates.shapley_check import (
     CheckedShares,
@@ -22,7 +24,7 @@ from fedpact.certificates.shapley_check import (
 )
 from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import agent_values, utility_tolerances
-from fedpact.federation import Federation
+from fedpact.federation import Cost, Federation, Payoff
 from fedpact.federation.bounds import block_bounds, contribution_bounds
 from fedpact.utils.arrays import FloatArray
 
@@ -39,12 +41,16 @@ class Deviations:
         What was searched.
     shares
         The Shapley values it was worked out from, where these are the rule.
+    as_two
+        What one of two names could do that an agent's cap and value are shared between evenly, everybody else acting
+        as before; where prices are linear, and so the same for everybody.
     """
 
     actions: FloatArray
     utilities: FloatArray
     scope: str
     shares: CheckedShares | None = None
+    as_two: Callable[[], Deviations] | None = None
 
 
 def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -144,34 +150,95 @@ def price_taking(federation: Federation, contributions: FloatArray, *, blocks: i
     """
     if federation.has_lots:
         return _price_taking_lots(federation, contributions)
-    slopes = federation.marginal_payoffs(contributions)
+    slopes, data = federation.marginal_payoffs(contributions), federation.data(contributions)
     earned = np.asarray(federation.weights.T @ slopes)  # a_i' w_ii - l_ii, per sample of one's own
     within = contribution_bounds(federation) if blocks == 1 else block_bounds(federation, blocks)
     box = np.maximum(within[0], contributions)
-    own, data = federation.own_weights, federation.data(contributions)
-    lowest = np.asarray(federation.negative_weights() @ box) - np.minimum(own, 0.0) * box
-    highest = np.asarray(federation.positive_weights() @ box) - np.maximum(own, 0.0) * box
+    harm = np.asarray(federation.negative_weights() @ box) if federation.has_harm else np.zeros_like(data)
+    help_ = np.asarray(federation.positive_weights() @ box)
 
-    def reach(x: FloatArray) -> FloatArray:
-        return np.clip(data, lowest + own * x, highest + own * x)
+    def as_one_of(parts: int) -> Deviations:
+        """The same for one of so many names that have equal parts of the agent's cap and value."""
+        own, here = federation.own_weights, np.asarray(contributions) / parts
+        most = box if parts == 1 else np.maximum(np.minimum(box, federation.caps / parts), here)
+        others = -box if parts == 1 else (parts - 1) * most - box  # what its other names have, in place of the agent
+        takers = _PriceTakers(
+            payoff=federation.payoff,
+            costs=federation.costs,
+            parts=parts,
+            own=own,
+            values=federation.values / parts,
+            worth=slopes / parts,
+            earned=earned,
+            data=data,
+            lowest=harm + np.minimum(own, 0.0) * others,
+            highest=help_ + np.maximum(own, 0.0) * others,
+        )
+        best = takers.best(best_at_prices(federation, earned, parts * most) / parts, most)
+        there, now = takers.utility(best), takers.utility(here)
+        return Deviations(
+            actions=np.where(there > now, best, here),
+            utilities=np.maximum(there, now),
+            scope="all profiles one member could ask for at its prices",
+            as_two=(lambda: as_one_of(2)) if parts == 1 else None,
+        )
 
-    def slope(x: FloatArray) -> FloatArray:
-        reached = reach(x)
-        pull = own * (federation.values * federation.payoff.slope(reached) - slopes)
-        return earned + np.where(reached == data, 0.0, pull) - federation.costs.slope(x)
+    return as_one_of(1)
 
-    def utility(x: FloatArray) -> FloatArray:
-        reached = reach(x)
-        worth = federation.values * federation.payoff.value(reached) - slopes * reached
-        return np.asarray(worth + earned * x - federation.costs.value(x))
 
-    best, here = best_contributions(slope, box), np.asarray(contributions)
-    there, now = utility(best), utility(here)
-    return Deviations(
-        actions=np.where(there > now, best, here),
-        utilities=np.maximum(there, now),
-        scope="all profiles one member could ask for at its prices",
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _PriceTakers:
+    """What names earn and reach at their prices, with `parts` names to an agent; an entry each.
+
+    `worth` is what reach costs, `earned` what a sample of one's own brings, `data` the reach everybody has; `lowest`
+    and `highest` is what others may bring.
+    """
+
+    payoff: Payoff
+    costs: Cost
+    parts: int
+    own: FloatArray
+    values: FloatArray
+    worth: FloatArray
+    earned: FloatArray
+    data: FloatArray
+    lowest: FloatArray
+    highest: FloatArray
+
+    def take(self, some: NDArray[np.intp]) -> _PriceTakers:
+        """Some of them."""
+        numbers = ("own", "values", "worth", "earned", "data", "lowest", "highest")
+        taken = {name: getattr(self, name)[some] for name in numbers}
+        return replace(self, payoff=self.payoff.take(some), costs=self.costs.take(some), **taken)
+
+    def best(self, at_prices: FloatArray, upper: FloatArray) -> FloatArray:
+        """The best own contributions: those `at_prices`, unless these leave no choice but another reach."""
+        astray = np.flatnonzero(self.reach(at_prices) != self.data)
+        best = at_prices.copy()
+        if astray.size:
+            some = self.take(astray)
+            guess = np.clip(some.nearest_with_data(at_prices[astray]), 0.0, upper[astray])
+            best[astray] = best_contributions(some.slope, upper[astray], guess=guess)
+        return best
+
+    def nearest_with_data(self, x: FloatArray) -> FloatArray:
+        """The contributions nearest to some at which the reach that everybody has is still to be had."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ends = (self.data - self.highest) / self.own, (self.data - self.lowest) / self.own
+        return np.nan_to_num(np.clip(x, np.minimum(*ends), np.maximum(*ends)))
+
+    def reach(self, x: FloatArray) -> FloatArray:
+        return np.clip(self.data, self.lowest + self.own * x, self.highest + self.own * x)
+
+    def slope(self, x: FloatArray) -> FloatArray:
+        reached = self.reach(x)
+        pull = self.own * (self.values * self.payoff.slope(reached) - self.worth)
+        return self.earned + np.where(reached == self.data, 0.0, pull) - self.costs.slope(self.parts * x)
+
+    def utility(self, x: FloatArray) -> FloatArray:
+        reached = self.reach(x)
+        bought = self.values * self.payoff.value(reached) - self.worth * reached
+        return np.asarray(bought + self.earned * x - self.costs.value(self.parts * x) / self.parts)
 
 
 def _price_taking_lots(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -233,7 +300,10 @@ def _own(federation: Federation, background: FloatArray, scope: str) -> Deviatio
         worth = values * own * payoff.slope(np.where(inside, data, 0.0))
         return np.where(inside, worth, np.inf) - federation.costs.slope(x)
 
-    best = best_contributions(slope, federation.caps)
+    with np.errstate(all="ignore"):
+        at_linear_cost = payoff.inverse_slope(federation.costs.linear / (values * own))
+        guess = np.clip(np.nan_to_num((at_linear_cost - background) / own), 0.0, federation.caps)
+    best = best_contributions(slope, federation.caps, guess=guess)
     # The last number that is not enough may be at the floor itself, from which the next one leads away.
     best = np.where(background + own * best > payoff.floor, best, np.nextafter(best, federation.caps))
     reached = background + own * best

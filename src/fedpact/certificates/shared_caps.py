@@ -20,6 +20,7 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_CONTRIBUTION = 1e300
 HALVINGS = 64  # of the 2^63 numbers from zero up
+WAYS_FROM_GUESS = (1, 0, *(1 << bits for bits in range(8, 48, 8)))  # in numbers: the next, itself, then 256, ...
 FIRST_BARRIER, LAST_BARRIER = 0.1, 1e-17
 MAX_BARRIER_STEPS, MAX_TRIALS = 150, 60
 TO_BOUNDARY = 0.99
@@ -28,18 +29,27 @@ SETTLED = 1e-3  # of the barrier: where steps that promise no more end, and the 
 PULLED_INSIDE = 1e-3
 
 
-def best_contributions(slope: Callable[[FloatArray], FloatArray], upper: FloatArray) -> FloatArray:
+def best_contributions(
+    slope: Callable[[FloatArray], FloatArray], upper: FloatArray, *, guess: FloatArray | None = None
+) -> FloatArray:
     """The last number in [0, upper] at which a falling slope is still positive; 0 where it never is.
 
-    Numbers from zero up are in the order of their bits: halving these finds roots of any size to the last digit.
+    Numbers from zero up are in the order of their bits: halving these finds roots of any size to the last digit. Close
+    to a `guess` they are found sooner: first the numbers next to it are tried, then some further and further away.
     """
     low = np.zeros(upper.shape, dtype=np.int64)
     high = np.ascontiguousarray(np.minimum(upper, MAX_CONTRIBUTION)).view(np.int64)
+    near = None if guess is None else np.array(guess, dtype=np.float64).view(np.int64)
     with np.errstate(all="ignore"):
-        for _ in range(HALVINGS):
-            middle = low + (high - low + 1) // 2
-            rises = slope(middle.view(np.float64)) > 0
-            low, high = np.where(rises, middle, low), np.where(rises, high, np.maximum(middle - 1, low))
+        for step in range(HALVINGS + len(WAYS_FROM_GUESS)):
+            if (low >= high).all():
+                break
+            tried = low + (high - low + 1) // 2
+            if near is not None and step < len(WAYS_FROM_GUESS):
+                away = near + np.where((low > near) | (step == 0), 1, -1) * WAYS_FROM_GUESS[step]
+                tried = np.where((away > low) & (away <= high), away, tried)
+            rises = slope(tried.view(np.float64)) > 0
+            low, high = np.where(rises, tried, low), np.where(rises, high, np.maximum(tried - 1, low))
     return low.view(np.float64)
 
 

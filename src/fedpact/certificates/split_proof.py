@@ -4,7 +4,9 @@ Two ways to tell, neither of which trusts a solver:
 
 * At an even split everybody's data, payoffs and costs are what they were. Where that is an equilibrium of the
   federation with the agent split, by the mechanism's own deviations, the two names have what its rules pay them there.
-  Where data is paid for by the sample this is always the case, since prices are linear, and nothing is gained.
+  Where data is paid for by the sample this is always the case, since prices are linear, and nothing is gained. It is
+  checked for everybody at once: nobody else's prices or choices change, so what is left is what one of the names could
+  do (`Deviations.as_two`).
 * Under other rules the mechanism solves the split federation, when the certificate is asked for; the outcome counts
   only if it is certified to be an equilibrium whose payments balance, so that nobody has more than the rules give.
 
@@ -16,6 +18,7 @@ worked out anew: that takes all groups of the split federation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +26,7 @@ import numpy as np
 
 from fedpact.certificates.certificates import Certificate, CertifiedOutcome, certify_balance, certify_nash
 from fedpact.certificates.claims import Claim
+from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.identities import split_agent
@@ -65,17 +69,18 @@ class SplitComparison:
     parts: dict[str, list[float]]
 
 
-def certify_split_proof(outcome: CertifiedOutcome) -> Certificate:
+def certify_split_proof(outcome: CertifiedOutcome, deviations: Callable[[], Deviations]) -> Certificate:
     """Nobody gains by posing as two; the witness is who gains most.
 
-    Where nobody gains more than rounding it is who comes closest to that.
+    Where nobody gains more than rounding it is who comes closest to that. `deviations` gives those of the outcome.
     """
     tols, size = outcome_tolerances(outcome), outcome.federation.n_agents
-    found = _compare_splits(outcome, tols)
+    everybody = _even_splits(outcome, deviations, tols)
+    found = _compare_splits(outcome, tols) if everybody is None else everybody
     known = [each for each in found if np.isfinite(each.gain)]
     unknown = [each.agent for each in found if not np.isfinite(each.gain)]
     tiny = [outcome.federation.names[agent] for agent in unknown if _halves_vanish(outcome.federation, agent)]
-    names, every = outcome.federation.names, len(found) == size
+    names, every = outcome.federation.names, everybody is not None or len(found) == size
     whom = "every member" if every else f"{len(found)} of {size} members"
     scope = f"{whom} as two that share its cap and value"
     if not found:
@@ -127,6 +132,34 @@ def _has_side_payments(outcome: CertifiedOutcome) -> bool:
     return outcome.side_payments is not None and bool(outcome.side_payments.any())
 
 
+def _even_splits(
+    outcome: CertifiedOutcome, deviations: Callable[[], Deviations], tols: FloatArray
+) -> list[SplitComparison] | None:
+    """Everybody at once, if every even split is an equilibrium; None where that is not so, or not known.
+
+    Those are listed who contribute most, and who gains most.
+    """
+    federation = outcome.federation
+    if not outcome.has_prices or _has_side_payments(outcome) or (federation.values / 2.0 == 0.0).any():
+        return None
+    best = deviations()
+    if best.as_two is None:
+        return None
+    there = outcome.played_in(federation, outcome.contributions)  # what the rules pay; the names halve it
+    if not _is_equilibrium(outcome, there, best):
+        return None
+    gained = best.as_two().utilities - there.utilities / 2.0
+    if not (gained <= outcome_tolerances(there) / 2.0).all():
+        return None
+    gains = there.utilities - outcome.utilities
+    most = _agents_to_split(outcome, copied=False)
+    listed = dict.fromkeys([*most, int(np.argmax(gains / tols)), int(np.argmax(gains - tols))])
+    return [
+        SplitComparison(agent=agent, gain=float(gains[agent]), compared=EVEN_SPLIT, proves=True, parts={})
+        for agent in listed
+    ]
+
+
 def _compare_splits(outcome: CertifiedOutcome, tols: FloatArray) -> list[SplitComparison]:
     """Everybody in turn where agents are few; among many until one gains, or would have to be solved for.
 
@@ -157,7 +190,7 @@ def compare_split(outcome: CertifiedOutcome, agent: int, *, may_solve: bool = Tr
             there = _even_split(outcome, split, agent) if compared == EVEN_SPLIT else None
             if compared == SPLIT_EQUILIBRIUM and may_solve:
                 there = outcome.solved_in(split)
-            if there is None or not _is_equilibrium(outcome, there):
+            if there is None or not _is_equilibrium(outcome, there, _deviations(there)):
                 continue
         except (FedpactError, ArithmeticError, np.linalg.LinAlgError):  # there is no such equilibrium to compare with
             continue
@@ -189,22 +222,28 @@ def _brought(outcome: CertifiedOutcome) -> FloatArray:
     return outcome.federation.per_agent_from_lots(outcome.contributions)
 
 
-def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome) -> bool:
+def _deviations(there: CertifiedOutcome) -> Deviations:
+    return there.deviations(there.federation, there.contributions)
+
+
+def _is_equilibrium(outcome: CertifiedOutcome, there: CertifiedOutcome, best: Deviations) -> bool:
     """Whether nobody gains by acting differently and, if that is so of the outcome, payments balance.
 
     Somebody that is paid too much gains nothing by acting differently; somebody else is then paid too little.
     """
-    nash = certify_nash(there, there.deviations(there.federation, there.contributions))
+    nash = certify_nash(there, best)
     if not nash.margin >= -nash.tol:
         return False
     return certify_balance(there).holds or not certify_balance(outcome).holds
 
 
-def _agents_to_split(outcome: CertifiedOutcome) -> list[int]:
+def _agents_to_split(outcome: CertifiedOutcome, *, copied: bool = True) -> list[int]:
     """Everybody in order; of many those who contribute most, as long as copies of the federation are not too much."""
     size = outcome.federation.n_agents
     if size <= MAX_AGENTS_ALL_SPLIT:
         return list(range(size))
-    count = size if size <= MAX_AGENTS_SPLIT else int(np.clip(MAX_WEIGHTS_COPIED // size**2, 1, MAX_AGENTS_SPLIT))
+    count = min(size, MAX_AGENTS_SPLIT)
+    if copied and size > MAX_AGENTS_SPLIT:
+        count = int(np.clip(MAX_WEIGHTS_COPIED // size**2, 1, MAX_AGENTS_SPLIT))
     largest: list[int] = np.argsort(-_brought(outcome), kind="stable")[:count].tolist()
     return largest

@@ -183,5 +183,5 @@ def stakes_at_prices(federation: Federation, contributions: FloatArray) -> Float
 
 
 def _shift(best: Deviations, constants: FloatArray) -> Deviations:
-    """The same deviations where everybody is paid a constant whatever it does."""
-    return replace(best, utilities=best.utilities + constants)
+    """The same deviations where everybody is paid a constant whatever it does; not what two names are paid."""
+    return replace(best, utilities=best.utilities + constants, as_two=None)

@@ -10,7 +10,8 @@ gains v(X) - U(X). Up to 16 agents all groups are solved, and the answer is exac
       v(X) - U(X) <= sum_{i in X} d_i,     d_i = a_i - m_i (xi_i - 1) + max_{0 <= s <= cap_i} [g_i s - c_i(s)] - U_i,
 
   where g_i = sum_k m_k max(w_ki, 0) is the most a sample of i's earns in any group. At the social optimum, with no
-  negative weight, d_i is what the Externality mechanism gives i, less U_i;
+  negative weight, d_i is what the Externality mechanism gives i, less U_i. Groups are solved in the order of these
+  bounds: once the next is below the best gain, no other group can gain more;
 * from above, where no weight is negative, by a relaxation (`fedpact.programs.group_relaxation`) and branch and bound:
   the members a relaxation leaves undecided are taken in and left out in turn, the most promising case first.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,8 @@ from fedpact.utils.errors import InvalidInput
 # A bracket narrower than this share of what all can reach together is closed.
 BRACKET_TOLERANCE = 1e-6
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
+MAX_GROUPS_IN_ORDER, MAX_SLOW_GROUPS_IN_ORDER = 64, 4  # solved in the order of bounds; fewer where one takes long
+GROUPS_SOLVED_TOGETHER = 16
 ROUNDING_THRESHOLDS = (0.1, 0.5, 0.9)  # of a relaxed membership, from which on a member is taken in
 DEFAULT_TIME_LIMIT = 30.0  # seconds
 # Where the answer must not depend on the machine, a search solves up to this many relaxations, fewer among many agents:
@@ -169,6 +172,27 @@ def price_bounds(federation: Federation, utilities: FloatArray, contributions: F
     return np.asarray(federation.per_agent_from_tasks(surplus) + sold - spent - utilities)
 
 
+def subsets_by_sum(numbers: FloatArray) -> Iterator[tuple[float, list[int]]]:
+    """Sums of subsets of numbers, none below zero, and their places: the empty one first, the sums rising.
+
+    Examples
+    --------
+    >>> list(subsets_by_sum(np.array([3.0, 1.0])))
+    [(0.0, []), (1.0, [1]), (3.0, [0]), (4.0, [1, 0])]
+    """
+    order = np.argsort(numbers, kind="stable").tolist()
+    rising = numbers[order].tolist()
+    yield 0.0, []
+    heap = [(rising[0], [0])]
+    while heap:
+        total, ranks = heapq.heappop(heap)
+        yield total, [order[rank] for rank in ranks]
+        last = ranks[-1]
+        if last + 1 < len(rising):  # one more number, or the next in place of the last
+            heapq.heappush(heap, (total + rising[last + 1], [*ranks, last + 1]))
+            heapq.heappush(heap, (total - rising[last] + rising[last + 1], [*ranks[:-1], last + 1]))
+
+
 def _among_all(optima: GroupOptima, utilities: FloatArray, *, proper: bool = False) -> WorstGroup:
     """The worst of all groups, the empty one aside."""
     counted = slice(1, len(optima.values) - proper)
@@ -243,7 +267,26 @@ class _Search:
         self._try((np.arange(alone.size) == np.argmax(alone))[None, :])
         self._try(self._prices[None, :] > 0)
         if neighbours:
+            self._try_in_order()
             self._climb()
+
+    def _try_in_order(self) -> None:
+        """Groups in the order of their bounds by prices, from the highest, until the next is below the best gain."""
+        likely, highest = self._prices > 0, self._upper
+        most = MAX_GROUPS_IN_ORDER if self._prices.size <= MAX_COMPILED_MEMBERS else MAX_SLOW_GROUPS_IN_ORDER
+        ordered = subsets_by_sum(np.abs(self._prices))
+        ahead = next(ordered, None)
+        for _ in range(0, most, GROUPS_SOLVED_TOGETHER):
+            if self._is_closed or self._time_left <= 0:
+                return
+            groups: list[BoolArray] = []
+            while ahead is not None and len(groups) < min(most, GROUPS_SOLVED_TOGETHER):
+                flipped = likely.copy()
+                flipped[ahead[1]] ^= True
+                groups.append(flipped)
+                ahead = next(ordered, None)
+            self._try(np.array(groups))
+            self._upper = self._gain if ahead is None else min(self._upper, max(self._gain, highest - ahead[0]))
 
     @property
     def _is_closed(self) -> bool:

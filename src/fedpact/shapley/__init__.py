@@ -1,8 +1,8 @@
 """Shapley values of a federation at a contribution profile, their slopes, and the potential; and values of any game.
 
 `values` answers the question, `routes` chooses how: coalitions (`enumeration`), the integral in NumPy (`quadrature`) or
-in compiled code (`compiled`, `kernels`), or `sampling`. `blackbox` samples games that only answer for coalitions. It
-knows no solver. May use: utils, federation.
+for many (`compiled`: in `small_rows` up to 64 agents, else in `kernels`), or `sampling`. `blackbox` samples games that
+only answer for coalitions. It knows no solver. May use: utils, federation.
 """
 
 from fedpact.shapley.blackbox import sample_game

@@ -1,7 +1,8 @@
 """The quadrature for many agents: rows of weights handed to the compiled kernels, integrals summed per agent.
 
 `fedpact.shapley.quadrature` says what is integrated and is the readable form for few agents. Here the nodes are chosen
-for a tolerance, sparse weights cost by their non-zeros, and groups of identical agents count as one.
+for a tolerance, sparse weights cost by their non-zeros, and groups of identical agents count as one. Tens of agents are
+integrated before the compiler would have begun (`fedpact.shapley.small_rows`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from fedpact.shapley.quadrature import gauss_legendre
 from fedpact.shapley.receiver_rows import ReceiverRows, row_sums
+from fedpact.shapley.small_rows import SmallRows
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.compiling import are_many_expected
 from fedpact.utils.threads import run_in_threads, thread_count
 
 # Rows with up to twice as many entries are integrated exactly in q.
@@ -23,10 +26,12 @@ MAX_EXACT_Q_NODES = 12
 MAX_EXACT_Q_NODES_HARMED = 32
 WINDOW_Q_NODES = 48
 MIN_ENTRIES_PER_THREAD = 500  # with their nodes more work than handing them over
+MAX_ENTRIES_IN_NUMPY = 64**2  # up to here NumPy, two to four times slower, is quicker than compiling
 MIN_FACTORS_NEAR_ZERO = 100  # from here on the nodes near t = 0 are worth a kernel of their own
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once, if it is not more than
 MAX_CURVATURE_NUMBERS = 2_000_000  # which memory that is used again holds: fresh pages take longer than the sums
 EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
+Nodes = tuple[FloatArray, np.ndarray, FloatArray, FloatArray]  # as `_prepare_nodes` has them
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,34 +94,17 @@ def integrate(
 
     Cost: entries x t nodes, a few operations each.
     """
-    from fedpact.shapley import kernels, kernels_near_zero  # noqa: PLC0415 - compile, or load what was compiled
-
     values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
     pairs = rows.lots.pairs if rows.lots is not None and curved else None
     own_bends = None if pairs is None else np.zeros(pairs[0].size)
     rounding = 0.0
     for _, block in rows.blocks():
-        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
-        value, slope, bend = np.zeros(x.size), np.zeros(x.size), np.zeros(x.size)
-        per_octave = precision.per_octave * block.payoff.refinement if times.shape[1] > 1 else 1
-        most = MAX_EXACT_Q_NODES_HARMED if (x < 0).any() else MAX_EXACT_Q_NODES
-        helped, harmed = _split_by_harm(block, x)
-        shape = (block.starts, x, block.counts, factors, times)
-        done, roots = np.zeros(factors.size, dtype=np.int64), gauss_legendre(precision.q_nodes)
-        if per_octave < times.shape[1]:
-            long = helped[factors[helped] >= MIN_FACTORS_NEAR_ZERO]
-            _run_rows(
-                kernels_near_zero.sum_near_zero, long, block.starts, x, block.counts, times, log_masses, roots,
-                precision.living, precision.series, done, value, slope, bend,
-            )  # fmt: skip
-        _run_rows(
-            kernels.sum_helped, helped, *shape, per_octave, log_masses, _exact_rules(most), roots, precision.living,
-            precision.series, done, value, slope, bend,
-        )  # fmt: skip
-        _run_rows(
-            kernels.sum_harmed, harmed, *shape, log_masses, _exact_rules(most), gauss_legendre(WINDOW_Q_NODES),
-            precision.living, value, slope, bend,
-        )  # fmt: skip
+        nodes = x, _, times, log_masses = _prepare_nodes(block, contributions, precision)
+        small = _small_rows(rows, block, nodes, precision)
+        if small is None:
+            value, slope, bend = _sum_compiled(block, nodes, precision)
+        else:
+            value, slope, bend = small.sums(times, log_masses)
         harm = row_sums(np.minimum(block.counts * x, 0.0), block.starts)
         rounding -= EXPONENT_ROUNDING * float(harm @ row_sums(np.abs(slope), block.starts))
         values += block.per_agent(value)
@@ -125,6 +113,45 @@ def integrate(
         if pairs is not None and own_bends is not None:
             own_bends -= _sum_of_pairs(block, bend, pairs)
     return Integrals(values=values, slopes=slopes, bends=bends, rounding=rounding, own_bends=own_bends)
+
+
+def _small_rows(rows: ReceiverRows, block: ReceiverRows, nodes: Nodes, precision: Precision) -> SmallRows | None:
+    """A block of few entries and without harm, for NumPy; None where compiled code pays."""
+    x, factors, _, _ = nodes
+    if rows.agents.size > MAX_ENTRIES_IN_NUMPY or are_many_expected() or (x < 0.0).any():
+        return None
+    half = (int(factors.max(initial=1)) + 1) // 2
+    exact = gauss_legendre(half) if half <= MAX_EXACT_Q_NODES else (np.zeros(0), np.zeros(0))
+    roots = gauss_legendre(precision.q_nodes)
+    return SmallRows(block.starts, x, block.counts, exact=exact, roots=roots, living=precision.living)
+
+
+def _sum_compiled(block: ReceiverRows, nodes: Nodes, precision: Precision) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What every entry of a block is credited with, its slope / w and its bend / w^2, by the kernels."""
+    from fedpact.shapley import kernels, kernels_near_zero  # noqa: PLC0415 - compile, or load what was compiled
+
+    x, factors, times, log_masses = nodes
+    value, slope, bend = np.zeros(x.size), np.zeros(x.size), np.zeros(x.size)
+    per_octave = precision.per_octave * block.payoff.refinement if times.shape[1] > 1 else 1
+    most = MAX_EXACT_Q_NODES_HARMED if (x < 0).any() else MAX_EXACT_Q_NODES
+    helped, harmed = _split_by_harm(block, x)
+    shape = (block.starts, x, block.counts, factors, times)
+    done, roots = np.zeros(factors.size, dtype=np.int64), gauss_legendre(precision.q_nodes)
+    if per_octave < times.shape[1]:
+        long = helped[factors[helped] >= MIN_FACTORS_NEAR_ZERO]
+        _run_rows(
+            kernels_near_zero.sum_near_zero, long, block.starts, x, block.counts, times, log_masses, roots,
+            precision.living, precision.series, done, value, slope, bend,
+        )  # fmt: skip
+    _run_rows(
+        kernels.sum_helped, helped, *shape, per_octave, log_masses, _exact_rules(most), roots, precision.living,
+        precision.series, done, value, slope, bend,
+    )  # fmt: skip
+    _run_rows(
+        kernels.sum_harmed, harmed, *shape, log_masses, _exact_rules(most), gauss_legendre(WINDOW_Q_NODES),
+        precision.living, value, slope, bend,
+    )  # fmt: skip
+    return value, slope, bend
 
 
 def _split_by_harm(rows: ReceiverRows, x: FloatArray) -> tuple[np.ndarray, np.ndarray]:
@@ -158,8 +185,6 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
 
     The diagonal is `Integrals.bends`.
     """
-    from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
-
     hessian = np.zeros((rows.n_lots, rows.n_lots))
     harmed = bool((rows.pulls(contributions) < 0).any())
     precision = Precision.for_curvature(harmed=harmed)
@@ -172,15 +197,13 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
         for own, part in block.blocks(at_once):
             entries = slice(block.starts[own.start], block.starts[own.stop])
             roots = np.zeros((times[own].size * slots, rows.n_agents))
-            weights = part.weights.view()
-            weights.setflags(write=False)  # always, or the kernel is compiled for both kinds
-            arguments = (
-                part.starts, part.agents, x[entries], weights, part.counts, factors[own], times[own],
-                log_masses[own], _exact_rules(most), gauss_legendre(precision.q_nodes), precision.living, roots,
-            )  # fmt: skip
-            own_helped, own_harmed = _split_by_harm(part, x[entries])
-            _run_rows(kernels.curvature_helped, own_helped, *arguments)
-            _run_rows(kernels.curvature_harmed, own_harmed, *arguments)
+            nodes = x[entries], factors[own], times[own], log_masses[own]
+            small = _small_rows(rows, part, nodes, precision)
+            if small is None:
+                _curve_compiled(part, nodes, precision, roots, most=most)
+            else:
+                own_rows = roots.reshape(*times[own].shape, -1).transpose(1, 0, 2)
+                own_rows[:, part.receivers, part.agents] = small.curvature(times[own], log_masses[own], part.weights)
             if part.lots is not None:
                 weights = np.repeat(part.lots.dense(part), times.shape[1] * slots, axis=0)
                 roots = roots[:, part.lots.owners] * weights
@@ -188,6 +211,22 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
                 roots = roots[np.repeat(log_masses[own].ravel() > -np.inf, slots)]
             hessian -= roots.T @ roots
     return hessian
+
+
+def _curve_compiled(part: ReceiverRows, nodes: Nodes, precision: Precision, roots: FloatArray, *, most: int) -> None:
+    """Fill the rows of the potential's curvature, by the kernels."""
+    from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
+
+    x, factors, times, log_masses = nodes
+    weights = part.weights.view()
+    weights.setflags(write=False)  # always, or the kernel is compiled for both kinds
+    arguments = (
+        part.starts, part.agents, x, weights, part.counts, factors, times, log_masses, _exact_rules(most),
+        gauss_legendre(precision.q_nodes), precision.living, roots,
+    )  # fmt: skip
+    helped, harmed = _split_by_harm(part, x)
+    _run_rows(kernels.curvature_helped, helped, *arguments)
+    _run_rows(kernels.curvature_harmed, harmed, *arguments)
 
 
 def own_coefficients(
@@ -220,7 +259,7 @@ def own_coefficients(
 
 def _prepare_nodes(
     rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
-) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
+) -> Nodes:
     """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
     x = rows.pulls(contributions)
     pulled = rows.counts * x

@@ -12,9 +12,12 @@ import math
 import numba as nb
 import numpy as np
 
+from fedpact.shapley.small_rows import powers_of_m
+
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 # Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
 SMALL, DEGREE = 0.004, 9
+POWERS_OF_M = powers_of_m(DEGREE)
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -34,19 +37,6 @@ def lay_q(mass, exact_nodes, exact_weights, roots, root_weights, living, q, q_we
         q[i] = root * root
         q_weights[i] = 2.0 * root * end * root_weights[i]
     return end * end
-
-
-def _powers_of_m():
-    """Row p: the coefficients of (1 - e^{-u})^p in powers of u, up to DEGREE."""
-    m = np.array([0.0] + [-((-1.0) ** j) / math.factorial(j) for j in range(1, DEGREE + 1)])
-    rows = np.zeros((DEGREE + 1, DEGREE + 1))
-    rows[0, 0] = 1.0
-    for p in range(1, DEGREE + 1):
-        rows[p] = np.convolve(rows[p - 1], m)[: DEGREE + 1]
-    return rows
-
-
-POWERS_OF_M = _powers_of_m()
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")

@@ -161,8 +161,10 @@ def _is_close(contributions: FloatArray, other: FloatArray) -> bool:
 
 
 def potential_of(federation: Federation) -> Potential:
-    """The potential by the route for this federation."""
+    """The potential by the route for this federation; where nobody is harmed receivers are integrated side by side."""
     route = choose_route(federation)
     if route is Route.COALITIONS:
         return EnumeratedPotential(federation)
-    return IntegratedPotential(federation) if route is Route.NUMPY else CompiledPotential(federation)
+    if route is Route.NUMPY and federation.has_harm:
+        return IntegratedPotential(federation)
+    return CompiledPotential(federation)

@@ -93,8 +93,9 @@ class Engine:
             return right[-1] / self._test_sizes
 
         pool = ThreadPoolExecutor(thread_count())
+        longest_first = np.argsort(-profiles.sum(axis=1), kind="stable").tolist()  # no thread waits for a long last one
         try:
-            places = {pool.submit(train, profile): place for place, profile in enumerate(profiles)}
+            places = {pool.submit(train, profiles[place]): place for place in longest_first}
             for future in as_completed(places):
                 yield places[future], future.result()
         finally:

@@ -12,7 +12,7 @@ import fedpact as fp
 from fedpact.programs import group_relaxation, worst_group
 from fedpact.programs.group_relaxation import GroupRelaxation, relaxation_obstacle
 from fedpact.programs.groups import group_optima
-from fedpact.programs.worst_group import BRACKET_TOLERANCE, WorstGroup, price_bounds
+from fedpact.programs.worst_group import BRACKET_TOLERANCE, WorstGroup, price_bounds, subsets_by_sum
 from fedpact.programs.worst_group import worst_group as find
 from strategies import FAMILIES, random_federation, random_federations
 
@@ -28,9 +28,9 @@ class HomeMade(fp.Log):
         return None
 
 
-def searched(federation: fp.Federation, utilities: np.ndarray) -> WorstGroup:
+def searched(federation: fp.Federation, utilities: np.ndarray, *, proper: bool = False) -> WorstGroup:
     """What the search for many agents makes of a few."""
-    search = worst_group._Search(federation, utilities, time.monotonic() + LONG, None)
+    search = worst_group._Search(federation, utilities, time.monotonic() + LONG, None, proper=proper)
     return search.run()
 
 
@@ -51,11 +51,13 @@ def test_the_search_agrees_with_all_groups():
         np.testing.assert_allclose(found.gain, found.value - utilities[found.members].sum(), rtol=0, atol=1e-12 * scale)
 
 
-def test_with_harm_the_bracket_holds_the_truth():
+@pytest.mark.parametrize("proper", [False, True])
+def test_with_harm_the_bracket_holds_the_truth(proper):
     rng = np.random.default_rng(1)
     for federation in random_federations(22, 40, n_agents=6, harm=True):
         utilities, scale = drawn_utilities(rng, federation), abs(group_optima(federation).values).max()
-        truth, found = find(federation, utilities).gain, searched(federation, utilities)
+        truth = find(federation, utilities, proper=proper).gain
+        found = searched(federation, utilities, proper=proper)
         assert found.gain <= truth + ROUNDING * scale
         assert found.upper_bound >= truth - ROUNDING * scale
         assert found.exact == (found.upper_bound - found.gain <= BRACKET_TOLERANCE * scale)
@@ -95,6 +97,28 @@ def test_no_group_gains_more_than_the_prices_of_any_profile_say():
         profile = rng.random(5) * np.minimum(federation.caps, 20.0)
         bounds = optima.members @ price_bounds(federation, utilities, profile)
         assert (optima.gains(utilities) <= bounds + ROUNDING * (1.0 + np.abs(bounds))).all()
+
+
+@pytest.mark.parametrize("mechanism", [fp.ShapleyMechanism(), fp.Voluntary()], ids=lambda each: each.name)
+def test_where_nearly_everybody_leaves_the_order_of_bounds_settles_it(mechanism):
+    """Who is left behind costs the group its bound by prices: leaving two behind already costs more than is open."""
+    rng = np.random.default_rng(3)
+    weights = rng.uniform(0.0, 1.0, (30, 30)) + np.eye(30)
+    federation = fp.Federation(weights, costs=rng.uniform(0.05, 0.2, 30), caps=5.0, payoff=fp.PowerLaw(1.5))
+    utilities = np.asarray(mechanism.solve(federation).utilities)
+    found = find(federation, utilities, proper=True, max_relaxations=0)
+    all_but_one = group_optima(federation, ~np.eye(30, dtype=bool)).gains(utilities)
+    assert found.exact and found.members.sum() == 29
+    np.testing.assert_allclose(found.gain, all_but_one.max(), rtol=1e-9)
+
+
+def test_subsets_come_in_the_order_of_their_sums():
+    numbers = np.random.default_rng(4).uniform(0.0, 1.0, 9)
+    listed = list(subsets_by_sum(numbers))
+    totals = [total for total, _ in listed]
+    assert totals == sorted(totals)
+    assert len({frozenset(places) for _, places in listed}) == len(listed) == 2**9
+    np.testing.assert_allclose(totals, [numbers[places].sum() for _, places in listed], atol=1e-12)
 
 
 def test_of_groups_that_gain_alike_it_is_the_smallest():

@@ -1,4 +1,9 @@
-"""The compiled quadrature against enumeration, against the readable quadrature, and on structures of its own."""
+"""The quadrature of many against enumeration, against the readable one, and on structures of its own.
+
+Compiled, and in NumPy as tens of agents are integrated.
+"""
+
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,11 +15,18 @@ from fedpact.shapley.enumeration import enumerate_shapley
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.receiver_rows import receiver_rows
+from fedpact.utils.compiling import expecting_many
 from random_cases import some
 
 PROMISED = 1e-10
 EXACT = Precision.reaching(PROMISED)
 FAMILIES = (fp.PowerLaw(0.005), fp.PowerLaw(0.5), fp.PowerLaw(1.0), fp.Exponential(0.3), fp.Log(), fp.Michaelis(3.0))
+
+
+@pytest.fixture(autouse=True, params=["in NumPy", "compiled"])
+def way(request):
+    with expecting_many() if request.param == "compiled" else nullcontext():
+        yield request.param
 
 
 def federation_of(n_agents, payoff, rng, *, harm=False, spread=False):

@@ -46,15 +46,10 @@ def test_a_method_asked_for_is_kept() -> None:
 
 
 @pytest.mark.parametrize("n_agents", [MAX_COALITION_AGENTS, MAX_NUMPY_AGENTS, MAX_NUMPY_AGENTS + 1])
-def test_values_shares_and_potential_take_the_same_route_to_the_same_numbers(n_agents: int) -> None:
+def test_values_shares_and_potential_come_to_the_same_numbers(n_agents: int) -> None:
     fed = federation(n_agents)
-    expected = {
-        Route.COALITIONS: EnumeratedPotential,
-        Route.NUMPY: IntegratedPotential,
-        Route.COMPILED: CompiledPotential,
-    }[choose_route(fed)]
     potential = potential_of(fed)
-    assert isinstance(potential, expected)
+    assert isinstance(potential, EnumeratedPotential if choose_route(fed) is Route.COALITIONS else CompiledPotential)
     s = np.linspace(0.1, 2.0, n_agents)
     exact = fp.shapley_values(fed, s, method="enumeration")
     found = fp.shapley_values(fed, s)
@@ -63,6 +58,11 @@ def test_values_shares_and_potential_take_the_same_route_to_the_same_numbers(n_a
     np.testing.assert_allclose(potential.gradient(s), exact.gradient, rtol=SAME)
     share = own_shares(fed, s, [1])[0]
     np.testing.assert_allclose([share.value(s[1]), share.slope(s[1])], [exact.values[1], exact.gradient[1]], rtol=SAME)
+
+
+def test_the_potential_of_a_few_is_integrated_one_by_one_only_where_somebody_is_harmed() -> None:
+    assert isinstance(potential_of(federation(MAX_NUMPY_AGENTS, harm=2.0)), IntegratedPotential)
+    assert isinstance(potential_of(federation(MAX_NUMPY_AGENTS)), CompiledPotential)
 
 
 def test_where_many_are_to_come_nine_members_are_worth_compiled_code() -> None:

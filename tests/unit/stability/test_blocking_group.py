@@ -86,11 +86,11 @@ def test_two_who_give_leave_together_though_neither_would_alone():
 @pytest.mark.slow
 def test_many_members_get_a_bracket():
     rng = np.random.default_rng(0)
-    weights = np.where(rng.random((20, 20)) < 0.3, rng.uniform(-0.02, 0.5, (20, 20)), 0.0)
+    weights = np.where(rng.random((20, 20)) < 0.3, rng.uniform(-0.1, 0.5, (20, 20)), 0.0)
     np.fill_diagonal(weights, 1.0)
     federation = fp.Federation(weights, costs=0.3, caps=15.0, payoff=fp.Log())
     found = fp.blocking_group(fp.Voluntary().solve(federation), time_limit=5.0)
-    assert 0 < found.gain <= found.upper_bound
+    assert 0 < found.gain < found.upper_bound
     assert "negative" in found.method
 
 
