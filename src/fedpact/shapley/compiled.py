@@ -70,7 +70,8 @@ class Precision:
 class Integrals:
     """Shapley values per agent, their slopes d phi_j / d s_j and bends d^2 phi_j / d s_j^2 per lot.
 
-    `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), where asked for.
+    `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), or where each has
+    one lot for the lots, as far as receivers contribute whom nobody harms; None unless asked for.
     `rounding` bounds what cancelling digits cost the values: near the edge of the domain, exponents of size t that are
     off by a share of t, which is the slope times that share of what harm takes away.
     """
@@ -92,8 +93,7 @@ def integrate(
     from fedpact.shapley import kernels, kernels_near_zero  # noqa: PLC0415 - compile, or load what was compiled
 
     values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
-    pairs = rows.lots.pairs if rows.lots is not None and curved else None
-    own_bends = None if pairs is None else np.zeros(pairs[0].size)
+    own_bends = np.zeros(rows.own_pairs[0].size) if curved else None
     rounding = 0.0
     for _, block in rows.blocks():
         x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
@@ -122,8 +122,8 @@ def integrate(
         values += block.per_agent(value)
         slopes += block.per_lot(slope, 1)
         bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them
-        if pairs is not None and own_bends is not None:
-            own_bends -= _sum_of_pairs(block, bend, pairs)
+        if own_bends is not None:
+            own_bends -= _sum_of_pairs(block, np.where(np.isin(block.receivers, harmed), 0.0, bend))
     return Integrals(values=values, slopes=slopes, bends=bends, rounding=rounding, own_bends=own_bends)
 
 
@@ -144,23 +144,26 @@ def _run_rows(kernel: Callable[..., None], receivers: np.ndarray, starts: np.nda
         )
 
 
-def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray, pairs: tuple[np.ndarray, np.ndarray]) -> FloatArray:
+def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray) -> FloatArray:
     """sum over receivers of bend w_l w_m for every pair of lots (l, m) of one agent."""
-    assert rows.lots is not None
+    if rows.lots is None:
+        return rows.per_lot(bend, 2)
     weights, bends = rows.lots.dense(rows), np.zeros((rows.n_receivers, rows.n_agents))
     bends[rows.receivers, rows.agents] = bend
-    one, other = pairs
+    one, other = rows.own_pairs
     return np.asarray((weights[:, one] * weights[:, other] * bends[:, rows.lots.owners[one]]).sum(axis=0))
 
 
 def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatArray:
     """The Hessian of the potential, (n, n), off its diagonal and to a few per cent: enough for a Newton direction.
 
-    The diagonal is `Integrals.bends`.
+    The diagonal is `Integrals.bends`. Where somebody is harmed it holds what these receivers add to it, at the same
+    nodes: near the edge of the domain they make curvatures that differ by many orders of magnitude from one direction
+    to the next, and digits that do not cancel as they should would make it up in all of them.
     """
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
-    hessian = np.zeros((rows.n_lots, rows.n_lots))
+    hessian, own_bends = np.zeros((rows.n_lots, rows.n_lots)), np.zeros(rows.own_pairs[0].size)
     harmed = bool((rows.pulls(contributions) < 0).any())
     precision = Precision.for_curvature(harmed=harmed)
     most = MAX_EXACT_Q_NODES_HARMED if harmed else MAX_EXACT_Q_NODES
@@ -171,7 +174,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
         at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
         for own, part in block.blocks(at_once):
             entries = slice(block.starts[own.start], block.starts[own.stop])
-            roots = np.zeros((times[own].size * slots, rows.n_agents))
+            roots, bend = np.zeros((times[own].size * slots, rows.n_agents)), np.zeros(part.agents.size)
             weights = part.weights.view()
             weights.setflags(write=False)  # always, or the kernel is compiled for both kinds
             arguments = (
@@ -180,13 +183,17 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             )  # fmt: skip
             own_helped, own_harmed = _split_by_harm(part, x[entries])
             _run_rows(kernels.curvature_helped, own_helped, *arguments)
-            _run_rows(kernels.curvature_harmed, own_harmed, *arguments)
+            _run_rows(kernels.curvature_harmed, own_harmed, *arguments, bend)
+            if own_harmed.size:
+                own_bends -= _sum_of_pairs(part, bend)
             if part.lots is not None:
                 weights = np.repeat(part.lots.dense(part), times.shape[1] * slots, axis=0)
                 roots = roots[:, part.lots.owners] * weights
             if slots > 1:
                 roots = roots[np.repeat(log_masses[own].ravel() > -np.inf, slots)]
             hessian -= roots.T @ roots
+    if harmed:
+        hessian[rows.own_pairs] = own_bends
     return hessian
 
 

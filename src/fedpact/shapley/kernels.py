@@ -431,16 +431,16 @@ def curvature_helped(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def curvature_harmed(
-    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows
+    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows, bend
 ):
-    """The same of receivers whom somebody harms."""
+    """The same of receivers whom somebody harms, with what they add to the diagonal, over w^2, in `bend`."""
     slots = rows.shape[0] // times.size
     n_times = times.shape[1]
     for i in receivers:
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
         most = max(rule[0].size, window[0].size)
-        pulls, columns, each = x[own], agents[own], weights[own]
+        pulls, columns, each, own_bend = x[own], agents[own], weights[own], bend[own]
         first, last = np.empty(pulls.size), np.empty(pulls.size)
         q, q_weights, block, levels = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
         harm = 0.0
@@ -454,7 +454,10 @@ def curvature_harmed(
             n_q = _lay_around_peak(first, last, counts[own], rule, window, living, q, q_weights)
             _levels(first, last, counts[own], q[:n_q], block, levels)
             for a in range(n_q):
-                size = math.sqrt(q_weights[a] * math.exp(log_masses[i, j] + t * harm + levels[a]) * q[a]) * t
+                level = q_weights[a] * math.exp(log_masses[i, j] + t * harm + levels[a])
+                size = math.sqrt(level * q[a]) * t
                 row = rows[(i * n_times + j) * slots + a]
                 for k in range(pulls.size):
-                    row[columns[k]] += size * each[k] * last[k] / ((1.0 - q[a]) * first[k] + q[a] * last[k])
+                    rate = last[k] / ((1.0 - q[a]) * first[k] + q[a] * last[k])
+                    row[columns[k]] += size * each[k] * rate
+                    own_bend[k] += level * t * t * rate
