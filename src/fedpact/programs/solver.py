@@ -360,6 +360,7 @@ def _follow_barrier(
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at, least, rests = 0, np.full(mu.shape, np.inf), False
+    sure: tuple[FloatArray, FloatArray, FloatArray] | None = None  # where the maximum was known to be found
     for iteration in range(max_iterations):
         repulsion = problem.repulsion(x)
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
@@ -372,6 +373,8 @@ def _follow_barrier(
         if problem.rows is not None and (mu <= last).all():
             matters = float(_gap(-edge_mu[..., None] * repulsion, x)) > EDGE_SHARE * GAIN_TOLERANCE
             lower_edge = np.where(settled & matters, EDGE_DECREASE * edge_mu, edge_mu)
+            if (lower_edge < edge_mu).any() and problem.ends_at_edge(gradient, x):
+                sure = x, z, v
         if (lower < mu).any() or (lower_edge < edge_mu).any():
             lowered_at, least = iteration, np.full(mu.shape, np.inf)
         elif rests:
@@ -399,6 +402,8 @@ def _follow_barrier(
         # Rounding may keep the error above its aim: then the next barrier is begun where steps end.
         promised = np.abs((push * dx).sum(axis=-1))
         rests = bool((x == x_before).all() or (promised <= SETTLED_GAIN * mu).all())
+    if sure is not None and not problem.gap_in_domain(gradient, x)[0] <= EDGE_GAIN:  # rounding rules so close to it
+        x, z, v = sure
     return x, z, v, iteration + 1
 
 

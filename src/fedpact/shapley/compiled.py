@@ -53,7 +53,7 @@ class Precision:
     def for_curvature(cls, *, harmed: bool) -> Precision:
         """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them."""
         if harmed:
-            return cls(per_octave=2, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
+            return cls(per_octave=1, q_nodes=24, living=30.0, series=1e-6, tail=1e-2)
         return cls(per_octave=1, q_nodes=6, living=10.0, series=1e-3, tail=1e-3)
 
     @classmethod
