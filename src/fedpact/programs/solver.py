@@ -212,14 +212,29 @@ def maximise(
         except NotConverged:  # the barrier was left too early, or rough integrals led too far away
             pass
     points, iterations = maximise_batch(program, max_iterations=max_iterations)
-    return conclude(program, points, before + iterations, tol=tol)
+    return _settle_at_bounds(program, conclude(program, points, before + iterations, tol=tol))
 
 
-def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = GAIN_TOLERANCE) -> Solution:
-    """Multipliers and residual of a point, or `NotConverged`."""
+def conclude(
+    program: Program,
+    contributions: FloatArray,
+    iterations: int,
+    *,
+    tol: float = GAIN_TOLERANCE,
+    near: Solution | None = None,
+) -> Solution:
+    """Multipliers and residual of a point, or `NotConverged`.
+
+    Of a maximum known `near` it is at most as far as that and what its tangent promises on the way there.
+    """
     gradient = program.gradient(contributions)
     gains = linearised_gains(contributions, gradient, program.upper)
-    residual = float(np.sum(gains) / max(float(np.max(program.scale)), np.finfo(float).tiny))
+    scale = max(float(np.max(program.scale)), np.finfo(float).tiny)
+    residual = float(np.sum(gains) / scale)
+    if near is not None:
+        rise = max(float(gradient @ (near.contributions - contributions)) / scale, 0.0)
+        if rise <= tol and near.kkt_residual + rise < residual:
+            residual, tol = near.kkt_residual + rise, near.kkt_residual + tol
     if residual > tol and program.edges() is not None:
         scaled = _Scaled(program)
         residual, push = scaled.gap_in_domain(-scaled.factor * gradient, scaled.of(contributions))
@@ -239,6 +254,39 @@ def conclude(program: Program, contributions: FloatArray, iterations: int, *, to
             result=solution,
         )
     return solution
+
+
+def _settle_at_bounds(program: Program, found: Solution) -> Solution:
+    """The same maximum, with those at a bound whom only the barrier keeps away from it.
+
+    A barrier leaves each of them a gain of mu: nothing to the whole, but it may be all that one has at stake.
+    """
+    scaled, contributions = _Scaled(program), found.contributions
+    x = scaled.of(contributions)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        gradient, curvature = scaled.gradient(x), scaled.curvature(x)
+        if not isinstance(curvature, DenseCurvature):
+            return found
+        bends = np.diagonal(curvature.matrix)
+        low, high = (x > 0.0) & (gradient > bends * x), (x < 1.0) & (-gradient > bends * (1.0 - x))
+        settled = _keep_inside(scaled, x, np.where(low, 0.0, np.where(high, 1.0, x)))
+        if (settled == x).all():
+            return found
+        settled, steps = _finish(scaled, settled, held_low=settled <= 0.0, held_high=settled >= 1.0)
+        if not _own_gains(scaled, settled) < _own_gains(scaled, x):
+            return found
+    with suppress(NotConverged):  # rounding rules: then the maximum found stands
+        return conclude(program, np.clip(settled, 0.0, 1.0) * program.upper, found.iterations + steps, near=found)
+    return found
+
+
+def _own_gains(problem: _Scaled, x: FloatArray) -> float:
+    """What all could gain by a Newton step of their own, or by all of what is left to a bound."""
+    gradient, curvature = problem.gradient(x), problem.curvature(x)
+    assert isinstance(curvature, DenseCurvature)
+    size, bends = np.abs(gradient), np.diagonal(curvature.matrix)
+    gains = np.minimum(size * np.where(gradient > 0, x, 1.0 - x), np.where(bends > 0, size**2 / bends, np.inf))
+    return float(gains.sum())
 
 
 def linearised_gains(contributions: FloatArray, gradient: FloatArray, upper: FloatArray) -> FloatArray:
