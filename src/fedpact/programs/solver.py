@@ -121,7 +121,8 @@ EDGE_SHARE, EDGE_DECREASE = (
     0.1,
     1e-3,
 )  # of the gain accepted, that the barrier at the edge may cost; how it falls to that
-MAX_WAIT, MAX_WAIT_AT_LAST = 30, 4  # iterations without a lower mu before the finish takes over
+# Iterations without a lower mu before the finish takes over; at an edge each brings it no more than so much closer.
+MAX_WAIT, MAX_WAIT_AT_LAST, MAX_WAIT_AT_EDGE = 30, 4, 12
 MAX_TRIALS = 60
 MAX_FINISHING_STEPS = 60
 NEAR_EDGE = 1e-3  # edges of the domain at which multipliers are looked for, by their distance
@@ -376,6 +377,10 @@ class _Scaled:
             gap, push = (bound, pushed) if bound < gap else (gap, push)
         return gap, push
 
+    def ends(self, gradient: FloatArray, x: FloatArray) -> bool:
+        """Whether the maximum is found."""
+        return self.gap_in_domain(gradient, x)[0] <= EDGE_GAIN
+
     def ends_at_edge(self, gradient: FloatArray, x: FloatArray) -> bool:
         """Whether the maximum is found, and it is the edge of the domain that keeps it where it is."""
         if self.rows is None or not (1.0 + self.rows @ x < NEAR_EDGE).any():
@@ -408,7 +413,7 @@ def _follow_barrier(
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at, least, rests = 0, np.full(mu.shape, np.inf), False
-    sure: tuple[FloatArray, FloatArray, FloatArray] | None = None  # where the maximum was known to be found
+    sure, sure_gap = None, np.inf  # near an edge: where the maximum was found last, and how steep it is there
     for iteration in range(max_iterations):
         repulsion = problem.repulsion(x)
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
@@ -421,8 +426,10 @@ def _follow_barrier(
         if problem.rows is not None and (mu <= last).all():
             matters = float(_gap(-edge_mu[..., None] * repulsion, x)) > EDGE_SHARE * GAIN_TOLERANCE
             lower_edge = np.where(settled & matters, EDGE_DECREASE * edge_mu, edge_mu)
-            if (lower_edge < edge_mu).any() and problem.ends_at_edge(gradient, x):
-                sure = x, z, v
+        if problem.rows is not None and (gap := float(_gap(gradient, x))) < sure_gap and problem.ends(gradient, x):
+            sure, sure_gap = (x, z, v), gap
+        if (lower < mu).any():
+            sure_gap = np.inf  # there are smaller leftovers to come
         if (lower < mu).any() or (lower_edge < edge_mu).any():
             lowered_at, least = iteration, np.full(mu.shape, np.inf)
         elif rests:
@@ -430,7 +437,8 @@ def _follow_barrier(
         mu, edge_mu = lower, lower_edge
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
         done = (mu <= last) & (error <= BARRIER_ACCURACY * last)
-        if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
+        last_wait = MAX_WAIT_AT_LAST if problem.rows is None else MAX_WAIT_AT_EDGE
+        if done.all() or iteration - lowered_at > (last_wait if (mu <= last).all() else MAX_WAIT):
             break
         if x.shape[-1] >= MANY_COORDINATES:
             report_progress(f"Newton step {iteration + 1}")
@@ -444,13 +452,13 @@ def _follow_barrier(
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
-        waits = iteration - lowered_at > MAX_WAIT_AT_LAST
+        waits = iteration - lowered_at > MAX_WAIT_AT_LAST and bool((mu <= last).all())
         if waits and problem.ends_at_edge(gradient, x):
             break
         # Rounding may keep the error above its aim: then the next barrier is begun where steps end.
         promised = np.abs((push * dx).sum(axis=-1))
         rests = bool((x == x_before).all() or (promised <= SETTLED_GAIN * mu).all())
-    if sure is not None and not problem.gap_in_domain(gradient, x)[0] <= EDGE_GAIN:  # rounding rules so close to it
+    if sure is not None and (sure_gap < _gap(gradient, x) or not problem.ends(gradient, x)):  # rounding rules there
         x, z, v = sure
     return x, z, v, iteration + 1
 
