@@ -168,7 +168,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
     precision = Precision.for_curvature(harmed=harmed)
     most = MAX_EXACT_Q_NODES_HARMED if harmed else MAX_EXACT_Q_NODES
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
-        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, coarse=True)
         exact_nodes = (int(factors.max(initial=0)) + 1) // 2
         slots = (exact_nodes if exact_nodes <= most else max(precision.q_nodes, most)) if (x < 0).any() else 1
         at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
@@ -226,9 +226,17 @@ def own_coefficients(
 
 
 def _prepare_nodes(
-    rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
+    rows: ReceiverRows,
+    contributions: FloatArray,
+    precision: Precision,
+    *,
+    lowest: FloatArray | None = None,
+    coarse: bool = False,
 ) -> tuple[FloatArray, np.ndarray, FloatArray, FloatArray]:
-    """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
+    """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising.
+
+    Those who are harmed have nodes as fine as their own payoffs need; if `coarse` no finer than usual.
+    """
     x = rows.pulls(contributions)
     pulled = rows.counts * x
     low = row_sums(np.minimum(pulled, 0.0), rows.starts)
@@ -240,7 +248,11 @@ def _prepare_nodes(
     if times.shape[1] > 1 and (low < 0).any():
         # There are as many nodes as one receiver at the edge of its domain needs; others have no mass at the last.
         idle = times * np.maximum(high, -np.broadcast_to(rows.payoff.floor, high.shape))[:, None] < precision.tail
-        log_masses = np.where(idle & (low < 0)[:, None], -np.inf, log_masses)
+        refinement = rows.payoff.refinement
+        own = np.ceil(np.sqrt(1.0 + np.broadcast_to(rows.payoff.concentration, low.shape)))
+        strides = np.where(low < 0, refinement if coarse else refinement // own, 1)[:, None]
+        idle |= np.arange(times.shape[1]) % strides > 0
+        log_masses = np.where(idle & (low < 0)[:, None], -np.inf, log_masses + np.log(strides))
     return x, factors, np.ascontiguousarray(times[:, ::-1]), np.ascontiguousarray(log_masses[:, ::-1])
 
 
