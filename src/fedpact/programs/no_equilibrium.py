@@ -7,7 +7,7 @@ With worth_i = values_i w_ii and t_i(x) the reach at which worth_i g_i' = c_i'(x
               worth_i (g_i'(a) + g_i''(a) (y_i - a)) <= c_i'(s_i)  for every a
     enough    s_i > 0 and s_i >= x: no less is wanted, y_i <= t_i(x)
     chord     the same with l <= s_i <= u: y_i lies below the chord of t_i from l to u
-    floor     payoffs are defined: y_i >= floor_i
+    floor     payoffs are defined, and numbers that floats hold: y_i >= floor_i
 
 Where a linear program finds no contributions that satisfy them, multiples of these inequalities add up to a
 contradiction, which is a proof that anybody can check (`fedpact.certificates.no_equilibrium`). Where it finds some,
@@ -126,7 +126,7 @@ class Refuter:
     def __init__(self, federation: Federation, polish: Callable[[FloatArray], FloatArray | None]) -> None:
         self.federation, self.polish = federation, polish
         self.weights, self.caps = federation.dense_weights(), federation.caps
-        self.floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
+        self.floor = np.broadcast_to(federation.payoff.lowest_finite, federation.n_agents)
         self.worth = federation.values * federation.own_weights
         self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
         self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
@@ -389,12 +389,14 @@ def explain(federation: Federation, proof: Proof) -> str:
     text = "there is no free-riding equilibrium, as linear inequalities prove" + (
         f" in {cases} cases" if cases > 1 else ""
     )
+    beyond = "beyond the domain of its payoff"
+    if np.isneginf(federation.payoff.floor).all():
+        text = text.replace("equilibrium", "equilibrium with finite payoffs", 1)
+        beyond = "so much that its payoff curve falls below -1.8e308, the lowest number that computers reckon with"
     if growing and harmed:
-        text += (
-            f": what {growing} would contribute to have the data wanted harms {harmed} beyond the domain of its payoff"
-        )
+        text += f": what {growing} would contribute to have the data wanted harms {harmed} {beyond}"
     elif harmed:
-        text += f": others harm {harmed} beyond the domain of its payoff"
+        text += f": others harm {harmed} {beyond}"
     else:
         text += f": {growing} would contribute more and more without end, to make up for the harm of others"
     return text + "; give lower caps to those who harm"
