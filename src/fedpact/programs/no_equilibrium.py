@@ -46,6 +46,11 @@ FEASIBLE = 1e-9  # a violation, with numbers of like size, that is rounding of t
 VIOLATED = 1e-7  # the same, of complementarity, from which on an agent is looked at
 MAX_NAMES = 3  # told in an error
 CLOSE = 1e-3  # of an interval, to its ends
+CLOSE_BY = 1e-6  # of data, that an inequality by itself is to spare
+WORTH_TELLING = 2.0  # times: a bound that moves by less is left to linear programs
+MAX_TOLD = 3  # agents looked at for such a bound
+TOO_LITTLE, FAR = 1e-3, 1e6  # of what an agent would usually contribute: bounds beyond are not worth telling
+ZERO_BOUND = "zero"
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,13 @@ class Refuter:
         self.worth = federation.values * federation.own_weights
         self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
         self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
+        self.own = federation.own_weights
+        others = self.weights - np.diag(np.diagonal(self.weights))
+        self.helps, self.harms = np.maximum(others, 0.0), np.minimum(others, 0.0)
         self.found: FloatArray | None = None
         self.alone, _ = standalone_optimum(federation)
+        self.usual = np.maximum(self.alone, np.abs(np.nan_to_num(self.wanted(self.alone), posinf=0.0)) / self.own)
+        self.usual = np.maximum(self.usual, np.finfo(float).tiny)
         self.polishes = MAX_POLISHES
         self.left = MAX_WORK
 
@@ -169,6 +179,18 @@ class Refuter:
 
     def _refute(self, case: Case) -> tuple[Proof, list[Leaf]] | None:
         """The proof that no equilibrium is in a case, with its contradictions; None without one, or one is found."""
+        if (told := self._told_apart(case)) is not None:
+            agent, bound, refuted_side, leaf = told
+            branches = case.with_bound(agent, bound, self.caps)
+            part = self._refute(branches[1 - refuted_side])
+            if part is None:
+                return None
+            freed = [each.without(agent, case) for each in part[1]]
+            if all(each is not None for each in freed):  # it did not take the bound
+                return part[0], [each for each in freed if each is not None]
+            sides = [part[0], part[0]]
+            sides[refuted_side] = {"rows": leaf.rows}
+            return {"agent": agent, "bound": bound, "at": sides[0], "away": sides[1]}, [leaf, *part[1]]
         agent: int | None = None
         bound: str | float | None = None
         for _ in range(MAX_CUTS):
@@ -201,6 +223,73 @@ class Refuter:
             refuted.append(part)
         (at, first), (away, second) = refuted
         return {"agent": int(agent), "bound": bound, "at": at, "away": away}, first + second
+
+    def _told_apart(self, case: Case) -> tuple[int, str | float, int, Leaf] | None:
+        """A bound of an agent of which one side (0 at it, 1 away) is a contradiction by one inequality alone.
+
+        Whoever has more than it wants, whatever the others do, contributes less; whoever has less, more.
+        """
+        if self.left <= 0:
+            return None
+        self.left -= self.weights.size
+        least, most = self._from_others(case)
+        at = np.where(self.quadratic > 0, np.maximum(self.alone, case.low), case.low)
+        enough = self._surely_enough(at)
+        with np.errstate(over="ignore", invalid="ignore"):
+            amount = (enough - least + CLOSE_BY * (np.abs(enough) + np.abs(least))) / self.own
+            amount = np.where(self.quadratic > 0, np.maximum(amount, at), amount)
+            open_above = (case.low < case.high) & (amount <= FAR * self.usual)
+            fall = np.where(open_above, case.high / np.maximum(amount, np.finfo(float).tiny), 0.0)
+        for agent in np.argsort(-fall, kind="stable")[:MAX_TOLD].tolist():
+            if not fall[agent] >= WORTH_TELLING:
+                break
+            is_zero = amount[agent] <= 0.0 and agent not in case.positive
+            if not (is_zero or amount[agent] > case.low[agent]):
+                continue
+            bound = ZERO_BOUND if is_zero else float(amount[agent])
+            side = case.with_bound(agent, bound, self.caps)[1]
+            reach = float(self._surely_enough(side.low)[agent])
+            if (leaf := self._single(side, ["enough", agent, reach])) is not None:
+                return agent, bound, 1, leaf
+        return self._told_to_give(case, most)
+
+    def _told_to_give(self, case: Case, most: FloatArray) -> tuple[int, str | float, int, Leaf] | None:
+        """The same of those who have too little."""
+        wanted = self.wanted(self.alone)
+        with np.errstate(over="ignore", invalid="ignore"):
+            amount = (wanted - most - CLOSE_BY * (np.abs(wanted) + np.abs(most))) / self.own
+            amount = np.where(self.quadratic > 0, np.minimum(amount, self.alone), amount)
+            open_below = (case.low < case.high) & (amount <= FAR * self.usual)
+            rise = np.where(open_below, amount / np.maximum(case.low, TOO_LITTLE * self.usual), 0.0)
+        for agent in np.argsort(-rise, kind="stable")[:MAX_TOLD].tolist():
+            if not rise[agent] >= WORTH_TELLING:
+                break
+            full = amount[agent] >= self.caps[agent]
+            if full and agent in case.below_cap or not full and amount[agent] >= case.high[agent]:
+                continue
+            bound: str | float = "cap" if full else float(amount[agent])
+            refuted = 1 if full else 0
+            side = case.with_bound(agent, bound, self.caps)[refuted]
+            if (leaf := self._single(side, ["wants", agent, float(wanted[agent])])) is not None:
+                return agent, bound, refuted, leaf
+        return None
+
+    def _from_others(self, case: Case) -> tuple[FloatArray, FloatArray]:
+        """The least and the most data that the others' contributions bring."""
+        finite, endless = np.where(np.isinf(case.high), 0.0, case.high), np.isinf(case.high).astype(float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            least = self.helps @ case.low + self.harms @ finite
+            most = self.helps @ finite + self.harms @ case.low
+        return np.where(self.harms @ endless < 0, -np.inf, least), np.where(self.helps @ endless > 0, np.inf, most)
+
+    def _single(self, case: Case, row: Row) -> Leaf | None:
+        """The contradiction that one inequality is in a case, if it is."""
+        names, matrix, bounds = self._rows(replace(case, tangents=((row[1], row[2]),) if row[0] == "wants" else ()))
+        places = [place for place, name in enumerate(names) if name[:2] == row[:2]]
+        if not places:
+            return None
+        leaf = self._add_up(case, [names[places[0]]], matrix[places[:1]], bounds[places[:1]], np.ones(1))
+        return leaf if leaf.spare > LEEWAY * leaf.size else None
 
     def _bound_without_end(self, case: Case, agent: int | None) -> str | float:
         """Where to tell apart who contributes without end, which the linear program overlooked.
@@ -283,19 +372,25 @@ class Refuter:
         )
         if not is_repaired:
             return None, None, repaired
+        leaf = self._add_up(case, names, matrix, bounds, multipliers)
+        if repaired is not None and not leaf.spare > 0:  # what was repaired is no contradiction any more
+            return None, None, repaired
+        return leaf, None, None
+
+    def _add_up(
+        self, case: Case, names: list[Row], matrix: FloatArray, bounds: FloatArray, multipliers: FloatArray
+    ) -> Leaf:
+        """What the inequalities say together."""
         gains, asked = multipliers @ matrix, multipliers * bounds
         most = np.where(gains > 0, case.high, case.low)
         reached = np.where(gains != 0, gains * np.where(gains != 0, most, 0.0), 0.0)
-        leaf = Leaf(
+        return Leaf(
             case=case,
             rows=[[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0],
             gains=gains,
             spare=float(asked.sum() - reached.sum()),
             size=float(np.abs(asked).sum() + np.abs(reached).sum()),
         )
-        if repaired is not None and not leaf.spare > 0:  # what was repaired is no contradiction any more
-            return None, None, repaired
-        return leaf, None, None
 
     def _repair(
         self, case: Case, names: list[Row], matrix: FloatArray, multipliers: FloatArray
