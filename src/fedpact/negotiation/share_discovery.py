@@ -33,8 +33,9 @@ from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import ShareAnswer
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import coalition_room, edge_rows, room
 from fedpact.programs.social_optimum import face_from
-from fedpact.programs.solver import coalition_room, edge_rows, linearised_gains, maximise_batch, room
+from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares
 from fedpact.utils.arrays import FloatArray, sum_by

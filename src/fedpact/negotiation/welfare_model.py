@@ -21,9 +21,10 @@ from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, Pay
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
 from fedpact.programs.batch_solver import climb
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import room
 from fedpact.programs.shared_caps import maximise_within, shared_prices
 from fedpact.programs.small_batches import Programs
-from fedpact.programs.solver import linearised_gains, maximise_batch, room
+from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import NotConverged
 

@@ -13,10 +13,10 @@ from fedpact.federation import Cost, Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import edge_rows, room
 from fedpact.programs.roots import falling_root, falling_roots
 from fedpact.programs.shared_caps import maximise_within
 from fedpact.programs.social_optimum import face_from, social_optimum
-from fedpact.programs.solver import edge_rows, room
 from fedpact.shapley.own_share import OwnLots, OwnShare, own_lots
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged

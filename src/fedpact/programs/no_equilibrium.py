@@ -22,25 +22,26 @@ it and not, for a number of the agent contributing at most and at least so much.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.equilibrium_cases import LEEWAY, Case, Leaf, Row
 from fedpact.utils.arrays import FloatArray, like_sized
 
 Proof = dict[str, Any]
-Row = list[Any]
 
-MAX_WORK = 2_000_000  # numbers in all linear programs together, a few seconds
+MAX_WORK = 3_000_000  # numbers in all linear programs together, a few seconds
 WORK_PER_CASE = 1_500  # numbers that take as long as a linear program without any
+MAX_DEPTH = 300  # of cases within cases
 MAX_CUTS = 6  # rounds of tangents in one case
 MAX_REPAIRS = 30
+MAX_FAILURES = 4  # of linear programs, by rounding
 GROWTH = 1e3  # from one amount to the next, of who might contribute without end
 MAX_POLISHES = 12  # contributions that might be an equilibrium, from which Newton steps are tried
-LEEWAY = 1e-9  # of every number in an inequality: multiples that contradict it with this to spare do so exactly
 SLOPE_LEEWAY = 1e-11  # of a slope, the same
 FEASIBLE = 1e-9  # a violation, with numbers of like size, that is rounding of the linear program
 VIOLATED = 1e-7  # the same, of complementarity, from which on an agent is looked at
@@ -53,73 +54,7 @@ TOO_LITTLE, FAR = 1e-3, 1e6  # of what an agent would usually contribute: bounds
 ZERO_BOUND = "zero"
 
 
-@dataclass(frozen=True)
-class Case:
-    """What is assumed: who is at which bound and who is not, between what amounts, and where tangents are drawn."""
-
-    low: FloatArray
-    high: FloatArray
-    below_cap: frozenset[int]
-    positive: frozenset[int] = frozenset()
-    tangents: tuple[tuple[int, float], ...] = ()
-
-    def with_bound(self, agent: int, bound: str | float, caps: FloatArray) -> tuple[Case, Case]:
-        """The two cases: at the bound, or below the amount; and away from it, or above the amount."""
-        if bound == "cap":
-            return self._between(agent, caps[agent], caps[agent], positive=True), replace(
-                self, below_cap=self.below_cap | {agent}
-            )
-        if bound == "zero":
-            return self._between(agent, 0.0, 0.0, below=True), replace(self, positive=self.positive | {agent})
-        amount = float(bound)
-        return (
-            self._between(agent, self.low[agent], amount, below=True),
-            self._between(agent, amount, self.high[agent], positive=True),
-        )
-
-    def _between(self, agent: int, low: float, high: float, *, below: bool = False, positive: bool = False) -> Case:
-        lows, highs = self.low.copy(), self.high.copy()
-        lows[agent], highs[agent] = low, high
-        return replace(
-            self,
-            low=lows,
-            high=highs,
-            below_cap=self.below_cap | {agent} if below else self.below_cap,
-            positive=self.positive | {agent} if positive else self.positive,
-        )
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A contradiction: the inequalities with their multipliers, and what their sum says in its case.
-
-    `gains` is what each agent's contribution adds to the sum, `spare` how far the largest sum that contributions of the
-    case reach stays below what is asked for, `size` that of the numbers in it.
-    """
-
-    case: Case
-    rows: list[Row]
-    gains: FloatArray
-    spare: float
-    size: float
-
-    def without(self, agent: int, parent: Case) -> Leaf | None:
-        """The same where of this agent no more is assumed than in the parent's case; None if it is no contradiction."""
-        for name, owner, *_ in self.rows:
-            if owner != agent or name == "floor":
-                continue
-            known = parent.below_cap if name == "wants" else parent.positive
-            same = self.case.low[agent] == parent.low[agent] and self.case.high[agent] == parent.high[agent]
-            if agent not in known or (name != "wants" and not same):
-                return None
-        gain = float(self.gains[agent])
-        here, there = (case.high[agent] if gain > 0 else case.low[agent] for case in (self.case, parent))
-        spare = self.spare if gain == 0 or here == there else self.spare - gain * float(there - here)
-        if not spare > LEEWAY * (self.size + (abs(gain * float(there)) if gain else 0.0)):
-            return None
-        low, high = self.case.low.copy(), self.case.high.copy()
-        low[agent], high[agent] = parent.low[agent], parent.high[agent]
-        return replace(self, case=replace(self.case, low=low, high=high), spare=spare)
+Told = tuple[int, str | float, int, Leaf]  # an agent, its bound, and which side of it is a contradiction: at or away
 
 
 class Refuter:
@@ -177,24 +112,14 @@ class Refuter:
         width = np.where(defined & np.isfinite(width), width, 0.0)
         return np.asarray(wanted + LEEWAY * np.abs(wanted) + SLOPE_LEEWAY * width)
 
-    def _refute(self, case: Case) -> tuple[Proof, list[Leaf]] | None:
+    def _refute(self, case: Case, depth: int = 0) -> tuple[Proof, list[Leaf]] | None:
         """The proof that no equilibrium is in a case, with its contradictions; None without one, or one is found."""
-        if (told := self._told_apart(case)) is not None:
-            agent, bound, refuted_side, leaf = told
-            branches = case.with_bound(agent, bound, self.caps)
-            part = self._refute(branches[1 - refuted_side])
-            if part is None:
-                return None
-            freed = [each.without(agent, case) for each in part[1]]
-            if all(each is not None for each in freed):  # it did not take the bound
-                return part[0], [each for each in freed if each is not None]
-            sides = [part[0], part[0]]
-            sides[refuted_side] = {"rows": leaf.rows}
-            return {"agent": agent, "bound": bound, "at": sides[0], "away": sides[1]}, [leaf, *part[1]]
+        if 0 < depth <= MAX_DEPTH and (told := self._told_apart(case)) is not None:
+            return self._refute_told(case, told, depth)
         agent: int | None = None
         bound: str | float | None = None
         for _ in range(MAX_CUTS):
-            if self.left <= 0:
+            if self.left <= 0 or depth > MAX_DEPTH:
                 return None
             leaf, s, agent = self._solve(case)
             if s is None:
@@ -212,9 +137,11 @@ class Refuter:
             self.found = self.polish(s) if self.polishes >= 0 else None
         if agent is None or bound is None or self.found is not None:
             return None
+        if not depth and (told := self._told_apart(case)) is not None:  # before, the simplest proof was tried
+            return self._refute_told(case, told, depth)
         refuted = []
         for branch in case.with_bound(agent, bound, self.caps):
-            part = self._refute(branch)
+            part = self._refute(branch, depth + 1)
             if part is None:
                 return None
             freed = [leaf.without(agent, case) for leaf in part[1]]
@@ -224,7 +151,20 @@ class Refuter:
         (at, first), (away, second) = refuted
         return {"agent": int(agent), "bound": bound, "at": at, "away": away}, first + second
 
-    def _told_apart(self, case: Case) -> tuple[int, str | float, int, Leaf] | None:
+    def _refute_told(self, case: Case, told: Told, depth: int) -> tuple[Proof, list[Leaf]] | None:
+        """The same where one side of a bound is a contradiction that is known."""
+        agent, bound, side, leaf = told
+        part = self._refute(case.with_bound(agent, bound, self.caps)[1 - side], depth + 1)
+        if part is None:
+            return None
+        freed = [each.without(agent, case) for each in part[1]]
+        if all(each is not None for each in freed):  # it did not take the bound
+            return part[0], [each for each in freed if each is not None]
+        sides = [part[0], part[0]]
+        sides[side] = {"rows": leaf.rows}
+        return {"agent": agent, "bound": bound, "at": sides[0], "away": sides[1]}, [leaf, *part[1]]
+
+    def _told_apart(self, case: Case) -> Told | None:
         """A bound of an agent of which one side (0 at it, 1 away) is a contradiction by one inequality alone.
 
         Whoever has more than it wants, whatever the others do, contributes less; whoever has less, more.
@@ -253,7 +193,7 @@ class Refuter:
                 return agent, bound, 1, leaf
         return self._told_to_give(case, most)
 
-    def _told_to_give(self, case: Case, most: FloatArray) -> tuple[int, str | float, int, Leaf] | None:
+    def _told_to_give(self, case: Case, most: FloatArray) -> Told | None:
         """The same of those who have too little."""
         wanted = self.wanted(self.alone)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -265,7 +205,7 @@ class Refuter:
             if not rise[agent] >= WORTH_TELLING:
                 break
             full = amount[agent] >= self.caps[agent]
-            if full and agent in case.below_cap or not full and amount[agent] >= case.high[agent]:
+            if agent in case.below_cap if full else amount[agent] >= case.high[agent]:
                 continue
             bound: str | float = "cap" if full else float(amount[agent])
             refuted = 1 if full else 0
@@ -303,18 +243,6 @@ class Refuter:
 
     def _rows(self, case: Case) -> tuple[list[Row], FloatArray, FloatArray]:
         """The inequalities of a case, matrix @ s >= bounds."""
-        names: list[Row] = []
-        matrix, bounds = [], []
-
-        def add(row: Row, sign: float, own: float, bound: float) -> None:
-            agent = row[1]
-            factors = sign * self.weights[agent]
-            factors[agent] += own
-            if np.isfinite(factors).all() and np.isfinite(bound):
-                names.append(row)
-                matrix.append(factors)
-                bounds.append(bound)
-
         drawn = [(agent, at) for agent, at in case.tangents if agent in case.below_cap]
         agents, places = np.array([agent for agent, _ in drawn], dtype=int), np.array([at for _, at in drawn])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -322,9 +250,21 @@ class Refuter:
             bends = -worth * payoff.curvature(places)
             owns = 2.0 * self.quadratic[agents] / bends
             reaches = places + (worth * payoff.slope(places) - self.linear[agents]) / bends
-        for (agent, at), bend, own, reach in zip(drawn, bends, owns, reaches, strict=True):
-            if bend > 0:
-                add(["wants", agent, at], 1.0, float(own), float(reach))
+        usable = np.flatnonzero((bends > 0) & np.isfinite(owns) & np.isfinite(reaches))
+        names: list[Row] = [["wants", *drawn[place]] for place in usable.tolist()]
+        tangents = self.weights[agents[usable]]
+        tangents[np.arange(usable.size), agents[usable]] += owns[usable]
+        matrix, bounds = [], []
+
+        def add(row: Row, sign: float, own: float, bound: float) -> None:
+            agent = row[1]
+            factors = sign * self.weights[agent]
+            factors[agent] += own
+            if np.isfinite(own) and np.isfinite(bound):
+                names.append(row)
+                matrix.append(factors)
+                bounds.append(bound)
+
         enough = self._surely_enough(case.low)
         ends = self._surely_enough(np.where(np.isfinite(case.high), case.high, 0.0))
         for agent in sorted(case.positive):
@@ -335,7 +275,8 @@ class Refuter:
                 add(["chord", agent, [left, right]], -1.0, float(falls), float(-left + falls * case.low[agent]))
         for agent in np.flatnonzero(np.isfinite(self.floor)).tolist():
             add(["floor", agent, None], 1.0, 0.0, float(self.floor[agent]))
-        return names, np.array(matrix).reshape(len(names), self.caps.size), np.array(bounds)
+        others = np.array(matrix).reshape(len(bounds), self.caps.size)
+        return names, np.vstack([tangents, others]), np.concatenate([reaches[usable], np.array(bounds)])
 
     def _solve(self, case: Case) -> tuple[Leaf | None, FloatArray | None, int | None]:
         """Inequalities that contradict each other, or contributions that satisfy all.
@@ -363,7 +304,7 @@ class Refuter:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if answer.x is None:  # rounding is too much for it
-            self.left = 0
+            self.left -= MAX_WORK // MAX_FAILURES
             return None, case.low, None
         if answer.fun <= FEASIBLE:
             return None, np.clip(answer.x[:-1] * unit, case.low, case.high), None

@@ -16,16 +16,13 @@ from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.shared_caps import take_shared_caps
 from fedpact.programs.best_response import best_answer
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.domain import coalition_room, edge_rows, interior_point, room
 from fedpact.programs.shared_caps import conclude_within, maximise_within
 from fedpact.programs.social_optimum import OptimalFace, face_from
 from fedpact.programs.solver import (
     GAIN_TOLERANCE,
     MAX_ITERATIONS,
     Solution,
-    coalition_room,
-    edge_rows,
-    interior_point,
-    room,
 )
 from fedpact.shapley.enumeration import semivalue_weights
 from fedpact.shapley.own_share import own_shares

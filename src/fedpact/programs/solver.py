@@ -32,73 +32,12 @@ from enum import Enum
 from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fedpact.federation import Federation
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
-
-
-def room(
-    weights: FloatArray, floor: FloatArray | float, contributions: FloatArray, direction: FloatArray
-) -> FloatArray:
-    """The largest t with weights @ (contributions + t direction) above the floor."""
-    here, change = weights @ contributions, weights @ direction
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.where(change < 0, (floor - here) / change, np.inf)
-    return np.asarray(steps.min(axis=-1))
-
-
-def edge_rows(weights: FloatArray, floor: FloatArray | float) -> FloatArray | None:
-    """Rows with which 1 + rows @ contributions is the distance to the edge of the domain, as a share of all there is.
-
-    One row per agent that somebody harms; None where nobody is harmed or payoffs have no edge.
-    """
-    floors = np.broadcast_to(floor, weights.shape[0])
-    harmed = (weights < 0).any(axis=1) & np.isfinite(floors)
-    return weights[harmed] / -floors[harmed, None] if harmed.any() else None
-
-
-def interior_point(federation: Federation, upper: FloatArray) -> FloatArray:
-    """A point inside the box at which every coalition is well inside the domain."""
-    depth = np.asarray(federation.negative_weights() @ upper)
-    at_rest = np.zeros(federation.n_tasks)
-    comfortable = 0.5 * federation.payoff.slope(at_rest) / federation.payoff.curvature(at_rest)  # above every floor
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(depth < 0, comfortable / depth, np.inf).min()
-    return upper * min(share, 1.0 / (1.0 + federation.n_lots))
-
-
-def coalition_room(federation: Federation, contributions: FloatArray, direction: FloatArray) -> FloatArray:
-    """The largest t at which every coalition of agents with several lots is inside the domain.
-
-    What the agents who harm bring together, sum_j min(u_j + t v_j, 0), is concave in t and made of straight pieces, so
-    Newton's method ends at the root from above.
-    """
-    here, change = (np.asarray(_dense(federation.agent_data(s))) for s in (contributions, direction))
-    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
-    counts, step = change < 0, np.full(federation.n_tasks, np.inf)  # far along only those count who get worse
-    for _ in range(MAX_PIECES):
-        slope, level = np.where(counts, change, 0.0).sum(axis=1), np.where(counts, here, 0.0).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            root = np.where(slope < 0, (floor - level) / slope, np.inf)
-            step, before = np.minimum(step, root), step
-            reached = np.where(np.isfinite(step)[:, None], here + step[:, None] * change, change)
-        counts = reached < 0
-        if (step == before).all():
-            break
-    return np.asarray(step.min())
-
-
-def _dense(matrix: FloatArray | sp.csr_array) -> FloatArray:
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
-MAX_PIECES = 100  # of a sum of straight pieces, more than a step of Newton's method ever takes
-
 
 GAIN_TOLERANCE = 1e-10
 # At the edge of the domain slopes have few digits: the first gain ends the search, the second is still accepted.
@@ -149,7 +88,7 @@ class Program(Protocol):
         """The largest step along `direction` that stays in the domain, (...)."""
 
     def edges(self) -> FloatArray | None:
-        """Rows with which 1 + rows @ s is the distance to the edge of the domain; None without one. See `edge_rows`."""
+        """Rows with which 1 + rows @ s is the distance to the edge of the domain (`domain.edge_rows`), or None."""
 
     def start(self) -> FloatArray:
         """A point inside the box and the domain."""
@@ -428,8 +367,7 @@ def _follow_barrier(
             lower_edge = np.where(settled & matters, EDGE_DECREASE * edge_mu, edge_mu)
         if problem.rows is not None and (gap := float(_gap(gradient, x))) < sure_gap and problem.ends(gradient, x):
             sure, sure_gap = (x, z, v), gap
-        if (lower < mu).any():
-            sure_gap = np.inf  # there are smaller leftovers to come
+        sure_gap = np.inf if (lower < mu).any() else sure_gap  # smaller leftovers are to come
         if (lower < mu).any() or (lower_edge < edge_mu).any():
             lowered_at, least = iteration, np.full(mu.shape, np.inf)
         elif rests:
@@ -452,12 +390,11 @@ def _follow_barrier(
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
-        waits = iteration - lowered_at > MAX_WAIT_AT_LAST and bool((mu <= last).all())
+        waits = iteration - lowered_at > MAX_WAIT_AT_LAST and (mu <= last).all()
         if waits and problem.ends_at_edge(gradient, x):
             break
         # Rounding may keep the error above its aim: then the next barrier is begun where steps end.
-        promised = np.abs((push * dx).sum(axis=-1))
-        rests = bool((x == x_before).all() or (promised <= SETTLED_GAIN * mu).all())
+        rests = bool((x == x_before).all() or (np.abs((push * dx).sum(axis=-1)) <= SETTLED_GAIN * mu).all())
     if sure is not None and (sure_gap < _gap(gradient, x) or not problem.ends(gradient, x)):  # rounding rules there
         x, z, v = sure
     return x, z, v, iteration + 1

@@ -284,7 +284,7 @@ def _lay_around_peak(first, last, counts, exact, window, living, q, q_weights):
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
 def _harmed(x, counts, times, log_masses, brief, exact, window, living, value, slope, bend):
-    """A receiver that somebody harms; `brief` are the q nodes for small t, where the product is about e^(-q t sum x)."""
+    """A receiver that somebody harms; `brief` are the q nodes for small t, where the product hardly bends in q."""
     n_agents = x.size
     most = max(exact[0].size, window[0].size)
     first, last = np.empty(n_agents), np.empty(n_agents)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import fedpact as fp
 from fedpact.federation.bounds import contribution_bounds, spending_bound
-from fedpact.programs.solver import interior_point, room
+from fedpact.programs.domain import interior_point, room
 from strategies import random_federations
 
 
