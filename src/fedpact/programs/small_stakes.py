@@ -59,7 +59,10 @@ def _best_for_all(
     payoff, worth = federation.payoff.take(reached), federation.values[reached] * column[reached]
     data, column = data[reached], column[reached]
     cost = federation.costs.take([lot])
-    upper = min(upper, _harmless(data, column, np.broadcast_to(federation.payoff.floor, federation.n_tasks)[reached]))
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)[reached]
+    if (data <= floor).any():  # it is what keeps somebody within the domain
+        return float(contributions[lot])
+    upper = min(upper, _harmless(data, column, floor))
 
     def marginal_welfare(x: float) -> float:
         return float(worth @ payoff.slope(data + column * x) - cost.slope(np.array([x]))[0])

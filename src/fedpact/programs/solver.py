@@ -19,9 +19,9 @@ y = min(W, 0) s.
 Stopping inequality: the linearised gain  max over t of f'(s) (t - s),  which bounds how far f(s) is from its maximum,
 is at most `tol` x `scale`. It is taken over the box; where the maximum is as good as at the edge of the domain, over
 what the box has of the domain, by weak duality: with multipliers l >= 0 of the edges, of which 1 + r s is the distance,
-f'(s) + l r takes the place of f'(s), and l (1 + r s) is added. Cost per iteration: a gradient, a Hessian and one dense
-factorisation, or the products of conjugate gradients. SciPy's solvers for boxes stop short of these digits, and on
-functions that end at an edge (docs: the paper's Table 1).
+f'(s) + l r takes the place of f'(s), and l (1 + r s) is added; where no float is flat enough, by several tangents
+together (`tangents`). Cost per iteration: a gradient, a Hessian and one dense factorisation, or the products of
+conjugate gradients. SciPy's solvers stop short of these digits, and at an edge (docs: the paper's Table 1).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.tangents import mixed_gap
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
@@ -42,6 +43,7 @@ from fedpact.utils.progress import report_progress
 GAIN_TOLERANCE = 1e-10
 # At the edge of the domain slopes have few digits: the first gain ends the search, the second is still accepted.
 EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
+NEARLY_GAIN = 1e4 * GAIN_TOLERANCE  # up to here rounding of slopes may be all there is to it
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
@@ -171,7 +173,7 @@ def conclude(
     gains = linearised_gains(contributions, gradient, program.upper)
     scale = max(float(np.max(program.scale)), np.finfo(float).tiny)
     residual = float(np.sum(gains) / scale)
-    if near is not None:
+    if near is not None and program.room(np.zeros_like(contributions), contributions) > 1.0:  # within the domain
         rise = max(float(gradient @ (near.contributions - contributions)) / scale, 0.0)
         if rise <= tol and near.kkt_residual + rise < residual:
             residual, tol = near.kkt_residual + rise, near.kkt_residual + tol
@@ -180,6 +182,8 @@ def conclude(
         residual, push = scaled.gap_in_domain(-scaled.factor * gradient, scaled.of(contributions))
         tol = max(tol, EDGE_GAIN_TOLERANCE) if push.any() else tol
         gradient = gradient + np.divide(push, scaled.factor, out=np.zeros_like(push), where=scaled.factor > 0)
+    if tol < residual <= NEARLY_GAIN:
+        residual = min(residual, _Scaled(program).gap_by_tangents(contributions))
     solution = Solution(
         contributions=read_only_copy(contributions),
         lower_multipliers=read_only_copy(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
@@ -315,6 +319,13 @@ class _Scaled:
             bound = float(_gap(gradient - pushed, x) + multipliers @ distances[near])
             gap, push = (bound, pushed) if bound < gap else (gap, push)
         return gap, push
+
+    def gap_by_tangents(self, contributions: FloatArray) -> float:
+        """The linearised gain by tangents on both sides of a point, where curvatures are known."""
+        x = self.of(contributions)
+        if not isinstance(curvature := self.curvature(x), DenseCurvature):
+            return np.inf
+        return mixed_gap(self.gradient, x, np.diagonal(curvature.matrix))
 
     def ends(self, gradient: FloatArray, x: FloatArray) -> bool:
         """Whether the maximum is found."""
