@@ -183,7 +183,8 @@ def conclude(
         tol = max(tol, EDGE_GAIN_TOLERANCE) if push.any() else tol
         gradient = gradient + np.divide(push, scaled.factor, out=np.zeros_like(push), where=scaled.factor > 0)
     if tol < residual <= NEARLY_GAIN:
-        residual = min(residual, _Scaled(program).gap_by_tangents(contributions))
+        scaled = _Scaled(program)
+        residual = min(residual, mixed_gap(scaled.gradient, scaled.of(contributions)))
     solution = Solution(
         contributions=read_only_copy(contributions),
         lower_multipliers=read_only_copy(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
@@ -319,13 +320,6 @@ class _Scaled:
             bound = float(_gap(gradient - pushed, x) + multipliers @ distances[near])
             gap, push = (bound, pushed) if bound < gap else (gap, push)
         return gap, push
-
-    def gap_by_tangents(self, contributions: FloatArray) -> float:
-        """The linearised gain by tangents on both sides of a point, where curvatures are known."""
-        x = self.of(contributions)
-        if not isinstance(curvature := self.curvature(x), DenseCurvature):
-            return np.inf
-        return mixed_gap(self.gradient, x, np.diagonal(curvature.matrix))
 
     def ends(self, gradient: FloatArray, x: FloatArray) -> bool:
         """Whether the maximum is found."""

@@ -18,6 +18,7 @@ import numpy as np
 from fedpact.utils.arrays import FloatArray
 
 MAX_NEIGHBOURS = 12
+NEIGHBOUR = 4.0  # units in the last place: further away a slope is turned by more than rounding
 LEAST_SHARE = 1e-3  # of the gain, for a coordinate to be looked at
 
 
@@ -26,8 +27,8 @@ def linearised_gap(slopes: FloatArray, x: FloatArray) -> FloatArray:
     return np.maximum(slopes * x, -slopes * (1.0 - x))
 
 
-def mixed_gap(slopes_at: Callable[[FloatArray], FloatArray], x: FloatArray, bends: FloatArray) -> float:
-    """The bound, with points next to x along the coordinates that leave most to gain; `bends` are the curvatures."""
+def mixed_gap(slopes_at: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
+    """The bound, with floats next to x along the coordinates that leave most to gain."""
     from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed where rounding rules
 
     here = slopes_at(x)
@@ -37,9 +38,8 @@ def mixed_gap(slopes_at: Callable[[FloatArray], FloatArray], x: FloatArray, bend
         return whole
     points, slopes = [x], [here]
     for place in [j for j in np.argsort(-gains)[:MAX_NEIGHBOURS].tolist() if gains[j] > LEAST_SHARE * whole]:
-        newton = abs(here[place]) / bends[place] if bends[place] > 0 else 0.0
         near = x.copy()
-        near[place] = np.clip(x[place] - np.sign(here[place]) * 2.0 * max(newton, np.spacing(x[place])), 0.0, 1.0)
+        near[place] = np.clip(x[place] - np.sign(here[place]) * NEIGHBOUR * np.spacing(x[place]), 0.0, 1.0)
         there = slopes_at(near)
         if np.isfinite(there).all():
             points.append(near)

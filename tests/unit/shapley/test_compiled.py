@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature
 from fedpact.shapley.enumeration import enumerate_shapley
-from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
+from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.receiver_rows import receiver_rows
 from random_cases import some
@@ -130,6 +130,22 @@ def test_approximate_curvature_is_good_enough_for_newton(harm):
     approximate = potential_curvature(receiver_rows(federation), contributions)
     np.fill_diagonal(approximate, np.diagonal(exact))
     np.testing.assert_allclose(approximate, exact, atol=0.03 * np.abs(exact).max())
+
+
+def test_the_curvature_close_to_the_edge_of_the_domain_is_definite():
+    """Curvatures from 1e-3 to 1e10 by direction: they have to come from the same nodes, or rounding mixes them up."""
+    rng = np.random.default_rng(11)
+    weights = rng.uniform(0.1, 1.0, (20, 20)) * np.where(rng.random((20, 20)) < 0.4, -1.0, 1.0)
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=0.1, payoff=fp.Log())
+    contributions = rng.uniform(0.5, 1.5, 20)
+    contributions *= (1.0 - 1e-9) / -np.asarray(federation.negative_weights() @ contributions).min()
+    hessian = CompiledPotential(federation).hessian(contributions)
+    sizes = np.sqrt(-np.diagonal(hessian))
+    assert sizes.max() > 1e6
+    assert np.linalg.eigvalsh(hessian).max() < 0
+    readable = IntegratedPotential(federation).hessian(contributions)
+    np.testing.assert_allclose(hessian / np.outer(sizes, sizes), readable / np.outer(sizes, sizes), atol=1e-3)
 
 
 def test_compiled_potential_has_the_gradient_of_the_enumerated_one():
