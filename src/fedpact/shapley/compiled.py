@@ -63,7 +63,7 @@ class Precision:
             return cls(per_octave=1, q_nodes=10, living=16.0, series=1e-6, tail=1e-6)
         if tolerance >= 1e-8:
             return cls(per_octave=2, q_nodes=16, living=32.0, series=1e-10, tail=1e-10)
-        return cls(per_octave=3, q_nodes=24, living=40.0, series=1e-13, tail=1e-12)
+        return cls(per_octave=3, q_nodes=24, living=40.0, series=1e-13, tail=1e-14)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -79,6 +79,14 @@ def test_many_agents_share_exactly_the_total(n_agents, harm):
     assert fp.shapley_values(federation, contributions).efficiency_gap < 1e-12
 
 
+@pytest.mark.parametrize("size", [1e-3, 0.05, 1.0])
+def test_shares_of_little_data_add_up_as_well(size):
+    """Of a payoff of little data nodes towards t = 0 hold as much as others: payments are to balance to 1e-12."""
+    weights = np.where(np.eye(20) > 0, 1.0, -0.025)
+    federation = fp.Federation(weights, costs=0.1, payoff=fp.Log())
+    assert fp.shapley_values(federation, np.full(20, size)).efficiency_gap < 2e-13
+
+
 @pytest.mark.slow
 def test_rough_nodes_are_rough_and_fine_nodes_are_fine():
     federation, _ = federation_of(120, fp.PowerLaw(0.3), np.random.default_rng(3))
