@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import fedpact as fp
+from fedpact.programs.parts import maximise_sparse
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
-from fedpact.programs.solver import maximise, maximise_sparse
+from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
 from random_cases import some
 

@@ -26,7 +26,7 @@ from extremes.federations import GROUP
 from extremes.trials import BAD, CRASHED, FLAGGED, MECHANISMS, NONE, REFUSED, RIGHT, ROWS, VERDICTS, Trial
 from fedpact.utils.threads import thread_count
 
-NOTES = """none: there is no equilibrium, which a proof shows
+NOTES = """none: there is no equilibrium with payoffs that are finite numbers, which a proof shows
 confirmed: of those right and none, by a route that shares nothing with the package"""
 SLOW = 10.0  # seconds: trials that take longer are counted
 MAX_REASONS = 8

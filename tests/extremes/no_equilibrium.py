@@ -6,6 +6,7 @@ ask for more than any contributions within their bounds give. Slopes are worked 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from extremes.exact import ONE, TWO, ZERO, ExactFederation, exactly
 
 INFINITE = Decimal("Infinity")
+LARGEST_FLOAT = Decimal(sys.float_info.max)  # a payoff beyond it is none that the package could tell
 LAST_DIGITS = ONE + Decimal(10) ** -50  # of a root: the slope there is held against marginal costs
 
 
@@ -81,7 +83,7 @@ def _inequality(
     """sign y_i + own s_i >= bound at every equilibrium; None where that need not be so."""
     worth = exact.rows[i].get(i, ZERO)
     if name == "floor":
-        return (ONE, ZERO, exact.floor(i)) if exact.floor(i).is_finite() else None
+        return ONE, ZERO, exact.floor(i) if exact.floor(i).is_finite() else -LARGEST_FLOAT.ln() / exact.parameters[i]
     if name == "wants" and i in now.below and (at := Decimal(where)) > exact.floor(i):
         slope = exact.slope(i, at)
         bend = worth * exact.bend(i, at, slope)

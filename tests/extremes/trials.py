@@ -1,7 +1,7 @@
 """One federation under one mechanism, alone or in a batch: right, refused, flagged, wrong or crashed.
 
 right     every promised claim is certified, and no other route disagrees
-none      there is no equilibrium, and the proof of it holds in sixty digits
+none      there is no equilibrium with payoffs that are finite numbers, and the proof of it holds in sixty digits
 refused   an error of fedpact's own says why there is no answer
 flagged   an answer, with a promised claim that is not certified: whoever reads it is warned
 wrong     an answer whose promises are all certified, and yet another route disagrees, or the batch with the single one

@@ -107,7 +107,8 @@ class _Check:
         """sign (W s)_i + own s_i >= bound, if it holds at every equilibrium of the case."""
         floor = float(np.broadcast_to(self.federation.payoff.floor, self.caps.shape)[agent])
         if name == "floor":
-            return (1, Fraction(0), Fraction(floor)) if np.isfinite(floor) else None
+            lowest = float(np.broadcast_to(self.federation.payoff.lowest_finite, self.caps.shape)[agent])
+            return (1, Fraction(0), Fraction(lowest)) if np.isfinite(lowest) else None
         if name == "wants":
             return self._wants(agent, float(where), floor, assumed)
         if agent not in assumed.positive:

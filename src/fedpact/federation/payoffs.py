@@ -37,6 +37,7 @@ from fedpact.utils.errors import OutsideDomain
 
 # e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
 DECAY_LENGTHS = 36.0
+LARGEST_EXPONENT = 709.79  # e to this power is more than any float
 
 
 class Payoff:
@@ -73,6 +74,11 @@ class Payoff:
     def floor(self) -> FloatArray | float:
         """The infimum of the domain: g is defined for y above it."""
         raise NotImplementedError
+
+    @property
+    def lowest_finite(self) -> FloatArray | float:
+        """Where payoffs are finite numbers, y is above it: the floor, unless numbers end before."""
+        return self.floor
 
     def hyperbola(self) -> tuple[FloatArray | float, FloatArray | float, FloatArray | float] | None:
         """(steepness, decay, width) of g'(y) = steepness (1 + y / width)^(-decay width); None for other forms.
@@ -327,6 +333,10 @@ class Exponential(Payoff):
     @property
     def floor(self) -> float:
         return -np.inf
+
+    @property
+    def lowest_finite(self) -> FloatArray:
+        return -LARGEST_EXPONENT / self.rate
 
     def rule(self, lowest: FloatArray, highest: FloatArray, step: float, tail: float) -> tuple[FloatArray, FloatArray]:
         nodes = np.broadcast_to(self.rate, np.shape(lowest))[:, None]

@@ -7,7 +7,7 @@ With worth_i = values_i w_ii and t_i(x) the reach at which worth_i g_i' = c_i'(x
               worth_i (g_i'(a) + g_i''(a) (y_i - a)) <= c_i'(s_i)  for every a
     enough    s_i > 0 and s_i >= x: no less is wanted, y_i <= t_i(x)
     chord     the same with l <= s_i <= u: y_i lies below the chord of t_i from l to u
-    floor     payoffs are defined: y_i >= floor_i
+    floor     payoffs are defined, and numbers that floats hold: y_i >= floor_i
 
 Where a linear program finds no contributions that satisfy them, multiples of these inequalities add up to a
 contradiction, which is a proof that anybody can check (`fedpact.certificates.no_equilibrium`). Where it finds some,
@@ -22,99 +22,39 @@ it and not, for a number of the agent contributing at most and at least so much.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedpact.federation import Federation
 from fedpact.programs.best_response import standalone_optimum
+from fedpact.programs.equilibrium_cases import LEEWAY, Case, Leaf, Row
 from fedpact.utils.arrays import FloatArray, like_sized
 
 Proof = dict[str, Any]
-Row = list[Any]
 
-MAX_WORK = 2_000_000  # numbers in all linear programs together, a few seconds
+MAX_WORK = 3_000_000  # numbers in all linear programs together, a few seconds
 WORK_PER_CASE = 1_500  # numbers that take as long as a linear program without any
+MAX_DEPTH = 300  # of cases within cases
 MAX_CUTS = 6  # rounds of tangents in one case
 MAX_REPAIRS = 30
+MAX_FAILURES = 4  # of linear programs, by rounding
 GROWTH = 1e3  # from one amount to the next, of who might contribute without end
 MAX_POLISHES = 12  # contributions that might be an equilibrium, from which Newton steps are tried
-LEEWAY = 1e-9  # of every number in an inequality: multiples that contradict it with this to spare do so exactly
 SLOPE_LEEWAY = 1e-11  # of a slope, the same
 FEASIBLE = 1e-9  # a violation, with numbers of like size, that is rounding of the linear program
 VIOLATED = 1e-7  # the same, of complementarity, from which on an agent is looked at
 MAX_NAMES = 3  # told in an error
 CLOSE = 1e-3  # of an interval, to its ends
+CLOSE_BY = 1e-6  # of data, that an inequality by itself is to spare
+WORTH_TELLING = 2.0  # times: a bound that moves by less is left to linear programs
+MAX_TOLD = 3  # agents looked at for such a bound
+TOO_LITTLE, FAR = 1e-3, 1e6  # of what an agent would usually contribute: bounds beyond are not worth telling
+ZERO_BOUND = "zero"
 
 
-@dataclass(frozen=True)
-class Case:
-    """What is assumed: who is at which bound and who is not, between what amounts, and where tangents are drawn."""
-
-    low: FloatArray
-    high: FloatArray
-    below_cap: frozenset[int]
-    positive: frozenset[int] = frozenset()
-    tangents: tuple[tuple[int, float], ...] = ()
-
-    def with_bound(self, agent: int, bound: str | float, caps: FloatArray) -> tuple[Case, Case]:
-        """The two cases: at the bound, or below the amount; and away from it, or above the amount."""
-        if bound == "cap":
-            return self._between(agent, caps[agent], caps[agent], positive=True), replace(
-                self, below_cap=self.below_cap | {agent}
-            )
-        if bound == "zero":
-            return self._between(agent, 0.0, 0.0, below=True), replace(self, positive=self.positive | {agent})
-        amount = float(bound)
-        return (
-            self._between(agent, self.low[agent], amount, below=True),
-            self._between(agent, amount, self.high[agent], positive=True),
-        )
-
-    def _between(self, agent: int, low: float, high: float, *, below: bool = False, positive: bool = False) -> Case:
-        lows, highs = self.low.copy(), self.high.copy()
-        lows[agent], highs[agent] = low, high
-        return replace(
-            self,
-            low=lows,
-            high=highs,
-            below_cap=self.below_cap | {agent} if below else self.below_cap,
-            positive=self.positive | {agent} if positive else self.positive,
-        )
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A contradiction: the inequalities with their multipliers, and what their sum says in its case.
-
-    `gains` is what each agent's contribution adds to the sum, `spare` how far the largest sum that contributions of the
-    case reach stays below what is asked for, `size` that of the numbers in it.
-    """
-
-    case: Case
-    rows: list[Row]
-    gains: FloatArray
-    spare: float
-    size: float
-
-    def without(self, agent: int, parent: Case) -> Leaf | None:
-        """The same where of this agent no more is assumed than in the parent's case; None if it is no contradiction."""
-        for name, owner, *_ in self.rows:
-            if owner != agent or name == "floor":
-                continue
-            known = parent.below_cap if name == "wants" else parent.positive
-            same = self.case.low[agent] == parent.low[agent] and self.case.high[agent] == parent.high[agent]
-            if agent not in known or (name != "wants" and not same):
-                return None
-        gain = float(self.gains[agent])
-        here, there = (case.high[agent] if gain > 0 else case.low[agent] for case in (self.case, parent))
-        spare = self.spare if gain == 0 or here == there else self.spare - gain * float(there - here)
-        if not spare > LEEWAY * (self.size + (abs(gain * float(there)) if gain else 0.0)):
-            return None
-        low, high = self.case.low.copy(), self.case.high.copy()
-        low[agent], high[agent] = parent.low[agent], parent.high[agent]
-        return replace(self, case=replace(self.case, low=low, high=high), spare=spare)
+Told = tuple[int, str | float, int, Leaf]  # an agent, its bound, and which side of it is a contradiction: at or away
 
 
 class Refuter:
@@ -126,12 +66,17 @@ class Refuter:
     def __init__(self, federation: Federation, polish: Callable[[FloatArray], FloatArray | None]) -> None:
         self.federation, self.polish = federation, polish
         self.weights, self.caps = federation.dense_weights(), federation.caps
-        self.floor = np.broadcast_to(federation.payoff.floor, federation.n_agents)
+        self.floor = np.broadcast_to(federation.payoff.lowest_finite, federation.n_agents)
         self.worth = federation.values * federation.own_weights
         self.linear = np.broadcast_to(federation.costs.linear, federation.n_agents)
         self.quadratic = np.broadcast_to(federation.costs.quadratic, federation.n_agents)
+        self.own = federation.own_weights
+        others = self.weights - np.diag(np.diagonal(self.weights))
+        self.helps, self.harms = np.maximum(others, 0.0), np.minimum(others, 0.0)
         self.found: FloatArray | None = None
         self.alone, _ = standalone_optimum(federation)
+        self.usual = np.maximum(self.alone, np.abs(np.nan_to_num(self.wanted(self.alone), posinf=0.0)) / self.own)
+        self.usual = np.maximum(self.usual, np.finfo(float).tiny)
         self.polishes = MAX_POLISHES
         self.left = MAX_WORK
 
@@ -167,12 +112,14 @@ class Refuter:
         width = np.where(defined & np.isfinite(width), width, 0.0)
         return np.asarray(wanted + LEEWAY * np.abs(wanted) + SLOPE_LEEWAY * width)
 
-    def _refute(self, case: Case) -> tuple[Proof, list[Leaf]] | None:
+    def _refute(self, case: Case, depth: int = 0) -> tuple[Proof, list[Leaf]] | None:
         """The proof that no equilibrium is in a case, with its contradictions; None without one, or one is found."""
+        if 0 < depth <= MAX_DEPTH and (told := self._told_apart(case)) is not None:
+            return self._refute_told(case, told, depth)
         agent: int | None = None
         bound: str | float | None = None
         for _ in range(MAX_CUTS):
-            if self.left <= 0:
+            if self.left <= 0 or depth > MAX_DEPTH:
                 return None
             leaf, s, agent = self._solve(case)
             if s is None:
@@ -190,9 +137,11 @@ class Refuter:
             self.found = self.polish(s) if self.polishes >= 0 else None
         if agent is None or bound is None or self.found is not None:
             return None
+        if not depth and (told := self._told_apart(case)) is not None:  # before, the simplest proof was tried
+            return self._refute_told(case, told, depth)
         refuted = []
         for branch in case.with_bound(agent, bound, self.caps):
-            part = self._refute(branch)
+            part = self._refute(branch, depth + 1)
             if part is None:
                 return None
             freed = [leaf.without(agent, case) for leaf in part[1]]
@@ -201,6 +150,86 @@ class Refuter:
             refuted.append(part)
         (at, first), (away, second) = refuted
         return {"agent": int(agent), "bound": bound, "at": at, "away": away}, first + second
+
+    def _refute_told(self, case: Case, told: Told, depth: int) -> tuple[Proof, list[Leaf]] | None:
+        """The same where one side of a bound is a contradiction that is known."""
+        agent, bound, side, leaf = told
+        part = self._refute(case.with_bound(agent, bound, self.caps)[1 - side], depth + 1)
+        if part is None:
+            return None
+        freed = [each.without(agent, case) for each in part[1]]
+        if all(each is not None for each in freed):  # it did not take the bound
+            return part[0], [each for each in freed if each is not None]
+        sides = [part[0], part[0]]
+        sides[side] = {"rows": leaf.rows}
+        return {"agent": agent, "bound": bound, "at": sides[0], "away": sides[1]}, [leaf, *part[1]]
+
+    def _told_apart(self, case: Case) -> Told | None:
+        """A bound of an agent of which one side (0 at it, 1 away) is a contradiction by one inequality alone.
+
+        Whoever has more than it wants, whatever the others do, contributes less; whoever has less, more.
+        """
+        if self.left <= 0:
+            return None
+        self.left -= self.weights.size
+        least, most = self._from_others(case)
+        at = np.where(self.quadratic > 0, np.maximum(self.alone, case.low), case.low)
+        enough = self._surely_enough(at)
+        with np.errstate(over="ignore", invalid="ignore"):
+            amount = (enough - least + CLOSE_BY * (np.abs(enough) + np.abs(least))) / self.own
+            amount = np.where(self.quadratic > 0, np.maximum(amount, at), amount)
+            open_above = (case.low < case.high) & (amount <= FAR * self.usual)
+            fall = np.where(open_above, case.high / np.maximum(amount, np.finfo(float).tiny), 0.0)
+        for agent in np.argsort(-fall, kind="stable")[:MAX_TOLD].tolist():
+            if not fall[agent] >= WORTH_TELLING:
+                break
+            is_zero = amount[agent] <= 0.0 and agent not in case.positive
+            if not (is_zero or amount[agent] > case.low[agent]):
+                continue
+            bound = ZERO_BOUND if is_zero else float(amount[agent])
+            side = case.with_bound(agent, bound, self.caps)[1]
+            reach = float(self._surely_enough(side.low)[agent])
+            if (leaf := self._single(side, ["enough", agent, reach])) is not None:
+                return agent, bound, 1, leaf
+        return self._told_to_give(case, most)
+
+    def _told_to_give(self, case: Case, most: FloatArray) -> Told | None:
+        """The same of those who have too little."""
+        wanted = self.wanted(self.alone)
+        with np.errstate(over="ignore", invalid="ignore"):
+            amount = (wanted - most - CLOSE_BY * (np.abs(wanted) + np.abs(most))) / self.own
+            amount = np.where(self.quadratic > 0, np.minimum(amount, self.alone), amount)
+            open_below = (case.low < case.high) & (amount <= FAR * self.usual)
+            rise = np.where(open_below, amount / np.maximum(case.low, TOO_LITTLE * self.usual), 0.0)
+        for agent in np.argsort(-rise, kind="stable")[:MAX_TOLD].tolist():
+            if not rise[agent] >= WORTH_TELLING:
+                break
+            full = amount[agent] >= self.caps[agent]
+            if agent in case.below_cap if full else amount[agent] >= case.high[agent]:
+                continue
+            bound: str | float = "cap" if full else float(amount[agent])
+            refuted = 1 if full else 0
+            side = case.with_bound(agent, bound, self.caps)[refuted]
+            if (leaf := self._single(side, ["wants", agent, float(wanted[agent])])) is not None:
+                return agent, bound, refuted, leaf
+        return None
+
+    def _from_others(self, case: Case) -> tuple[FloatArray, FloatArray]:
+        """The least and the most data that the others' contributions bring."""
+        finite, endless = np.where(np.isinf(case.high), 0.0, case.high), np.isinf(case.high).astype(float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            least = self.helps @ case.low + self.harms @ finite
+            most = self.helps @ finite + self.harms @ case.low
+        return np.where(self.harms @ endless < 0, -np.inf, least), np.where(self.helps @ endless > 0, np.inf, most)
+
+    def _single(self, case: Case, row: Row) -> Leaf | None:
+        """The contradiction that one inequality is in a case, if it is."""
+        names, matrix, bounds = self._rows(replace(case, tangents=((row[1], row[2]),) if row[0] == "wants" else ()))
+        places = [place for place, name in enumerate(names) if name[:2] == row[:2]]
+        if not places:
+            return None
+        leaf = self._add_up(case, [names[places[0]]], matrix[places[:1]], bounds[places[:1]], np.ones(1))
+        return leaf if leaf.spare > LEEWAY * leaf.size else None
 
     def _bound_without_end(self, case: Case, agent: int | None) -> str | float:
         """Where to tell apart who contributes without end, which the linear program overlooked.
@@ -214,18 +243,6 @@ class Refuter:
 
     def _rows(self, case: Case) -> tuple[list[Row], FloatArray, FloatArray]:
         """The inequalities of a case, matrix @ s >= bounds."""
-        names: list[Row] = []
-        matrix, bounds = [], []
-
-        def add(row: Row, sign: float, own: float, bound: float) -> None:
-            agent = row[1]
-            factors = sign * self.weights[agent]
-            factors[agent] += own
-            if np.isfinite(factors).all() and np.isfinite(bound):
-                names.append(row)
-                matrix.append(factors)
-                bounds.append(bound)
-
         drawn = [(agent, at) for agent, at in case.tangents if agent in case.below_cap]
         agents, places = np.array([agent for agent, _ in drawn], dtype=int), np.array([at for _, at in drawn])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -233,9 +250,21 @@ class Refuter:
             bends = -worth * payoff.curvature(places)
             owns = 2.0 * self.quadratic[agents] / bends
             reaches = places + (worth * payoff.slope(places) - self.linear[agents]) / bends
-        for (agent, at), bend, own, reach in zip(drawn, bends, owns, reaches, strict=True):
-            if bend > 0:
-                add(["wants", agent, at], 1.0, float(own), float(reach))
+        usable = np.flatnonzero((bends > 0) & np.isfinite(owns) & np.isfinite(reaches))
+        names: list[Row] = [["wants", *drawn[place]] for place in usable.tolist()]
+        tangents = self.weights[agents[usable]]
+        tangents[np.arange(usable.size), agents[usable]] += owns[usable]
+        matrix, bounds = [], []
+
+        def add(row: Row, sign: float, own: float, bound: float) -> None:
+            agent = row[1]
+            factors = sign * self.weights[agent]
+            factors[agent] += own
+            if np.isfinite(own) and np.isfinite(bound):
+                names.append(row)
+                matrix.append(factors)
+                bounds.append(bound)
+
         enough = self._surely_enough(case.low)
         ends = self._surely_enough(np.where(np.isfinite(case.high), case.high, 0.0))
         for agent in sorted(case.positive):
@@ -246,7 +275,8 @@ class Refuter:
                 add(["chord", agent, [left, right]], -1.0, float(falls), float(-left + falls * case.low[agent]))
         for agent in np.flatnonzero(np.isfinite(self.floor)).tolist():
             add(["floor", agent, None], 1.0, 0.0, float(self.floor[agent]))
-        return names, np.array(matrix).reshape(len(names), self.caps.size), np.array(bounds)
+        others = np.array(matrix).reshape(len(bounds), self.caps.size)
+        return names, np.vstack([tangents, others]), np.concatenate([reaches[usable], np.array(bounds)])
 
     def _solve(self, case: Case) -> tuple[Leaf | None, FloatArray | None, int | None]:
         """Inequalities that contradict each other, or contributions that satisfy all.
@@ -274,7 +304,7 @@ class Refuter:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if answer.x is None:  # rounding is too much for it
-            self.left = 0
+            self.left -= MAX_WORK // MAX_FAILURES
             return None, case.low, None
         if answer.fun <= FEASIBLE:
             return None, np.clip(answer.x[:-1] * unit, case.low, case.high), None
@@ -283,19 +313,25 @@ class Refuter:
         )
         if not is_repaired:
             return None, None, repaired
+        leaf = self._add_up(case, names, matrix, bounds, multipliers)
+        if repaired is not None and not leaf.spare > 0:  # what was repaired is no contradiction any more
+            return None, None, repaired
+        return leaf, None, None
+
+    def _add_up(
+        self, case: Case, names: list[Row], matrix: FloatArray, bounds: FloatArray, multipliers: FloatArray
+    ) -> Leaf:
+        """What the inequalities say together."""
         gains, asked = multipliers @ matrix, multipliers * bounds
         most = np.where(gains > 0, case.high, case.low)
         reached = np.where(gains != 0, gains * np.where(gains != 0, most, 0.0), 0.0)
-        leaf = Leaf(
+        return Leaf(
             case=case,
             rows=[[*row, float(m)] for row, m in zip(names, multipliers, strict=True) if m > 0],
             gains=gains,
             spare=float(asked.sum() - reached.sum()),
             size=float(np.abs(asked).sum() + np.abs(reached).sum()),
         )
-        if repaired is not None and not leaf.spare > 0:  # what was repaired is no contradiction any more
-            return None, None, repaired
-        return leaf, None, None
 
     def _repair(
         self, case: Case, names: list[Row], matrix: FloatArray, multipliers: FloatArray
@@ -389,12 +425,14 @@ def explain(federation: Federation, proof: Proof) -> str:
     text = "there is no free-riding equilibrium, as linear inequalities prove" + (
         f" in {cases} cases" if cases > 1 else ""
     )
+    beyond = "beyond the domain of its payoff"
+    if np.isneginf(federation.payoff.floor).all():
+        text = text.replace("equilibrium", "equilibrium with finite payoffs", 1)
+        beyond = "so much that its payoff curve falls below -1.8e308, the lowest number that computers reckon with"
     if growing and harmed:
-        text += (
-            f": what {growing} would contribute to have the data wanted harms {harmed} beyond the domain of its payoff"
-        )
+        text += f": what {growing} would contribute to have the data wanted harms {harmed} {beyond}"
     elif harmed:
-        text += f": others harm {harmed} beyond the domain of its payoff"
+        text += f": others harm {harmed} {beyond}"
     else:
         text += f": {growing} would contribute more and more without end, to make up for the harm of others"
     return text + "; give lower caps to those who harm"

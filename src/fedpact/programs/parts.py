@@ -1,4 +1,4 @@
-"""A concave program over very many coordinates, a few of them at a time.
+"""A concave program over very many coordinates: a few of them at a time, or by sparse products.
 
 At an optimum of a thousand members most stand at a bound: they contribute nothing, or all they have. So only some are
 decided on, the others wait at a bound, and those that wait take part once their slope says that they should move: first
@@ -8,6 +8,9 @@ before, and whoever has come to rest at a bound waits there again. Each round ga
 Stopping inequality: nobody who waits could gain more than `WAITING_GAIN` of the scale by a move through its whole
 range, in a straight line, and then that of `fedpact.programs.solver.conclude` over all coordinates. Cost per round: two
 products with the weights, and an interior point over the few.
+
+With a sparse curvature all take part. The barrier is followed until it shows who belongs at a bound, whoever would get
+there by a Newton step of its own; then conjugate gradients finish without it.
 """
 
 from __future__ import annotations
@@ -17,7 +20,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.programs.solver import Program, Solution, conclude, linearised_gains, maximise_batch
+from fedpact.programs.curvature import SparseCurvature
+from fedpact.programs.solver import (
+    Program,
+    Solution,
+    conclude,
+    finish_batch,
+    follow_barrier,
+    linearised_gains,
+    maximise_batch,
+)
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -25,6 +37,7 @@ WAITING_GAIN = 1e-14
 FIRST_NEWCOMERS = 32
 MAX_PART_ROUNDS = 30
 MAX_UNDECIDED_SHARE = 0.5  # of all coordinates: with more of them undecided, all at once are no dearer
+SPARSE_BARRIER = 1e-5  # of the scale, for all coordinates together: where conjugate gradients take over
 
 
 class PartedProgram(Program, Protocol):
@@ -57,6 +70,19 @@ def maximise_by_parts(program: PartedProgram) -> Solution | None:
         profile[lots], taken = maximise_batch(program.part(lots, profile))
         steps += taken
     return None
+
+
+def maximise_sparse(program: Program) -> Solution | None:
+    """The maximiser of a program with a sparse curvature; None where the barrier was left too early."""
+    near, steps = follow_barrier(program, SPARSE_BARRIER / program.upper.size)
+    slopes, ones = program.gradient(near), np.ones_like(near)
+    curvature = program.curvature(near, ones, ones)
+    assert isinstance(curvature, SparseCurvature)
+    ends_low = curvature.diagonal * near < -slopes
+    ends_high = curvature.diagonal * (program.upper - near) < slopes
+    settled = np.where(ends_low, 0.0, np.where(ends_high, program.upper, near))
+    found, finishing = finish_batch(program, settled)
+    return _concluded(program, found, steps + finishing)
 
 
 def _concluded(program: Program, profile: FloatArray, steps: int) -> Solution | None:

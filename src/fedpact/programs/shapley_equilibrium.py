@@ -38,7 +38,7 @@ from fedpact.utils.errors import NotConverged, OutsideDomain
 SLOPE_TOLERANCES = (0.5, 1e-7, 1e-7)
 LAST_GAIN = 0.01 * GAIN_TOLERANCE  # of the scale: below, one gain is as good as another to the maximiser
 MAX_SETTLED_AGENTS = 100
-MAX_AGENTS_IN_SECONDS, WORK_WITH_HARM = 60, 8e6  # forty steps or more; most take thirty
+MAX_AGENTS_IN_SECONDS, WORK_WITH_HARM = 60, 1.3e7  # sixty steps or more; most take thirty
 MAX_ITERATIONS_OF_MANY = 120
 CLOSE_TO_THE_EDGE = 1e-6  # of the way from no data to the edge: a slope there has ten digits at most
 

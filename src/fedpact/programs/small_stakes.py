@@ -23,6 +23,7 @@ from fedpact.utils.arrays import FloatArray
 SLOPE_TOLERANCE = 1e-9
 MAX_MOVES = 2_000
 MAX_SWEEPS = 40
+CLOSE_TO_THE_EDGE = 1.0 - 1e-9  # of the way there
 
 
 def unsettled_lots(federation: Federation, contributions: FloatArray, upper: FloatArray) -> NDArray[np.bool_]:
@@ -58,8 +59,19 @@ def _best_for_all(
     payoff, worth = federation.payoff.take(reached), federation.values[reached] * column[reached]
     data, column = data[reached], column[reached]
     cost = federation.costs.take([lot])
+    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)[reached]
+    if (data <= floor).any():  # it is what keeps somebody within the domain
+        return float(contributions[lot])
+    upper = min(upper, _harmless(data, column, floor))
 
     def marginal_welfare(x: float) -> float:
         return float(worth @ payoff.slope(data + column * x) - cost.slope(np.array([x]))[0])
 
     return falling_root(marginal_welfare, upper, guess=float(contributions[lot]) or upper)
+
+
+def _harmless(data: FloatArray, column: FloatArray, floor: FloatArray) -> float:
+    """How much of a lot leaves everybody whom it harms within the domain of its payoff, and never at its edge."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        limits = np.where(column < 0, (floor - data) / column, np.inf)
+    return float(limits.min(initial=np.inf)) * CLOSE_TO_THE_EDGE

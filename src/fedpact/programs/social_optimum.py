@@ -30,10 +30,10 @@ from fedpact.federation.validation import Weights
 from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
 from fedpact.programs.domain import edge_rows, interior_point, room
 from fedpact.programs.least_norm import nearest_to_zero
-from fedpact.programs.parts import maximise_by_parts
+from fedpact.programs.parts import maximise_by_parts, maximise_sparse
 from fedpact.programs.shared_caps import conclude_within, maximise_within, shared_prices
 from fedpact.programs.small_stakes import settle_small_stakes
-from fedpact.programs.solver import Solution, maximise_sparse
+from fedpact.programs.solver import Solution, conclude
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
@@ -448,17 +448,17 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 
 
 def maximise_welfare(federation: Federation) -> Solution:
-    """Some welfare optimum, with those who have little at stake settled as well where nobody is harmed."""
+    """Some welfare optimum, with those who have little at stake settled as well."""
     program = WelfareProgram(federation)
     many = maximise_by_parts if program.can_be_parted else maximise_sparse if program.is_sparse else None
     found = (many(program) if many else None) or maximise_within(program, federation.shared_caps)
-    if federation.has_harm or federation.shared_caps or federation.n_lots > MAX_DENSE_AGENTS:
+    if federation.shared_caps or federation.n_lots > MAX_DENSE_AGENTS:
         return found
     settled = settle_small_stakes(federation, found.contributions, program.upper)
     if np.array_equal(settled, found.contributions):
         return found
     try:
-        return conclude_within(program, federation.shared_caps, settled, found.iterations)
+        return conclude(program, settled, found.iterations, near=found)
     except NotConverged:  # at this size rounding rules
         return found
 

@@ -17,9 +17,9 @@ A step stays within the domain of the payoffs (`fedpact.programs.domain`).
 Stopping inequality: the linearised gain  max over t of f'(s) (t - s),  which bounds how far f(s) is from its maximum,
 is at most `tol` x `scale`. It is taken over the box; where the maximum is as good as at the edge of the domain, over
 what the box has of the domain, by weak duality: with multipliers l >= 0 of the edges, of which 1 + r s is the distance,
-f'(s) + l r takes the place of f'(s), and l (1 + r s) is added. Cost per iteration: a gradient, a Hessian and one dense
-factorisation, or the products of conjugate gradients. SciPy's solvers for boxes stop short of these digits, and on
-functions that end at an edge (docs: the paper's Table 1).
+f'(s) + l r takes the place of f'(s), and l (1 + r s) is added; where no float is flat enough, by several tangents
+together (`tangents`). Cost per iteration: a gradient, a Hessian and one dense factorisation, or the products of
+conjugate gradients. SciPy's solvers stop short of these digits, and at an edge (docs: the paper's Table 1).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.programs.curvature import Curvature, DenseCurvature, SparseCurvature
+from fedpact.programs.curvature import Curvature, DenseCurvature
+from fedpact.programs.tangents import mixed_gap
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
@@ -40,11 +41,11 @@ from fedpact.utils.progress import report_progress
 GAIN_TOLERANCE = 1e-10
 # At the edge of the domain slopes have few digits: the first gain ends the search, the second is still accepted.
 EDGE_GAIN, EDGE_GAIN_TOLERANCE = 0.5 * GAIN_TOLERANCE, 10.0 * GAIN_TOLERANCE
+NEARLY_GAIN = 1e4 * GAIN_TOLERANCE  # up to here rounding of slopes may be all there is to it
 # The barrier is followed down to this mu (in units of scale): below it rounding rules.
 FIRST_BARRIER = 0.1
 LAST_BARRIER = 1e-16
 ROUGH_BARRIERS = (1e-5, 1e-9)  # where the finish takes over: first early, and if that fails later
-SPARSE_BARRIER = 1e-5  # the same among very many coordinates, for one of them
 BARRIER_ACCURACY = 10.0  # a barrier problem counts as solved at this multiple of mu
 SETTLED_GAIN = 1e-3  # of mu: a step that promises no more gets nowhere
 DUAL_LEEWAY = 1e10  # multipliers stay within this factor of mu / x
@@ -59,7 +60,8 @@ EDGE_SHARE, EDGE_DECREASE = (
     0.1,
     1e-3,
 )  # of the gain accepted, that the barrier at the edge may cost; how it falls to that
-MAX_WAIT, MAX_WAIT_AT_LAST = 30, 4  # iterations without a lower mu before the finish takes over
+# Iterations without a lower mu before the finish takes over; at an edge each brings it no more than so much closer.
+MAX_WAIT, MAX_WAIT_AT_LAST, MAX_WAIT_AT_EDGE = 30, 4, 12
 MAX_TRIALS = 60
 MAX_FINISHING_STEPS = 60
 NEAR_EDGE = 1e-3  # edges of the domain at which multipliers are looked for, by their distance
@@ -86,7 +88,7 @@ class Program(Protocol):
         """The largest step along `direction` that stays in the domain, (...)."""
 
     def edges(self) -> FloatArray | None:
-        """Rows with which 1 + rows @ s is the distance to the edge of the domain; None without one. See `edge_rows`."""
+        """Rows with which 1 + rows @ s is the distance to the edge of the domain (`domain.edge_rows`), or None."""
 
     def start(self) -> FloatArray:
         """A point inside the box and the domain."""
@@ -150,19 +152,37 @@ def maximise(
         except NotConverged:  # the barrier was left too early, or rough integrals led too far away
             pass
     points, iterations = maximise_batch(program, max_iterations=max_iterations)
-    return conclude(program, points, before + iterations, tol=tol)
+    return _settle_at_bounds(program, conclude(program, points, before + iterations, tol=tol))
 
 
-def conclude(program: Program, contributions: FloatArray, iterations: int, *, tol: float = GAIN_TOLERANCE) -> Solution:
-    """Multipliers and residual of a point, or `NotConverged`."""
+def conclude(
+    program: Program,
+    contributions: FloatArray,
+    iterations: int,
+    *,
+    tol: float = GAIN_TOLERANCE,
+    near: Solution | None = None,
+) -> Solution:
+    """Multipliers and residual of a point, or `NotConverged`.
+
+    Of a maximum known `near` it is at most as far as that and what its tangent promises on the way there.
+    """
     gradient = program.gradient(contributions)
     gains = linearised_gains(contributions, gradient, program.upper)
-    residual = float(np.sum(gains) / max(float(np.max(program.scale)), np.finfo(float).tiny))
+    scale = max(float(np.max(program.scale)), np.finfo(float).tiny)
+    residual = float(np.sum(gains) / scale)
+    if near is not None and program.room(np.zeros_like(contributions), contributions) > 1.0:  # within the domain
+        rise = max(float(gradient @ (near.contributions - contributions)) / scale, 0.0)
+        if rise <= tol and near.kkt_residual + rise < residual:
+            residual, tol = near.kkt_residual + rise, near.kkt_residual + tol
     if residual > tol and program.edges() is not None:
         scaled = _Scaled(program)
         residual, push = scaled.gap_in_domain(-scaled.factor * gradient, scaled.of(contributions))
         tol = max(tol, EDGE_GAIN_TOLERANCE) if push.any() else tol
         gradient = gradient + np.divide(push, scaled.factor, out=np.zeros_like(push), where=scaled.factor > 0)
+    if tol < residual <= NEARLY_GAIN:
+        scaled = _Scaled(program)
+        residual = min(residual, mixed_gap(scaled.gradient, scaled.of(contributions)))
     solution = Solution(
         contributions=read_only_copy(contributions),
         lower_multipliers=read_only_copy(np.where(contributions <= 0, np.maximum(-gradient, 0.0), 0.0)),
@@ -177,6 +197,39 @@ def conclude(program: Program, contributions: FloatArray, iterations: int, *, to
             result=solution,
         )
     return solution
+
+
+def _settle_at_bounds(program: Program, found: Solution) -> Solution:
+    """The same maximum, with those at a bound whom only the barrier keeps away from it.
+
+    A barrier leaves each of them a gain of mu: nothing to the whole, but it may be all that one has at stake.
+    """
+    scaled, contributions = _Scaled(program), found.contributions
+    x = scaled.of(contributions)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        gradient, curvature = scaled.gradient(x), scaled.curvature(x)
+        if not isinstance(curvature, DenseCurvature):
+            return found
+        bends = np.diagonal(curvature.matrix)
+        low, high = (x > 0.0) & (gradient > bends * x), (x < 1.0) & (-gradient > bends * (1.0 - x))
+        settled = _keep_inside(scaled, x, np.where(low, 0.0, np.where(high, 1.0, x)))
+        if (settled == x).all():
+            return found
+        settled, steps = _finish(scaled, settled, held_low=settled <= 0.0, held_high=settled >= 1.0)
+        if not _own_gains(scaled, settled) < _own_gains(scaled, x):
+            return found
+    with suppress(NotConverged):  # rounding rules: then the maximum found stands
+        return conclude(program, np.clip(settled, 0.0, 1.0) * program.upper, found.iterations + steps, near=found)
+    return found
+
+
+def _own_gains(problem: _Scaled, x: FloatArray) -> float:
+    """What all could gain by a Newton step of their own, or by all of what is left to a bound."""
+    gradient, curvature = problem.gradient(x), problem.curvature(x)
+    assert isinstance(curvature, DenseCurvature)
+    size, bends = np.abs(gradient), np.diagonal(curvature.matrix)
+    gains = np.minimum(size * np.where(gradient > 0, x, 1.0 - x), np.where(bends > 0, size**2 / bends, np.inf))
+    return float(gains.sum())
 
 
 def linearised_gains(contributions: FloatArray, gradient: FloatArray, upper: FloatArray) -> FloatArray:
@@ -205,25 +258,6 @@ def maximise_batch(
         if at_edge and _gap(scaled.gradient(x), x) > GAIN_TOLERANCE:  # it takes the barrier to stay where it is
             x = near
     return np.clip(x, 0.0, 1.0) * program.upper, steps + more
-
-
-def maximise_sparse(program: Program) -> Solution | None:
-    """The maximiser of a program with a sparse curvature; None where the barrier was left too early.
-
-    The finish, by conjugate gradients without a barrier, takes over as soon as it shows who belongs at a bound: whoever
-    would get there by a Newton step of its own.
-    """
-    scaled = _Scaled(program)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        x, z, v, steps = _follow_barrier(scaled, SPARSE_BARRIER / program.upper.size)
-        curvature = scaled.curvature(x)
-        assert isinstance(curvature, SparseCurvature)
-        bends = curvature.diagonal
-        x, more = _finish(scaled, x, held_low=bends * x < z, held_high=bends * (1.0 - x) < v)
-    try:
-        return conclude(program, np.clip(x, 0.0, 1.0) * program.upper, steps + more)
-    except NotConverged:
-        return None
 
 
 def follow_barrier(program: Program, last_barrier: float) -> tuple[FloatArray, int]:
@@ -285,6 +319,10 @@ class _Scaled:
             gap, push = (bound, pushed) if bound < gap else (gap, push)
         return gap, push
 
+    def ends(self, gradient: FloatArray, x: FloatArray) -> bool:
+        """Whether the maximum is found."""
+        return self.gap_in_domain(gradient, x)[0] <= EDGE_GAIN
+
     def ends_at_edge(self, gradient: FloatArray, x: FloatArray) -> bool:
         """Whether the maximum is found, and it is the edge of the domain that keeps it where it is."""
         if self.rows is None or not (1.0 + self.rows @ x < NEAR_EDGE).any():
@@ -317,6 +355,7 @@ def _follow_barrier(
     z, v = mu[..., None] / x, mu[..., None] / (1.0 - x)
     gradient = problem.gradient(x)
     lowered_at, least, rests = 0, np.full(mu.shape, np.inf), False
+    sure, sure_gap = None, np.inf  # near an edge: where the maximum was found last, and how steep it is there
     for iteration in range(max_iterations):
         repulsion = problem.repulsion(x)
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
@@ -329,6 +368,9 @@ def _follow_barrier(
         if problem.rows is not None and (mu <= last).all():
             matters = float(_gap(-edge_mu[..., None] * repulsion, x)) > EDGE_SHARE * GAIN_TOLERANCE
             lower_edge = np.where(settled & matters, EDGE_DECREASE * edge_mu, edge_mu)
+        if problem.rows is not None and (gap := float(_gap(gradient, x))) < sure_gap and problem.ends(gradient, x):
+            sure, sure_gap = (x, z, v), gap
+        sure_gap = np.inf if (lower < mu).any() else sure_gap  # smaller leftovers are to come
         if (lower < mu).any() or (lower_edge < edge_mu).any():
             lowered_at, least = iteration, np.full(mu.shape, np.inf)
         elif rests:
@@ -336,7 +378,8 @@ def _follow_barrier(
         mu, edge_mu = lower, lower_edge
         error = _barrier_error(gradient - edge_mu[..., None] * repulsion, x, z, v, mu)
         done = (mu <= last) & (error <= BARRIER_ACCURACY * last)
-        if done.all() or iteration - lowered_at > (MAX_WAIT_AT_LAST if (mu <= last).all() else MAX_WAIT):
+        last_wait = MAX_WAIT_AT_LAST if problem.rows is None else MAX_WAIT_AT_EDGE
+        if done.all() or iteration - lowered_at > (last_wait if (mu <= last).all() else MAX_WAIT):
             break
         if x.shape[-1] >= MANY_COORDINATES:
             report_progress(f"Newton step {iteration + 1}")
@@ -350,12 +393,13 @@ def _follow_barrier(
         share = np.minimum(1.0, FRACTION_TO_BOUNDARY * np.minimum(_longest(z, dz), _longest(v, dv)))[..., None]
         z = np.clip(z + share * dz, target / x / DUAL_LEEWAY, target / x * DUAL_LEEWAY)
         v = np.clip(v + share * dv, target / (1.0 - x) / DUAL_LEEWAY, target / (1.0 - x) * DUAL_LEEWAY)
-        waits = iteration - lowered_at > MAX_WAIT_AT_LAST
+        waits = iteration - lowered_at > MAX_WAIT_AT_LAST and (mu <= last).all()
         if waits and problem.ends_at_edge(gradient, x):
             break
         # Rounding may keep the error above its aim: then the next barrier is begun where steps end.
-        promised = np.abs((push * dx).sum(axis=-1))
-        rests = bool((x == x_before).all() or (promised <= SETTLED_GAIN * mu).all())
+        rests = bool((x == x_before).all() or (np.abs((push * dx).sum(axis=-1)) <= SETTLED_GAIN * mu).all())
+    if sure is not None and (sure_gap < _gap(gradient, x) or not problem.ends(gradient, x)):  # rounding rules there
+        x, z, v = sure
     return x, z, v, iteration + 1
 
 

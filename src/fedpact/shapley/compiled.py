@@ -58,7 +58,7 @@ class Precision:
     def for_curvature(cls, *, harmed: bool) -> Precision:
         """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them."""
         if harmed:
-            return cls(per_octave=2, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
+            return cls(per_octave=1, q_nodes=24, living=30.0, series=1e-6, tail=1e-2)
         return cls(per_octave=1, q_nodes=6, living=10.0, series=1e-3, tail=1e-3)
 
     @classmethod
@@ -68,14 +68,15 @@ class Precision:
             return cls(per_octave=1, q_nodes=10, living=16.0, series=1e-6, tail=1e-6)
         if tolerance >= 1e-8:
             return cls(per_octave=2, q_nodes=16, living=32.0, series=1e-10, tail=1e-10)
-        return cls(per_octave=3, q_nodes=24, living=40.0, series=1e-13, tail=1e-12)
+        return cls(per_octave=3, q_nodes=24, living=40.0, series=1e-13, tail=1e-14)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Integrals:
     """Shapley values per agent, their slopes d phi_j / d s_j and bends d^2 phi_j / d s_j^2 per lot.
 
-    `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), where asked for.
+    `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), or where each has
+    one lot for the lots, as far as receivers contribute whom nobody harms; None unless asked for.
     `rounding` bounds what cancelling digits cost the values: near the edge of the domain, exponents of size t that are
     off by a share of t, which is the slope times that share of what harm takes away.
     """
@@ -95,8 +96,7 @@ def integrate(
     Cost: entries x t nodes, a few operations each.
     """
     values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
-    pairs = rows.lots.pairs if rows.lots is not None and curved else None
-    own_bends = None if pairs is None else np.zeros(pairs[0].size)
+    own_bends = np.zeros(rows.own_pairs[0].size) if curved else None
     rounding = 0.0
     for _, block in rows.blocks():
         nodes = x, _, times, log_masses = _prepare_nodes(block, contributions, precision)
@@ -110,8 +110,9 @@ def integrate(
         values += block.per_agent(value)
         slopes += block.per_lot(slope, 1)
         bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them
-        if pairs is not None and own_bends is not None:
-            own_bends -= _sum_of_pairs(block, bend, pairs)
+        if own_bends is not None:
+            _, harmed = _split_by_harm(block, x)
+            own_bends -= _sum_of_pairs(block, np.where(np.isin(block.receivers, harmed), 0.0, bend))
     return Integrals(values=values, slopes=slopes, bends=bends, rounding=rounding, own_bends=own_bends)
 
 
@@ -171,26 +172,29 @@ def _run_rows(kernel: Callable[..., None], receivers: np.ndarray, starts: np.nda
         )
 
 
-def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray, pairs: tuple[np.ndarray, np.ndarray]) -> FloatArray:
+def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray) -> FloatArray:
     """sum over receivers of bend w_l w_m for every pair of lots (l, m) of one agent."""
-    assert rows.lots is not None
+    if rows.lots is None:
+        return rows.per_lot(bend, 2)
     weights, bends = rows.lots.dense(rows), np.zeros((rows.n_receivers, rows.n_agents))
     bends[rows.receivers, rows.agents] = bend
-    one, other = pairs
+    one, other = rows.own_pairs
     return np.asarray((weights[:, one] * weights[:, other] * bends[:, rows.lots.owners[one]]).sum(axis=0))
 
 
 def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatArray:
     """The Hessian of the potential, (n, n), off its diagonal and to a few per cent: enough for a Newton direction.
 
-    The diagonal is `Integrals.bends`.
+    The diagonal is `Integrals.bends`. Where somebody is harmed it holds what these receivers add to it, at the same
+    nodes: near the edge of the domain they make curvatures that differ by many orders of magnitude from one direction
+    to the next, and digits that do not cancel as they should would make it up in all of them.
     """
-    hessian = np.zeros((rows.n_lots, rows.n_lots))
+    hessian, own_bends = np.zeros((rows.n_lots, rows.n_lots)), np.zeros(rows.own_pairs[0].size)
     harmed = bool((rows.pulls(contributions) < 0).any())
     precision = Precision.for_curvature(harmed=harmed)
     most = MAX_EXACT_Q_NODES_HARMED if harmed else MAX_EXACT_Q_NODES
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
-        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision)
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, coarse=True)
         exact_nodes = (int(factors.max(initial=0)) + 1) // 2
         slots = (exact_nodes if exact_nodes <= most else max(precision.q_nodes, most)) if (x < 0).any() else 1
         at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
@@ -200,7 +204,8 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             nodes = x[entries], factors[own], times[own], log_masses[own]
             small = _small_rows(rows, part, nodes, precision)
             if small is None:
-                _curve_compiled(part, nodes, precision, roots, most=most)
+                bend = _curve_compiled(part, nodes, precision, roots, most=most)
+                own_bends -= 0.0 if bend is None else _sum_of_pairs(part, bend)
             else:
                 own_rows = roots.reshape(*times[own].shape, -1).transpose(1, 0, 2)
                 own_rows[:, part.receivers, part.agents] = small.curvature(times[own], log_masses[own], part.weights)
@@ -210,11 +215,15 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             if slots > 1:
                 roots = roots[np.repeat(log_masses[own].ravel() > -np.inf, slots)]
             hessian -= roots.T @ roots
+    if harmed:
+        hessian[rows.own_pairs] = own_bends
     return hessian
 
 
-def _curve_compiled(part: ReceiverRows, nodes: Nodes, precision: Precision, roots: FloatArray, *, most: int) -> None:
-    """Fill the rows of the potential's curvature, by the kernels."""
+def _curve_compiled(
+    part: ReceiverRows, nodes: Nodes, precision: Precision, roots: FloatArray, *, most: int
+) -> FloatArray | None:
+    """Fill the rows of the potential's curvature; what harmed receivers add to its diagonal, over w^2, if there are any."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     x, factors, times, log_masses = nodes
@@ -226,7 +235,11 @@ def _curve_compiled(part: ReceiverRows, nodes: Nodes, precision: Precision, root
     )  # fmt: skip
     helped, harmed = _split_by_harm(part, x)
     _run_rows(kernels.curvature_helped, helped, *arguments)
-    _run_rows(kernels.curvature_harmed, harmed, *arguments)
+    if not harmed.size:
+        return None
+    bend = np.zeros(part.agents.size)
+    _run_rows(kernels.curvature_harmed, harmed, *arguments, bend)
+    return bend
 
 
 def own_coefficients(
@@ -258,9 +271,17 @@ def own_coefficients(
 
 
 def _prepare_nodes(
-    rows: ReceiverRows, contributions: FloatArray, precision: Precision, *, lowest: FloatArray | None = None
+    rows: ReceiverRows,
+    contributions: FloatArray,
+    precision: Precision,
+    *,
+    lowest: FloatArray | None = None,
+    coarse: bool = False,
 ) -> Nodes:
-    """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising."""
+    """Exponents per entry; factors, nodes and log weights per receiver, the nodes rising.
+
+    Those who are harmed have nodes as fine as their own payoffs need; if `coarse` no finer than usual.
+    """
     x = rows.pulls(contributions)
     pulled = rows.counts * x
     low = row_sums(np.minimum(pulled, 0.0), rows.starts)
@@ -272,7 +293,11 @@ def _prepare_nodes(
     if times.shape[1] > 1 and (low < 0).any():
         # There are as many nodes as one receiver at the edge of its domain needs; others have no mass at the last.
         idle = times * np.maximum(high, -np.broadcast_to(rows.payoff.floor, high.shape))[:, None] < precision.tail
-        log_masses = np.where(idle & (low < 0)[:, None], -np.inf, log_masses)
+        refinement = rows.payoff.refinement
+        own = np.ceil(np.sqrt(1.0 + np.broadcast_to(rows.payoff.concentration, low.shape)))
+        strides = np.where(low < 0, refinement if coarse else refinement // own, 1)[:, None]
+        idle |= np.arange(times.shape[1]) % strides > 0
+        log_masses = np.where(idle & (low < 0)[:, None], -np.inf, log_masses + np.log(strides))
     return x, factors, np.ascontiguousarray(times[:, ::-1]), np.ascontiguousarray(log_masses[:, ::-1])
 
 

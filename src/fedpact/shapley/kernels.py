@@ -33,6 +33,7 @@ MAX_SERIES_TERMS = 38
 CACHE_BLOCK = 512  # agents
 SMALL_PRODUCT = 1e-200  # far from underflow
 MAX_SERIES_STEP = 0.3  # the series is used up to this largest q m
+BRIEF_FACTORS = 12  # as many as the nodes are exact for with which a product that hardly changes in q is summed
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -282,21 +283,23 @@ def _lay_around_peak(first, last, counts, exact, window, living, q, q_weights):
 
 
 @nb.njit(cache=True, fastmath=FAST, error_model="numpy")
-def _harmed(x, counts, times, log_masses, exact, window, living, value, slope, bend):
-    """A receiver that somebody harms."""
+def _harmed(x, counts, times, log_masses, brief, exact, window, living, value, slope, bend):
+    """A receiver that somebody harms; `brief` are the q nodes for small t, where the product hardly bends in q."""
     n_agents = x.size
     most = max(exact[0].size, window[0].size)
     first, last = np.empty(n_agents), np.empty(n_agents)
     q, q_weights, part, block = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    harm = 0.0
+    harm, size = 0.0, 0.0
     for k in range(n_agents):
         harm += counts[k] * max(-x[k], 0.0)
+        size += counts[k] * abs(x[k])
     for place in range(times.size):
         t = times[place]
         if log_masses[place] == -np.inf:
             continue
         _split(t, x, first, last)
-        n_q = _lay_around_peak(first, last, counts, exact, window, living, q, q_weights)
+        rule = brief if t * size <= 1.0 else exact
+        n_q = _lay_around_peak(first, last, counts, rule, window, living, q, q_weights)
         _levels(first, last, counts, q[:n_q], block, part)
         for i in range(n_q):
             part[i] = math.exp(log_masses[place] + t * harm + part[i]) * q_weights[i]
@@ -346,7 +349,11 @@ def sum_harmed(receivers, starts, x, counts, factors, times, log_masses, exact, 
     for i in receivers:
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
-        _harmed(x[own], counts[own], times[i], log_masses[i], rule, window, living, value[own], slope[own], bend[own])
+        brief = _exact_rule(min(factors[i], BRIEF_FACTORS), exact[0], exact[1], exact[2])
+        _harmed(
+            x[own], counts[own], times[i], log_masses[i], brief, rule, window, living,
+            value[own], slope[own], bend[own],
+        )  # fmt: skip
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
@@ -431,16 +438,16 @@ def curvature_helped(
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def curvature_harmed(
-    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows
+    receivers, starts, agents, x, weights, counts, factors, times, log_masses, exact, window, living, rows, bend
 ):
-    """The same of receivers whom somebody harms."""
+    """The same of receivers whom somebody harms, with what they add to the diagonal, over w^2, in `bend`."""
     slots = rows.shape[0] // times.size
     n_times = times.shape[1]
     for i in receivers:
         own = slice(starts[i], starts[i + 1])
         rule = _exact_rule(factors[i], exact[0], exact[1], exact[2])
         most = max(rule[0].size, window[0].size)
-        pulls, columns, each = x[own], agents[own], weights[own]
+        pulls, columns, each, own_bend = x[own], agents[own], weights[own], bend[own]
         first, last = np.empty(pulls.size), np.empty(pulls.size)
         q, q_weights, block, levels = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
         harm = 0.0
@@ -454,7 +461,10 @@ def curvature_harmed(
             n_q = _lay_around_peak(first, last, counts[own], rule, window, living, q, q_weights)
             _levels(first, last, counts[own], q[:n_q], block, levels)
             for a in range(n_q):
-                size = math.sqrt(q_weights[a] * math.exp(log_masses[i, j] + t * harm + levels[a]) * q[a]) * t
+                level = q_weights[a] * math.exp(log_masses[i, j] + t * harm + levels[a])
+                size = math.sqrt(level * q[a]) * t
                 row = rows[(i * n_times + j) * slots + a]
                 for k in range(pulls.size):
-                    row[columns[k]] += size * each[k] * last[k] / ((1.0 - q[a]) * first[k] + q[a] * last[k])
+                    rate = last[k] / ((1.0 - q[a]) * first[k] + q[a] * last[k])
+                    row[columns[k]] += size * each[k] * rate
+                    own_bend[k] += level * t * t * rate

@@ -130,8 +130,11 @@ class CompiledPotential:
         """The matrix of second derivatives."""
         integrals = self._integrate(contributions)
         hessian = self._curvature_of_pairs(contributions)
+        if (self._rows.pulls(contributions) < 0).any():  # what the harmed receivers add is there already
+            hessian[self._rows.own_pairs] += integrals.own_bends
+            return hessian
         if self._rows.lots is not None:
-            hessian[self._rows.lots.pairs] = integrals.own_bends
+            hessian[self._rows.own_pairs] = integrals.own_bends
         # A sample may err upwards; with no less on the diagonal than it has itself, the matrix stays definite.
         diagonal = integrals.bends if self._sample is None else np.minimum(integrals.bends, hessian.diagonal())
         np.fill_diagonal(hessian, diagonal)

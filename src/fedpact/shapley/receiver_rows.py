@@ -155,6 +155,12 @@ class ReceiverRows:
         """How many slopes there are."""
         return self.n_agents if self.lots is None else self.lots.n_lots
 
+    @property
+    def own_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of lots that one agent owns: each lot with itself, if that is all there is."""
+        every = np.arange(self.n_agents)
+        return (every, every) if self.lots is None else self.lots.pairs
+
     def blocks(self, max_rows: int = MAX_BLOCK_ROWS) -> Iterator[tuple[slice, ReceiverRows]]:
         """The same entries, so many receivers at a time that they fit into memory and take no longer than a second."""
         first, n_receivers = 0, self.starts.size - 1

@@ -182,6 +182,20 @@ def test_who_is_harmed_beyond_the_domain_is_named():
         fp.Voluntary().solve(fed)
 
 
+def test_harm_beyond_what_floats_hold_is_proved_and_named():
+    """An exponential payoff has no floor, but at y = -900 it is -e^900: there is no such number."""
+    fed = fp.Federation(
+        [[1.0, -30.0], [0.0, 1.0]], costs=1e-13, caps=[1.0, np.inf], payoff=fp.Exponential(1.0), names=["Ada", "Bob"]
+    )
+    with pytest.raises(
+        NoEquilibrium, match=r'with finite payoffs.*"Bob" would contribute.*"Ada".* below -1.8e308'
+    ) as e:
+        fp.Voluntary().solve(fed)
+    assert refutes(fed, e.value.proof)
+    milder = fp.Federation([[1.0, -20.0], [0.0, 1.0]], costs=1e-13, caps=[1.0, np.inf], payoff=fp.Exponential(1.0))
+    assert np.isfinite(fp.Voluntary().solve(milder).utilities).all()
+
+
 def test_a_proof_has_no_cases_of_those_who_have_no_part_in_it() -> None:
     """Ada and Bob again, with six members to whom they are nothing: two cases, not 2 x 2^6."""
     weights = np.eye(8)

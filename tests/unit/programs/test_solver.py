@@ -13,6 +13,7 @@ from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.shapley_equilibrium import ShapleyProgram
 from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.programs.solver import Status, conclude, finish_batch, linearised_gains, maximise, maximise_batch
+from fedpact.programs.tangents import linearised_gap, mixed_gap
 from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
 from fedpact.utils.errors import NotConverged
 from strategies import random_federations
@@ -171,3 +172,24 @@ def test_a_point_beyond_the_domain_by_rounding_has_no_gradient():
     program = ShapleyProgram(federation, CompiledPotential(federation))
     assert np.isfinite(program.gradient(np.array([0.1, 0.9]))).all()
     assert np.isnan(program.gradient(np.array([0.1, 1.0 + 2.3e-16]))).all()
+
+
+def test_a_point_next_to_a_known_maximum_is_held_against_it():
+    program = WelfareProgram(fp.Federation([[1.0, 0.5], [0.5, 1.0]], costs=0.1, payoff=fp.Log()))
+    best = maximise(program)
+    moved = best.contributions * (1.0 + 1e-7)
+    with pytest.raises(NotConverged):
+        conclude(program, moved, 0)
+    assert conclude(program, moved, 0, near=best).kkt_residual < 1e-10
+    with pytest.raises(NotConverged):
+        conclude(program, best.contributions * 1.1, 0, near=best)
+
+
+def test_tangents_on_both_sides_bound_what_one_float_cannot():
+    """h = 1e20 (x - a)^2 with a between two floats: each is steep, and yet nothing is gained."""
+    x = np.array([0.3])
+    below = mixed_gap(lambda y: 1e20 * ((y - x) - 0.4 * np.spacing(0.3)), x)
+    assert linearised_gap(1e20 * -0.4 * np.spacing(x), x).sum() > 1e3
+    assert below < 1e-9
+    steep = mixed_gap(lambda y: y - 0.9, x)
+    assert steep >= 0.5 * 0.6**2

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import fedpact as fp
 from fedpact.shapley.compiled import Precision, integrate, own_coefficients, potential_curvature
 from fedpact.shapley.enumeration import enumerate_shapley
-from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential
+from fedpact.shapley.potential import CompiledPotential, EnumeratedPotential, IntegratedPotential
 from fedpact.shapley.quadrature import quadrature_shapley
 from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.utils.compiling import expecting_many
@@ -91,6 +91,14 @@ def test_many_agents_share_exactly_the_total(n_agents, harm):
     assert fp.shapley_values(federation, contributions).efficiency_gap < 1e-12
 
 
+@pytest.mark.parametrize("size", [1e-3, 0.05, 1.0])
+def test_shares_of_little_data_add_up_as_well(size):
+    """Of a payoff of little data nodes towards t = 0 hold as much as others: payments are to balance to 1e-12."""
+    weights = np.where(np.eye(20) > 0, 1.0, -0.025)
+    federation = fp.Federation(weights, costs=0.1, payoff=fp.Log())
+    assert fp.shapley_values(federation, np.full(20, size)).efficiency_gap < 2e-13
+
+
 @pytest.mark.slow
 def test_rough_nodes_are_rough_and_fine_nodes_are_fine():
     federation, _ = federation_of(120, fp.PowerLaw(0.3), np.random.default_rng(3))
@@ -142,6 +150,22 @@ def test_approximate_curvature_is_good_enough_for_newton(harm):
     approximate = potential_curvature(receiver_rows(federation), contributions)
     np.fill_diagonal(approximate, np.diagonal(exact))
     np.testing.assert_allclose(approximate, exact, atol=0.03 * np.abs(exact).max())
+
+
+def test_the_curvature_close_to_the_edge_of_the_domain_is_definite():
+    """Curvatures from 1e-3 to 1e10 by direction: they have to come from the same nodes, or rounding mixes them up."""
+    rng = np.random.default_rng(11)
+    weights = rng.uniform(0.1, 1.0, (20, 20)) * np.where(rng.random((20, 20)) < 0.4, -1.0, 1.0)
+    np.fill_diagonal(weights, 1.0)
+    federation = fp.Federation(weights, costs=0.1, payoff=fp.Log())
+    contributions = rng.uniform(0.5, 1.5, 20)
+    contributions *= (1.0 - 1e-9) / -np.asarray(federation.negative_weights() @ contributions).min()
+    hessian = CompiledPotential(federation).hessian(contributions)
+    sizes = np.sqrt(-np.diagonal(hessian))
+    assert sizes.max() > 1e6
+    assert np.linalg.eigvalsh(hessian).max() < 0
+    readable = IntegratedPotential(federation).hessian(contributions)
+    np.testing.assert_allclose(hessian / np.outer(sizes, sizes), readable / np.outer(sizes, sizes), atol=1e-3)
 
 
 def test_compiled_potential_has_the_gradient_of_the_enumerated_one():
