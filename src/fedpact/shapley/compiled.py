@@ -223,7 +223,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
 def _curve_compiled(
     part: ReceiverRows, nodes: Nodes, precision: Precision, roots: FloatArray, *, most: int
 ) -> FloatArray | None:
-    """Fill the rows of the potential's curvature; what harmed receivers add to its diagonal, over w^2, if there are any."""
+    """Fill the rows of the potential's curvature; what harmed receivers, if any, add to its diagonal, over w^2."""
     from fedpact.shapley import kernels  # noqa: PLC0415 - compiles, or loads what was compiled
 
     x, factors, times, log_masses = nodes
