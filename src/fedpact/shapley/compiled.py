@@ -26,7 +26,7 @@ MIN_ENTRIES_PER_THREAD = 500  # with their nodes more work than handing them ove
 MIN_FACTORS_NEAR_ZERO = 100  # from here on the nodes near t = 0 are worth a kernel of their own
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once, if it is not more than
 MAX_CURVATURE_NUMBERS = 2_000_000  # which memory that is used again holds: fresh pages take longer than the sums
-AT_EDGE = 1e-2  # of the way from no data to the edge
+AT_EDGE = 0.1  # of the way from no data to the edge
 EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
 
 
