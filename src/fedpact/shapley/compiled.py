@@ -30,6 +30,7 @@ MAX_ENTRIES_IN_NUMPY = 64**2  # up to here NumPy, two to four times slower, is q
 MIN_FACTORS_NEAR_ZERO = 100  # from here on the nodes near t = 0 are worth a kernel of their own
 MAX_CURVATURE_ROWS = 100  # receivers whose curvature is held at once, if it is not more than
 MAX_CURVATURE_NUMBERS = 2_000_000  # which memory that is used again holds: fresh pages take longer than the sums
+AT_EDGE = 0.1  # of the way from no data to the edge
 EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
 Nodes = tuple[FloatArray, np.ndarray, FloatArray, FloatArray]  # as `_prepare_nodes` has them
 
@@ -55,10 +56,12 @@ class Precision:
     tail: float
 
     @classmethod
-    def for_curvature(cls, *, harmed: bool) -> Precision:
-        """Nodes for a Hessian, where a per cent is enough; near the edge of the domain that takes more of them."""
-        if harmed:
+    def for_curvature(cls, *, harmed: bool, at_edge: bool) -> Precision:
+        """Nodes for a Hessian, where a per cent is enough; with harm off the edge of the domain pairs need more."""
+        if at_edge:
             return cls(per_octave=1, q_nodes=24, living=30.0, series=1e-6, tail=1e-2)
+        if harmed:
+            return cls(per_octave=2, q_nodes=24, living=30.0, series=1e-6, tail=1e-4)
         return cls(per_octave=1, q_nodes=6, living=10.0, series=1e-3, tail=1e-3)
 
     @classmethod
@@ -76,7 +79,8 @@ class Integrals:
     """Shapley values per agent, their slopes d phi_j / d s_j and bends d^2 phi_j / d s_j^2 per lot.
 
     `own_bends` are the second derivatives of phi_j for the pairs of j's lots (`LotWeights.pairs`), or where each has
-    one lot for the lots, as far as receivers contribute whom nobody harms; None unless asked for.
+    one lot for the lots; at the edge of the domain (`is_at_edge`) only as far as receivers contribute whom nobody
+    harms. None unless asked for.
     `rounding` bounds what cancelling digits cost the values: near the edge of the domain, exponents of size t that are
     off by a share of t, which is the slope times that share of what harm takes away.
     """
@@ -97,6 +101,7 @@ def integrate(
     """
     values, slopes, bends = (np.zeros(size) for size in (rows.n_agents, rows.n_lots, rows.n_lots))
     own_bends = np.zeros(rows.own_pairs[0].size) if curved else None
+    at_edge = curved and is_at_edge(rows, contributions)
     rounding = 0.0
     for _, block in rows.blocks():
         nodes = x, _, times, log_masses = _prepare_nodes(block, contributions, precision)
@@ -112,7 +117,8 @@ def integrate(
         bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them
         if own_bends is not None:
             _, harmed = _split_by_harm(block, x)
-            own_bends -= _sum_of_pairs(block, np.where(np.isin(block.receivers, harmed), 0.0, bend))
+            elsewhere = at_edge & np.isin(block.receivers, harmed)
+            own_bends -= _sum_of_pairs(block, np.where(elsewhere, 0.0, bend))
     return Integrals(values=values, slopes=slopes, bends=bends, rounding=rounding, own_bends=own_bends)
 
 
@@ -155,6 +161,12 @@ def _sum_compiled(block: ReceiverRows, nodes: Nodes, precision: Precision) -> tu
     return value, slope, bend
 
 
+def is_at_edge(rows: ReceiverRows, contributions: FloatArray) -> bool:
+    """Whether some coalition takes a receiver close to the edge of the domain of its payoff."""
+    low = row_sums(np.minimum(rows.counts * rows.pulls(contributions), 0.0), rows.starts)
+    return bool((1.0 - low / np.asarray(rows.payoff.floor) < AT_EDGE).any())
+
+
 def _split_by_harm(rows: ReceiverRows, x: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     """The receivers whom nobody harms, and the others: each kind has its kernels, compiled when there is any."""
     harmed = row_sums((x < 0.0).astype(np.float64), rows.starts) > 0.0
@@ -185,16 +197,17 @@ def _sum_of_pairs(rows: ReceiverRows, bend: FloatArray) -> FloatArray:
 def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatArray:
     """The Hessian of the potential, (n, n), off its diagonal and to a few per cent: enough for a Newton direction.
 
-    The diagonal is `Integrals.bends`. Where somebody is harmed it holds what these receivers add to it, at the same
-    nodes: near the edge of the domain they make curvatures that differ by many orders of magnitude from one direction
-    to the next, and digits that do not cancel as they should would make it up in all of them.
+    The diagonal is `Integrals.bends`. At the edge of the domain it holds what harmed receivers add to it, at the same
+    nodes: they make curvatures that differ by many orders of magnitude from one direction to the next, and digits that
+    do not cancel as they should would make it up in all of them.
     """
     hessian, own_bends = np.zeros((rows.n_lots, rows.n_lots)), np.zeros(rows.own_pairs[0].size)
     harmed = bool((rows.pulls(contributions) < 0).any())
-    precision = Precision.for_curvature(harmed=harmed)
+    at_edge = is_at_edge(rows, contributions)
+    precision = Precision.for_curvature(harmed=harmed, at_edge=at_edge)
     most = MAX_EXACT_Q_NODES_HARMED if harmed else MAX_EXACT_Q_NODES
     for _, block in rows.blocks(max(1, MAX_CURVATURE_ROWS * rows.n_agents // rows.n_lots)):
-        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, coarse=True)
+        x, factors, times, log_masses = _prepare_nodes(block, contributions, precision, coarse=at_edge)
         exact_nodes = (int(factors.max(initial=0)) + 1) // 2
         slots = (exact_nodes if exact_nodes <= most else max(precision.q_nodes, most)) if (x < 0).any() else 1
         at_once = max(MAX_CURVATURE_NUMBERS // (times.shape[1] * slots * rows.n_agents), thread_count())
@@ -215,7 +228,7 @@ def potential_curvature(rows: ReceiverRows, contributions: FloatArray) -> FloatA
             if slots > 1:
                 roots = roots[np.repeat(log_masses[own].ravel() > -np.inf, slots)]
             hessian -= roots.T @ roots
-    if harmed:
+    if at_edge:
         hessian[rows.own_pairs] = own_bends
     return hessian
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.shapley.compiled import Integrals, Precision, integrate, potential_curvature
+from fedpact.shapley.compiled import Integrals, Precision, integrate, is_at_edge, potential_curvature
 from fedpact.shapley.enumeration import coalitions
 from fedpact.shapley.quadrature import receiver_nodes
 from fedpact.shapley.receiver_rows import receiver_rows
@@ -130,7 +130,7 @@ class CompiledPotential:
         """The matrix of second derivatives."""
         integrals = self._integrate(contributions)
         hessian = self._curvature_of_pairs(contributions)
-        if (self._rows.pulls(contributions) < 0).any():  # what the harmed receivers add is there already
+        if is_at_edge(self._rows, contributions):  # what the harmed receivers add is there already
             hessian[self._rows.own_pairs] += integrals.own_bends
             return hessian
         if self._rows.lots is not None:
