@@ -50,6 +50,7 @@ def test_the_grid_is_the_paper_s(contributions: Result, welfare: Result) -> None
         assert list(zip(result.columns["beta"], result.columns["gamma"], strict=True)) == grid
 
 
+@pytest.mark.slow
 def test_contributions(contributions: Result) -> None:
     columns = contributions.columns
     grid = list(zip(columns["beta"], columns["gamma"], strict=True))

@@ -152,6 +152,7 @@ def test_the_report_says_how_sure_it_is(compared: fp.Comparison) -> None:
     assert "nan" not in section.lower().replace("finance", "")
 
 
+@pytest.mark.slow
 def test_notebooks_show_who_is_likely_to_leave(compared: fp.Comparison) -> None:
     page = compared._repr_html_()
     assert "how likely" in page

@@ -82,6 +82,7 @@ def linearised_gain(agents: list[Agent], contributions: FloatArray) -> float:
     return float(gains.sum()) / (payoffs or 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payoff", [Arctan(), Spliced(), Mixed()], ids=["arctan", "spliced", "mixed"])
 @pytest.mark.parametrize("protocol", some(["price-discovery", "admm"], 1))
 def test_they_reach_an_optimum_all_the_same(payoff: Payoff, protocol: str) -> None:

@@ -154,6 +154,7 @@ class BoastingAlone(Spoiler):
         return honest | {"answers": answers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", some(RULES, 1))
 @pytest.mark.parametrize(
     ("kind", "reason"),

@@ -175,6 +175,7 @@ class TestOutcome:
         figure.draw_without_rendering()
         assert bars(figure.axes[0]) == [0.0] * 3
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_agents", [1, 2, 30, 31, MAX_NAMED])
     def test_names_do_not_overlap(self, n_agents: int) -> None:
         names = [f"The long name of agent number {agent}" for agent in range(n_agents)]

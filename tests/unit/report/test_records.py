@@ -22,6 +22,7 @@ def strict(record: Any) -> Any:
     return json.loads(json.dumps(record, allow_nan=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hospitals", "paper-w1", "paper-w3"])
 def test_outcome_record_says_what_the_outcome_says(name: str) -> None:
     for outcome in fp.compare(example(name).federation):

@@ -74,6 +74,7 @@ def test_quadrature_of_many_agents_is_efficient():
     np.testing.assert_allclose(shapley.values[1:-1], shapley.values[1], rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payoff", [fp.PowerLaw(0.02), fp.Log(), fp.Michaelis(5.0), fp.Exponential(0.1)], ids=repr)
 def test_quadrature_scales_to_many_senders(payoff):
     """One receiver with 300 equal senders: beyond the exact rule in q, equal agents share equally."""
