@@ -101,7 +101,7 @@ docs: $(VENV)/.dev
 $(BENCH_VENV)/.peers: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
 	@echo "installing fedpact and its peers into $(BENCH_VENV)"
-	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser,peers,plot]" \
+	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser,explore,peers]" \
 		hypothesis pytest cloudpickle joblib more-itertools pandas psutil pyDeprecate scikit-learn tqdm
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps pyDVL
 	@touch $@

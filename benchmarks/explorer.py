@@ -42,8 +42,8 @@ assert sent[0]["status"] == 200, sent
 
 
 def run():
-    for members, most in ((10, 1.0), (16, 1.5), (30, 1.5)):
-        yield slider_step(members, most)
+    for members, most, before in ((10, 1.0, 2.26), (16, 1.5, 4.8), (30, 1.5, None)):
+        yield slider_step(members, at_most=most, before=before)
     for members in (9, 12, 16):
         yield from maps(members)
     below = "import numpy, scipy.sparse, starlette.applications, jinja2"
@@ -107,7 +107,7 @@ def paint_of(browser, address):
     return milliseconds
 
 
-def slider_step(members, at_most):
+def slider_step(members, *, at_most, before):
     """The median of steps over the whole range: each is a federation not seen before."""
     question = {
         "draft": draft_of(fp.Scenario(federation=random_federation(members))).record(),
@@ -125,6 +125,7 @@ def slider_step(members, at_most):
         ratio=float(np.median(seconds)) / TENTH,
         unit="times as long",
         at_most=at_most,
+        before=before,
     )
 
 
