@@ -40,6 +40,12 @@ __all__ = [
     "tangent_gains",
     "welfare_bound",
 ]
+MAX_RISING_STEPS, MAX_HALVINGS = 200, 60
+MAX_DENSE_AGENTS, CG_TOLERANCE = 1000, 1e-8
+TANGENT_GAIN_TOLERANCE = 1e-13  # of what there is to be spent: a gain by the tangents that counts as none
+SUFFICIENT_RISE = 1e-4  # of what the slopes promise
+RIDGE = 1e-13
+WELFARE_ROUNDING = 1e-13  # of welfare: a change that is none
 
 
 def tangent_gains(
@@ -54,14 +60,6 @@ def tangent_gains(
         return add_room_worth(tangent_gains(contributions, slopes - per_lot, upper), contributions, prices, shared_caps)
     with np.errstate(invalid="ignore"):
         return np.where(slopes > 0, slopes * (upper - contributions), -slopes * contributions)
-
-
-MAX_RISING_STEPS, MAX_HALVINGS = 200, 60
-MAX_DENSE_AGENTS, CG_TOLERANCE = 1000, 1e-8
-TANGENT_GAIN_TOLERANCE = 1e-13  # of what there is to be spent: a gain by the tangents that counts as none
-SUFFICIENT_RISE = 1e-4  # of what the slopes promise
-RIDGE = 1e-13
-WELFARE_ROUNDING = 1e-13  # of welfare: a change that is none
 
 
 def welfare_bound(federation: Federation, contributions: FloatArray) -> float:

@@ -46,6 +46,8 @@ GRAINS = 10**6
 
 EVEN_WINDOW = 256
 """How many groups of equals on either side of the cut are considered when sharing out the missing cents."""
+# The most balances, opposite pairs apart, whose fewest transfers are searched for exactly.
+EXACT_LIMIT = 20
 
 
 def whole_cents(amounts: Sequence[Fraction]) -> list[int]:
@@ -115,9 +117,6 @@ def _best_filling(sizes: Sequence[int], remainders: Sequence[int], count: int) -
             count -= size
     return chosen
 
-
-EXACT_LIMIT = 20
-"""The most balances, opposite pairs apart, whose fewest transfers are searched for exactly."""
 
 Paid = tuple[int, int, int]
 """Payer, payee and cents; the agents by number."""

@@ -1,4 +1,4 @@
-"""Who owns which data and which tests: an agent may hold several lots of data and have several tasks.
+"""Who owns which data and tests, and which caps lots share: an agent may hold several lots and have several tasks.
 
 A *lot* is a kind of data, a column of the weights: it has a cost and a cap of its own, and its owner chooses how much
 of it to bring. A *task* is what data is good for, a row: it has a value and a payoff curve of its own. Where everybody
@@ -9,8 +9,8 @@ offered raw or with noise. What an agent can bring is then no box but a polytope
 
     0 <= s_l <= cap_l,      sum of s_l over the lots of a shared cap <= its cap.
 
-A lot is under one shared cap at most. Every program over contributions stays concave, since the set is convex; who
-only knows boxes refuses shared caps (`require_own_caps`).
+A lot is under one shared cap at most. Every program over contributions stays concave, since the set is convex. Code
+that handles only boxes refuses shared caps (`require_own_caps`).
 """
 
 from __future__ import annotations
@@ -225,7 +225,9 @@ def checked_shared_caps(
         raise InvalidInput(field="shared_caps", rule=rule, value=given)
     known = _places(labels, lot_names)
     errors = ErrorCollector()
-    found = [errors.attempt(_checked, place, entry, owners, known, names) for place, entry in enumerate(given)]
+    found = [
+        errors.attempt(_checked_shared_cap, place, entry, owners, known, names) for place, entry in enumerate(given)
+    ]
     taken: set[int] = set()
     for place, shared in enumerate(found):
         twice = [] if shared is None else [lot for lot in shared.lots if lot in taken]
@@ -281,10 +283,10 @@ def _places(labels: Sequence[str], lot_names: Sequence[str]) -> dict[str, int]:
     return alone | {label: place for place, label in enumerate(labels)}
 
 
-def _checked(
+def _checked_shared_cap(
     place: int, given: Any, owners: NDArray[np.intp], known: Mapping[str, int], names: Sequence[str]
 ) -> SharedCap:
-    lots, cap = _parts(place, given)
+    lots, cap = _lots_and_cap(place, given)
     found = [_checked_lot(place, lot, known, owners.size) for lot in lots]
     if len(set(found)) < max(len(found), MIN_SHARING):
         raise InvalidInput(field="shared_caps", index=place, rule="must name two or more different lots", value=lots)
@@ -300,7 +302,7 @@ def _checked(
     return SharedCap(tuple(found), float(cap))
 
 
-def _parts(place: int, given: Any) -> tuple[list[Any], Any]:
+def _lots_and_cap(place: int, given: Any) -> tuple[list[Any], Any]:
     if isinstance(given, Mapping) and set(given) == {"lots", "cap"}:
         given = (given["lots"], given["cap"])
     listed = isinstance(given, Sequence) and not isinstance(given, str) and len(given) == len(SharedCap._fields)

@@ -60,7 +60,7 @@ def maximise_by_parts(program: PartedProgram) -> Solution | None:
         could_gain = linearised_gains(profile, gradient, upper) > WAITING_GAIN * scale
         waiting = np.flatnonzero(could_gain & ~working)
         if not waiting.size:
-            return _concluded(program, profile, steps)
+            return _conclude_or_none(program, profile, steps)
         working &= (profile > 0.0) & (profile < upper)
         urgency = np.abs(gradient[waiting]) / prices[waiting]
         working[waiting[np.argsort(-urgency, kind="stable")[:newcomers]]] = True
@@ -82,10 +82,10 @@ def maximise_sparse(program: Program) -> Solution | None:
     ends_high = curvature.diagonal * (program.upper - near) < slopes
     settled = np.where(ends_low, 0.0, np.where(ends_high, program.upper, near))
     found, finishing = finish_batch(program, settled)
-    return _concluded(program, found, steps + finishing)
+    return _conclude_or_none(program, found, steps + finishing)
 
 
-def _concluded(program: Program, profile: FloatArray, steps: int) -> Solution | None:
+def _conclude_or_none(program: Program, profile: FloatArray, steps: int) -> Solution | None:
     try:
         return conclude(program, profile, steps)
     except NotConverged:

@@ -40,7 +40,7 @@ LAST_GAIN = 0.01 * GAIN_TOLERANCE  # of the scale: below, one gain is as good as
 MAX_SETTLED_AGENTS = 100
 MAX_AGENTS_IN_SECONDS, WORK_WITH_HARM = 60, 1.3e7  # sixty steps or more; most take thirty
 MAX_ITERATIONS_OF_MANY = 120
-CLOSE_TO_THE_EDGE = 1e-6  # of the way from no data to the edge: a slope there has ten digits at most
+MIN_EDGE_DISTANCE = 1e-6  # of the way from no data to the edge: a slope there has ten digits at most
 
 
 class ShapleyProgram:
@@ -201,7 +201,7 @@ def _reason(federation: Federation, contributions: FloatArray) -> str:
     floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
     distances = 1.0 - federation.lowest_data(contributions) / floor
     task = int(np.argmin(distances))
-    if distances[task] > CLOSE_TO_THE_EDGE:
+    if distances[task] > MIN_EDGE_DISTANCE:
         return ""
     return (
         f': those who harm "{federation.task_labels[task]}" would take it within {distances[task]:.0e} of the edge of '

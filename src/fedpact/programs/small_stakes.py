@@ -23,7 +23,7 @@ from fedpact.utils.arrays import FloatArray
 SLOPE_TOLERANCE = 1e-9
 MAX_MOVES = 2_000
 MAX_SWEEPS = 40
-CLOSE_TO_THE_EDGE = 1.0 - 1e-9  # of the way there
+SHARE_OF_WAY_TO_EDGE = 1.0 - 1e-9  # of the way there
 
 
 def unsettled_lots(federation: Federation, contributions: FloatArray, upper: FloatArray) -> NDArray[np.bool_]:
@@ -74,4 +74,4 @@ def _harmless(data: FloatArray, column: FloatArray, floor: FloatArray) -> float:
     """How much of a lot leaves everybody whom it harms within the domain of its payoff, and never at its edge."""
     with np.errstate(divide="ignore", invalid="ignore"):
         limits = np.where(column < 0, (floor - data) / column, np.inf)
-    return float(limits.min(initial=np.inf)) * CLOSE_TO_THE_EDGE
+    return float(limits.min(initial=np.inf)) * SHARE_OF_WAY_TO_EDGE

@@ -46,6 +46,11 @@ FACE_TOLERANCE = 1e-6  # of the largest contribution
 # that it can go (a linear program is solved to 1e-7).
 ON_BOUND, A_LITTLE, MOVES_AWAY = 1e-9, 1e-2, 1e-6
 OVER_FULL = 1.0 + 1e-12  # of a shared cap: where it is exceeded
+MAX_FACE_AGENTS = 2000  # the face takes a singular value decomposition
+# Up to here a sparse federation is solved with dense matrices.
+MAX_DENSE_AGENTS = 500
+# From here on a few lots are decided on at a time.
+MIN_PARTED_LOTS = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,13 +330,6 @@ def faces_possible(
     singular = np.linalg.svd(columns / np.where(norms > 0, norms, 1.0), compute_uv=False)
     rank = (singular > RANK_TOLERANCE * singular[:, :1]).sum(axis=1)
     return several[rank < free[several].sum(axis=1)]
-
-
-MAX_FACE_AGENTS = 2000  # the face takes a singular value decomposition
-# Up to here a sparse federation is solved with dense matrices.
-MAX_DENSE_AGENTS = 500
-# From here on a few lots are decided on at a time.
-MIN_PARTED_LOTS = 100
 
 
 class WelfareProgram:

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.programs.curvature import Curvature, DenseCurvature
-from fedpact.programs.tangents import mixed_gap
+from fedpact.programs.tangents import linearised_gap, mixed_gap
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
@@ -446,7 +446,7 @@ def _search(
 
 def _gap(gradient: FloatArray, x: FloatArray) -> FloatArray:
     """The linearised gain in scaled variables, infinite where the gradient is not finite."""
-    gap = np.maximum(gradient * x, -gradient * (1.0 - x)).sum(axis=-1)
+    gap = linearised_gap(gradient, x).sum(axis=-1)
     return np.where(np.isfinite(gap), gap, np.inf)
 
 

@@ -28,7 +28,7 @@ def linearised_gap(slopes: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def mixed_gap(slopes_at: Callable[[FloatArray], FloatArray], x: FloatArray) -> float:
-    """The bound, with floats next to x along the coordinates that leave most to gain."""
+    """An upper bound on h(x) - min h, with floats next to x along the coordinates that leave most to gain."""
     from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and only needed where rounding rules
 
     here = slopes_at(x)

@@ -1,4 +1,4 @@
-"""Whether a deal holds together: who would leave in a group, who gains by posing as two, and what is traded off.
+"""Whether a deal holds together: who would leave in a group, who gains by posing as two or by lies, and what is lost.
 
 First the words, which the terminal, the report and the explorer share; then the report's section.
 
@@ -27,7 +27,7 @@ from fedpact.utils.words import join_names
 NOBODY = "nobody"
 NOT_WORKED_OUT = "not worked out"
 NO_GAIN = "–"
-GROUPS: dict[Verdict, str] = {
+GROUP_WORDS: dict[Verdict, str] = {
     Verdict.HOLDS: NOBODY,
     Verdict.NOT_REFUTED: "none found",
     Verdict.UNDEFINED: NOT_WORKED_OUT,
@@ -75,7 +75,7 @@ def leaving_group(comparison: Comparison, mechanism: str, unit: Unit) -> Temptat
     )
     if verdict is Verdict.VIOLATED:
         return Temptation(members=found.group, gain=unit.column([found.gain], signed=True)[0], limit=limit)
-    return Temptation(word=GROUPS[verdict], limit=limit)
+    return Temptation(word=GROUP_WORDS[verdict], limit=limit)
 
 
 def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptation:
@@ -86,7 +86,7 @@ def posing_as_two(comparison: Comparison, mechanism: str, unit: Unit) -> Temptat
     found = _one_member(comparison.largest_splitting_gain(mechanism), unit)
     if len(gains) == size:
         return found
-    word = GROUPS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
+    word = GROUP_WORDS[Verdict.NOT_REFUTED] if found.word == NOBODY else found.word
     return replace(found, word=word, limit=f"{len(gains)} of {size} members looked at")
 
 

@@ -16,7 +16,7 @@ from fedpact.shapley.small_rows import powers_of_m
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 # Up to this largest t x, m is a polynomial in t x of this degree to the last digit.
-SMALL, DEGREE = 0.004, 9
+MAX_EXPONENT_NEAR_ZERO, DEGREE = 0.004, 9
 POWERS_OF_M = powers_of_m(DEGREE)
 
 
@@ -53,7 +53,7 @@ def _near_zero(x, largest, counts, times, log_masses, roots, living, tol, q, q_w
             sums[j] += raised
     moments, scaled, series = np.empty(DEGREE + 1), np.empty(DEGREE + 1), np.empty(DEGREE + 1)
     place = 0
-    while place < times.size and times[place] * largest <= SMALL:
+    while place < times.size and times[place] * largest <= MAX_EXPONENT_NEAR_ZERO:
         t = times[place]
         level = math.exp(log_masses[place])
         scaled[0] = 1.0

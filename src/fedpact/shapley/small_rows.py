@@ -15,7 +15,7 @@ import numpy as np
 from fedpact.utils.arrays import FloatArray
 
 # Up to this largest t x, m = 1 - e^{-t x} is a polynomial in t x of this degree to the last digit.
-SMALL, DEGREE = 0.01, 9
+MAX_SMALL_EXPONENT, DEGREE = 0.01, 9
 NUMBERS_AT_A_TIME = 1 << 16
 Rule = tuple[FloatArray, FloatArray]
 
@@ -58,9 +58,9 @@ class SmallRows:
         return matrix
 
     def sums(self, times: FloatArray, log_masses: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What every entry is credited with, and its first and second derivatives, the latter over -1."""
+        """What every entry is credited with, and its first and second derivatives, the second negated."""
         largest = np.maximum(self.x.max(axis=1, initial=0.0), np.finfo(float).tiny)
-        near = int((times * largest[:, None] <= SMALL).all(axis=0).sum())
+        near = int((times * largest[:, None] <= MAX_SMALL_EXPONENT).all(axis=0).sum())
         found, shares = np.zeros((3, *self.x.shape)), _powers(self.x / largest[:, None], DEGREE)
         for some in self._pieces(0, near, 4 * self.x.shape[0]):  # several such arrays are in use at a time
             found += self._near_zero(shares, largest, times[:, some], np.exp(log_masses[:, some]))

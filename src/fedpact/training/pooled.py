@@ -30,6 +30,9 @@ except ImportError as error:
     raise MissingExtra("Training", "train") from error
 
 
+ALIGNED_EPOCHS = 6
+
+
 class PooledSamples(NamedTuple):
     """Samples to train on and to test with: features (N, d), labels whole numbers from 0."""
 
@@ -49,9 +52,6 @@ class PooledSamples(NamedTuple):
             (test_features / deviation).astype(np.float32),
             places[len(labels) :].astype(np.int32),
         )
-
-
-ALIGNED_EPOCHS = 6
 
 
 def train_pooled(

@@ -16,6 +16,7 @@ POSITIVE = "positive and finite"
 NON_NEGATIVE = "at least zero and finite"
 ONE_OR_ONE_EACH = "must be a number or one number per {kind}"
 MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
+MAX_SCALINGS = 5
 
 
 class LotLabels(tuple[str, ...]):
@@ -128,9 +129,6 @@ def positive(array: FloatArray) -> NDArray[np.bool_]:
 def non_negative(array: FloatArray) -> NDArray[np.bool_]:
     """Entries that are at least zero and finite."""
     return (array >= 0) & np.isfinite(array)
-
-
-MAX_SCALINGS = 5
 
 
 def like_sized(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
