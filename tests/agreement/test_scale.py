@@ -60,6 +60,18 @@ def test_the_sparse_welfare_optimum_is_the_dense_one(kind):
         np.testing.assert_allclose(*welfares, rtol=1e-11)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("payoff", "seed"), [(fp.PowerLaw(0.5), 2), (fp.Log(), 0)], ids=str)
+def test_where_sparse_products_lose_their_digits_the_dense_optimum_is_taken(payoff, seed):
+    rng, n_agents = np.random.default_rng(seed), 520
+    weights = (rng.random((n_agents, n_agents)) < 0.03) * rng.uniform(0.1, 1.0, (n_agents, n_agents))
+    weights = np.where(rng.random((n_agents, n_agents)) < 0.1, -3.0 * weights, weights)
+    np.fill_diagonal(weights, 1.0)
+    costs, caps = 10.0 ** rng.uniform(-4, 0, n_agents), 10.0 ** rng.uniform(-3, 3, n_agents)
+    dense, sparse = (fp.Federation(w, costs=costs, caps=caps, payoff=payoff) for w in (weights, sp.csr_array(weights)))
+    np.testing.assert_allclose(fp.social_optimum(sparse).welfare, fp.social_optimum(dense).welfare, rtol=1e-9)
+
+
 def test_ten_thousand_sparse_agents_get_a_certified_balanced_deal():
     outcome = fp.ExternalityMechanism().solve(sparse_federation(10_000, 10, np.random.default_rng(1)))
     for claim in ("nash", "budget-balance", "social-optimality"):

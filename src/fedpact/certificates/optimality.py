@@ -58,7 +58,7 @@ def tangent_gains(
     if shared_caps:
         prices, per_lot = steepest_first_prices(slopes, upper, shared_caps)
         return add_room_worth(tangent_gains(contributions, slopes - per_lot, upper), contributions, prices, shared_caps)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         return np.where(slopes > 0, slopes * (upper - contributions), -slopes * contributions)
 
 

@@ -81,6 +81,8 @@ def maximise_sparse(program: Program) -> Solution | None:
     ends_low = curvature.diagonal * near < -slopes
     ends_high = curvature.diagonal * (program.upper - near) < slopes
     settled = np.where(ends_low, 0.0, np.where(ends_high, program.upper, near))
+    if not program.room(np.zeros_like(near), settled) > 1.0:  # who is harmed needs those who went to a bound
+        return None
     found, finishing = finish_batch(program, settled)
     return _conclude_or_none(program, found, steps + finishing)
 

@@ -2,8 +2,6 @@
 
 Where several profiles are optimal, the canonical one is the point of smallest norm of the optimal face.
 
-All the welfare optima at once, and the one that treats equals alike.
-
 Payoffs are strictly concave in the data reached, so the reach xi* is the same at every optimum, but several profiles
 may give it: the optimal set is the face
 
@@ -449,7 +447,12 @@ def maximise_welfare(federation: Federation) -> Solution:
     """Some welfare optimum, with those who have little at stake settled as well."""
     program = WelfareProgram(federation)
     many = maximise_by_parts if program.can_be_parted else maximise_sparse if program.is_sparse else None
-    found = (many(program) if many else None) or maximise_within(program, federation.shared_caps)
+    try:
+        found = (many(program) if many else None) or maximise_within(program, federation.shared_caps)
+    except NotConverged:
+        if not program.is_sparse or federation.n_lots > MAX_FACE_AGENTS:
+            raise
+        return maximise_welfare(federation.replace(weights=federation.dense_weights()))  # a factorisation is steadier
     if federation.shared_caps or federation.n_lots > MAX_DENSE_AGENTS:
         return found
     settled = settle_small_stakes(federation, found.contributions, program.upper)

@@ -111,7 +111,8 @@ def integrate(
         else:
             value, slope, bend = small.sums(times, log_masses)
         harm = row_sums(np.minimum(block.counts * x, 0.0), block.starts)
-        rounding -= EXPONENT_ROUNDING * float(harm @ row_sums(np.abs(slope), block.starts))
+        with np.errstate(over="ignore"):  # deep in harm a slope may be as large as numbers get
+            rounding -= EXPONENT_ROUNDING * float(harm @ row_sums(np.abs(slope), block.starts))
         values += block.per_agent(value)
         slopes += block.per_lot(slope, 1)
         bends -= block.per_lot(bend, 2) if curved or rows.lots is None else np.nan  # only a Hessian asks for them

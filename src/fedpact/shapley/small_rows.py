@@ -119,7 +119,7 @@ class SmallRows:
 
     def _end(self, mass: FloatArray) -> FloatArray:
         """Up to where q goes."""
-        return np.minimum(1.0, self._living / np.maximum(mass, np.finfo(float).tiny))
+        return np.ones_like(mass) if np.isinf(self._living) else self._living / np.maximum(mass, self._living)
 
     def _near_zero(self, shares: FloatArray, largest: FloatArray, times: FloatArray, levels: FloatArray) -> FloatArray:
         """Times with t x small for everybody: every sum is one of polynomials, (powers, receivers x times).

@@ -191,3 +191,20 @@ def test_the_edge_of_the_domain_is_met_or_named(distance, reachable):
         with pytest.raises(fp.NotConverged, match="this close to the edge of the domain") as raised:
             fp.shapley_values(federation, contributions, method="quadrature")
         assert raised.value.result.values.shape == (17,)
+
+
+def test_nobody_contributes_anything():
+    """Warnings are errors: nothing is divided by what is not there."""
+    federation = fp.Federation(np.ones((30, 30)), costs=0.01, payoff=fp.Log())
+    np.testing.assert_array_equal(fp.shapley_values(federation, np.zeros(30)).values, np.zeros(30))
+
+
+@pytest.mark.parametrize("harm", [200.0, 700.0, 708.0])
+def test_harm_as_deep_as_numbers_go_raises_no_warning(harm):
+    weights = np.eye(17)
+    weights[0, 1] = -1.0
+    contributions = np.ones(17)
+    contributions[1] = harm
+    federation = fp.Federation(weights, costs=0.01, payoff=fp.Exponential(rate=1.0))
+    shares = fp.shapley_values(federation, contributions, method="quadrature")
+    np.testing.assert_allclose(shares.values.sum(), federation.payoffs(contributions).sum(), rtol=1e-12)
