@@ -41,7 +41,7 @@ from fedpact.utils.jsonl import jsonable
 
 VERDICT = ".verdict is "
 CERTIFICATES = "certificates."  # what stands in a file under certificates, not among the numbers of the deal
-VERDICT_WORDS = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
+VERDICTS_BY_WORD = {"Proved": Verdict.HOLDS, "Not refuted": Verdict.NOT_REFUTED, "Undefined": Verdict.UNDEFINED}
 
 
 def check(
@@ -191,7 +191,7 @@ def _check_record(found: CheckedDeal) -> dict[str, Any]:
 def _show_verdicts(found: CheckedDeal) -> None:
     """What is proved, not refuted, undefined, violated but not asked of it; then what it breaks, with the numbers."""
     certificates, unit = found.outcome.certificates, Unit.of(found.money, found.outcome.payoffs)
-    for word, verdict in VERDICT_WORDS.items():
+    for word, verdict in VERDICTS_BY_WORD.items():
         claims = [claim for claim, proof in certificates.items() if proof.verdict is verdict]
         if claims:
             console.print(f"{word}: {_list_claims(claims)}")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-MAX_LISTED = 6  # names in a message
+MAX_LISTED_NAMES = 6  # names in a message
 EACH = "A number for all, one per member with commas, or NAME=NUMBER; may be repeated."
 
 
@@ -69,7 +69,7 @@ def find_agent(option: str, given: str, names: Sequence[str]) -> int:
     if short.isascii() and short.isdecimal() and len(short) <= len(str(len(names))) and int(short) < len(names):
         return int(short)
     kind, last = _kind(names), len(names) - 1
-    listed = ", ".join(names[:MAX_LISTED]) + (", ..." if len(names) > MAX_LISTED else "")
+    listed = ", ".join(names[:MAX_LISTED_NAMES]) + (", ..." if len(names) > MAX_LISTED_NAMES else "")
     raise InvalidInput(
         f"{option}: there is no {kind} {short!r}; {kind}s are numbered 0 to {last}, or called by name: {listed}"
     )

@@ -36,7 +36,7 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.words import join_names
 
 SOMEBODY_FLAGGED = 1
-LOTS = (
+LOTS_REFUSED = (
     "models of subsets tell how much a member delivered, not of which lot; fedpact settle --delivered pays by lot what "
     "members report"
 )
@@ -116,7 +116,7 @@ def _estimate(seen: LogTable, scenario: Scenario, deal: Deal, ends: tuple[FloatA
     for name in seen.names:
         if name not in names:
             raise InvalidInput(f'{SUBSET}.{name}: there is no member "{name}"; members are {", ".join(names)}')
-    require_single_lots(deal, "verifying what was delivered", LOTS)
+    require_single_lots(deal, "verifying what was delivered", LOTS_REFUSED)
     agreed = {deal.agents[place]: float(deal.contributions[place]) for place in deal.members}
     missing = [name for name, given in agreed.items() if given > 0 and name not in seen.names]
     if missing:

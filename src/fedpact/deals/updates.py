@@ -31,7 +31,7 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 
 Arrays = Sequence[NDArray[Any]]
-MAX_LISTED = 12  # members: with so many or fewer all subsets are listed and drawn from
+MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,7 +150,7 @@ def draw_subsets(digests: Mapping[str, Sequence[str]], count: int, *, salt: str 
     seed = hashlib.sha256(json.dumps([salt, sorted((name, list(digests[name])) for name in members)]).encode())
     wanted = min(count, 2 ** len(members) - 1)
     found: dict[int, None] = {}
-    if len(members) <= MAX_LISTED:
+    if len(members) <= MAX_MEMBERS_BY_SUBSETS:
         ranked = sorted(
             range(1, 2 ** len(members)), key=lambda number: _drawn_bits(seed.digest(), number, len(members))
         )

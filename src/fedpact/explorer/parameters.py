@@ -15,7 +15,7 @@ from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, short_repr
 
-KINDS: Mapping[str, str] = {
+PARAMETER_KINDS: Mapping[str, str] = {
     "weights": "Weight",
     "costs": "Cost",
     "quadratic": "Rising cost",
@@ -38,7 +38,7 @@ class Parameter:
     Attributes
     ----------
     kind
-        A key of `KINDS`, or a parameter of the payoff family.
+        A key of `PARAMETER_KINDS`, or a parameter of the payoff family.
     receiver, giver
         Of a weight; None for everybody.
     agent
@@ -73,7 +73,7 @@ class Parameter:
                 return f"usefulness of {lots[self.giver]} to {receiver}"
             return f"usefulness of {giver} data to {receiver}"
         whose = "everybody" if self.agent is None else _names(federation, self.kind, "agent")[self.agent]
-        return f"{KINDS.get(self.kind, self.kind).lower()} of {whose}"
+        return f"{PARAMETER_KINDS.get(self.kind, self.kind).lower()} of {whose}"
 
     def places(self, federation: Federation) -> tuple[np.ndarray, ...]:
         """Where in the federation: rows and columns of the weights, or agents (lots, tasks)."""
@@ -103,7 +103,7 @@ class Parameter:
 
     def fields(self, federation: Federation, *, own_curves: bool) -> list[str]:
         """The fields of the page that hold it."""
-        if self.kind not in KINDS:
+        if self.kind not in PARAMETER_KINDS:
             if not own_curves and self.agent is None:
                 return [f"payoff.{self.kind}"]
             return [f"payoff.{self.kind}[{agent}]" for agent in self.places(federation)[0]]
@@ -139,7 +139,7 @@ class Parameter:
 
 def kinds_of(federation: Federation) -> Sequence[str]:
     """What of a federation can be varied."""
-    kinds = [*KINDS, *federation.payoff.parameters]
+    kinds = [*PARAMETER_KINDS, *federation.payoff.parameters]
     return kinds if federation.n_agents > 1 else kinds[1:]
 
 

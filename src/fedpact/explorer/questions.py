@@ -36,7 +36,7 @@ from fedpact.explorer.files import (
     table_file,
 )
 from fedpact.explorer.form import error_entries, form_view
-from fedpact.explorer.parameters import KINDS, Parameter, kinds_of, points_between, typed_range
+from fedpact.explorer.parameters import PARAMETER_KINDS, Parameter, kinds_of, points_between, typed_range
 from fedpact.explorer.pasting import open_table, paste_cells
 from fedpact.explorer.service import FOLLOWED, MAX_CELLS, MAX_STEP, Service
 from fedpact.explorer.validation import read_draft
@@ -151,7 +151,7 @@ class Questions:
             "agents": list(federation.names),
             "lots": list(federation.lot_labels),
             "tasks": list(federation.task_labels),
-            "kinds": {kind: KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
+            "kinds": {kind: PARAMETER_KINDS.get(kind, f"Curve: {kind}") for kind in kinds_of(federation)},
         }
 
     def mechanisms(self, question: Question) -> Answer:
@@ -296,7 +296,7 @@ def _slider(question: Question, federation: Federation) -> tuple[Parameter, Floa
 
 def _keep_value(draft: Draft, parameter: Parameter, federation: Federation, text: str) -> Draft:
     """The draft with a parameter's value typed in; one member's curve makes all have their own."""
-    own = parameter.kind not in KINDS and parameter.agent is not None
+    own = parameter.kind not in PARAMETER_KINDS and parameter.agent is not None
     if own and not draft.own_curves:
         draft = with_own_curves(replace(draft, own_curves=True), anew=True)
     fields = parameter.fields(federation, own_curves=draft.own_curves)

@@ -29,7 +29,7 @@ Owners = NDArray[np.intp]
 OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by place among the agents
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
-MAX_LISTED = 12  # lots in a message
+MAX_LISTED_LOTS = 12  # lots in a message
 
 
 class Ownership(NamedTuple):
@@ -319,6 +319,8 @@ def _checked_lot(place: int, given: Any, known: Mapping[str, int], n_lots: int) 
         return int(given)
     called = "number" if isinstance(given, Integral) and not isinstance(given, bool) else "called"
     labels = {lot: name for name, lot in known.items()}  # names that only one lot has come first, so labels stay
-    listed = ", ".join(labels[lot] for lot in range(min(n_lots, MAX_LISTED))) + (", ..." if n_lots > MAX_LISTED else "")
+    listed = ", ".join(labels[lot] for lot in range(min(n_lots, MAX_LISTED_LOTS))) + (
+        ", ..." if n_lots > MAX_LISTED_LOTS else ""
+    )
     why = f": there is no lot {called} {short_repr(given)}; the lots are {listed}"
     raise InvalidInput(field="shared_caps", index=place, rule="must name lots", value=given, given=why)

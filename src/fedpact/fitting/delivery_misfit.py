@@ -29,7 +29,7 @@ RANK_TOL = 1e-9  # directions that add less than this are none
 MISFIT_P_VALUE = 0.05  # not to rely on curves that fit costs little; to rely on others flags the honest
 MIN_END_DOUBT = 0.05  # in accuracy
 MAX_SHAPE_DOUBT = 0.2  # of the parameter
-KINDS = 3  # floors, ceilings, shape
+N_MISFITS = 3  # floors, ceilings, shape
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +104,8 @@ def curve_misfit(models: SubsetModels, found: SharesFit) -> CurveMisfit:
     p_value = min(1.0, len(told) * min(told)) if told else np.nan
     change = _fall(found, both, residuals)[2][slopes.shape[1] :]
     sizes = [
-        float(np.sqrt((change[kinds == kind] ** 2).mean())) if (kinds == kind).any() else 0.0 for kind in range(KINDS)
+        float(np.sqrt((change[kinds == kind] ** 2).mean())) if (kinds == kind).any() else 0.0
+        for kind in range(N_MISFITS)
     ]
     return CurveMisfit(p_value=p_value, sizes=(sizes[0], sizes[1], sizes[2]))
 

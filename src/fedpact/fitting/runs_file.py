@@ -33,7 +33,7 @@ from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.tables import csv_rows
 
 CONTRIBUTIONS, SUBSET, ACCURACY, TEST_SIZE = "contributions", "subset", "accuracy", "test_size"
-KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
+COLUMN_KINDS = (CONTRIBUTIONS, ACCURACY, TEST_SIZE)
 SUBSET_KINDS = (SUBSET, ACCURACY, TEST_SIZE)
 OWN_NAME = re.compile(r"\.(?=\S)")  # the dot between a member's name and that of its lot or task
 MAX_RUNS_READ = 100_000  # a fit of more takes minutes, and knows no more than one of their averages
@@ -89,7 +89,7 @@ def read_runs(path: Path, *, member: str | None = None, lots: bool | None = None
     `lots` says whether what follows a dot in a name is a lot or a task; if not given, the columns decide.
     """
     with error_context(str(path)):
-        return _read_table(path, KINDS, member=member, lots=lots)
+        return _read_table(path, COLUMN_KINDS, member=member, lots=lots)
 
 
 def read_subsets(path: Path) -> LogTable:
@@ -130,8 +130,8 @@ def _names_lots(columns: Sequence[_Column], kinds: Sequence[str]) -> bool:
 
 def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int, alone: str | None) -> LogTable:
     """A file of members with several lots or tasks; of one member's tasks alone if one is named."""
-    used = [each for each in columns if each.kind == KINDS[0] or alone in {None, each.parts[0]}]
-    lots, tasks = ([column for column in used if column.kind == kind] for kind in KINDS[:2])
+    used = [each for each in columns if each.kind == COLUMN_KINDS[0] or alone in {None, each.parts[0]}]
+    lots, tasks = ([column for column in used if column.kind == kind] for kind in COLUMN_KINDS[:2])
     givers, receivers = ({column.parts[0] for column in part} for part in (lots, tasks))
     for column in used:
         member, own = column.parts
@@ -158,7 +158,7 @@ def _read_lots(rows: Sequence[Row], columns: Sequence[_Column], head_row: int, a
         raise InvalidInput("the file has a head but no runs; write one row per run below it")
     given, accuracies, test_sizes = (
         _part(numbers, used, kind, [column.name for column in part])
-        for kind, part in zip(KINDS, (lots, tasks, tasks), strict=True)
+        for kind, part in zip(COLUMN_KINDS, (lots, tasks, tasks), strict=True)
     )
     names = tuple(dict.fromkeys(column.parts[0] for column in lots))
     owners = [np.array([names.index(column.parts[0]) for column in part], dtype=np.intp) for part in (lots, tasks)]
@@ -186,7 +186,7 @@ def runs_text(
 
     `names` are those of the members, or of their lots; then `tasks` are those of their tasks.
     """
-    kinds, measured = KINDS if test_sizes is not None else KINDS[:2], names if tasks is None else tasks
+    kinds, measured = COLUMN_KINDS if test_sizes is not None else COLUMN_KINDS[:2], names if tasks is None else tasks
     heads = [[f"{kind}.{name}" for kind in kinds for name in (names if kind == kinds[0] else measured)]] if head else []
     sizes = [f"{size:.10g}" for size in test_sizes or ()]
     scores = np.full((len(contributions), len(measured)), np.nan) if accuracies is None else accuracies
@@ -225,7 +225,7 @@ def _check_columns(columns: Sequence[_Column], row: int, kinds: Sequence[str], *
                 f"row {row}, column {short_repr(column.label)}: there is no column {kinds[0]}.{column.name}; "
                 f"{_nearest(column.name, names, 'members are')}"
             )
-    for name in names if kinds is KINDS and member is None else ():
+    for name in names if kinds is COLUMN_KINDS and member is None else ():
         if f"{ACCURACY}.{name}" not in {column.label for column in columns}:
             raise InvalidInput(
                 f"row {row}: there is no column {ACCURACY}.{name}, so nothing says what data is worth to member "

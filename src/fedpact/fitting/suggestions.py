@@ -36,7 +36,7 @@ from fedpact.utils.errors import InvalidInput
 
 COMPILED_DRAWS, PLAIN_DRAWS = 400, 150  # with compiled solvers, and without
 LOT_DRAWS = 100  # of federations with lots, which are solved one by one
-SURE = 0.05  # probability to leave, or to stay, that nobody worries about
+NEGLIGIBLE_CHANCE = 0.05  # probability to leave, or to stay, that nobody worries about
 NARROW = 0.1  # spread of a payment that nobody quarrels about
 MIN_OPEN = 0.01  # below this nothing is open that a member would notice
 MIN_DEVIATION = 1e-12
@@ -87,7 +87,7 @@ class DealDoubts:
     def unsure(self) -> tuple[tuple[str, str, float], ...]:
         """Mechanism, member and probability where it is open whether the member would leave, the most open first."""
         openness = np.minimum(self.leave_probabilities, 1.0 - self.leave_probabilities)
-        order = [place for place in np.argsort(-openness, kind="stable") if openness[place] > SURE]
+        order = [place for place in np.argsort(-openness, kind="stable") if openness[place] > NEGLIGIBLE_CHANCE]
         return tuple((*self.labels[place], float(self.leave_probabilities[place])) for place in order)
 
     @property

@@ -32,7 +32,7 @@ from fedpact.programs.shaped_equilibrium import shaped_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, NotConverged
 
-LOTS = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
+WHY_NO_LOTS = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
 UNSETTLED = "accuracy shaping: members' answers to each other do not settle; there may be no equilibrium"
 UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium at any bonus above 0, in the limit of that")
 
@@ -69,7 +69,7 @@ class AccuracyShaping(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """The contributions at which everybody has earned the whole model, or gives all it has."""
-        require_single_lots(federation, f"the mechanism {self.name}", LOTS)
+        require_single_lots(federation, f"the mechanism {self.name}", WHY_NO_LOTS)
         contributions = shaped_equilibrium(federation, self.bonus)
         if np.isnan(contributions).any():
             raise NotConverged(UNSETTLED, result=contributions)

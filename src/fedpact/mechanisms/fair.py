@@ -32,7 +32,7 @@ from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.identities import canonical_order, interchangeable_agents
-from fedpact.mechanisms.side_payments import SidePaymentMechanism, stakes_at_prices
+from fedpact.mechanisms.side_payments import DIVISION_TIME_LIMIT, SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
     SHORTFALL_TOLERANCE,
@@ -53,11 +53,10 @@ from fedpact.utils.progress import report_progress
 from fedpact.utils.words import MAX_NAMES, join_names
 
 KEEP = ("groups", "members")
-NAMES = {"groups": "fair", "members": "fair-members"}
+NAME_BY_KEPT = {"groups": "fair", "members": "fair-members"}
 TITLES = {"groups": "Fair", "members": "Fair to members"}
 PLAIN_TITLES = {"groups": "pay for what you use, evened out", "members": "evened out, keeping single members only"}
 MAX_SHAPLEY_SHARE = 1e6  # times all payoffs and costs: of larger Shapley shares rounding leaves too little
-DEFAULT_TIME_LIMIT = 120.0  # seconds
 SHARE_ROUNDING = 1e-9  # lowest shares that differ by less are alike
 KEPT_IF_FOUND = "side payments keep every group found; of more than {} members not all groups are looked at"
 
@@ -97,13 +96,13 @@ class FairMechanism(SidePaymentMechanism):
         keep: str = "groups",
         *,
         max_relaxations: int | None = None,
-        time_limit: float = DEFAULT_TIME_LIMIT,
+        time_limit: float = DIVISION_TIME_LIMIT,
     ) -> None:
         if keep not in KEEP:
             raise InvalidInput(field="keep", rule=f"must be one of {', '.join(KEEP)}", value=keep)
         check_search_limits(time_limit, max_relaxations)
         self.keep, self.max_relaxations, self.time_limit = keep, max_relaxations, time_limit
-        self.name, self.title, self.plain_title = NAMES[keep], TITLES[keep], PLAIN_TITLES[keep]
+        self.name, self.title, self.plain_title = NAME_BY_KEPT[keep], TITLES[keep], PLAIN_TITLES[keep]
         self.asks_for_groups = keep == "groups"
         kept = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE) if keep == "groups" else (Claim.INDIVIDUAL_RATIONALITY,)
         self.claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.SOCIAL_OPTIMALITY, *kept)

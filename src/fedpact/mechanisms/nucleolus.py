@@ -22,7 +22,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.identities import canonical_order, interchangeable_agents
-from fedpact.mechanisms.side_payments import SidePaymentMechanism, stakes_at_prices
+from fedpact.mechanisms.side_payments import DIVISION_TIME_LIMIT, SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import MAX_COMPILED_MEMBERS, MAX_LISTED_AGENTS, group_optima
 from fedpact.programs.nucleolus import Division, nucleolus, nucleolus_among_many
@@ -30,7 +30,6 @@ from fedpact.programs.social_optimum import SocialOptimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 
-DEFAULT_TIME_LIMIT = 120.0  # seconds
 NOTE = "the nucleolus of the groups found; of more than {} members not all groups are looked at"
 
 
@@ -62,7 +61,7 @@ class Nucleolus(SidePaymentMechanism):
     claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY, Claim.CORE)
     asks_for_groups = True
 
-    def __init__(self, *, time_limit: float = DEFAULT_TIME_LIMIT) -> None:
+    def __init__(self, *, time_limit: float = DIVISION_TIME_LIMIT) -> None:
         if not time_limit >= 0:
             raise InvalidInput(field="time_limit", rule="must be a number of seconds, 0 or more", value=time_limit)
         self.time_limit = time_limit

@@ -29,7 +29,7 @@ from fedpact.programs.proportional_sharing import proportional_equilibrium
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
-LOTS = "it pays by volume, and does not say how much of one lot counts for how much of another"
+WHY_NO_LOTS = "it pays by volume, and does not say how much of one lot counts for how much of another"
 UNSETTLED = "proportional sharing: members' answers to each other do not settle; there may be no equilibrium"
 
 
@@ -53,7 +53,7 @@ class ProportionalSharing(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """An equilibrium that answers in turn lead to."""
-        require_single_lots(federation, f"the mechanism {self.name}", LOTS)
+        require_single_lots(federation, f"the mechanism {self.name}", WHY_NO_LOTS)
         contributions = proportional_equilibrium(federation, federation.dense_weights()[None])[0]
         if np.isnan(contributions).any():
             raise NotConverged(UNSETTLED, result=contributions)

@@ -31,6 +31,8 @@ from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_o
 from fedpact.programs.solver import Solution
 from fedpact.utils.arrays import FloatArray
 
+DIVISION_TIME_LIMIT = 120.0  # seconds, for dividing what is gained so that no group among many would leave
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Rules:

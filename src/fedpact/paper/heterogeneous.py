@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedpact.paper import drawing
-from fedpact.paper.heterogeneous_runs import COSTS, NAMES, RealisedDeal, Study, study
+from fedpact.paper.heterogeneous_runs import COSTS, MEMBER_NAMES, RealisedDeal, Study, study
 from fedpact.paper.judging import BEYOND, SYMBOLS, judge, number, numbers
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
@@ -17,7 +17,7 @@ from fedpact.report.plots.style import FAINT, INK
 from fedpact.utils.arrays import FloatArray
 
 NOISY = 3  # the agent with wrong labels
-SURE = 0.1  # a probability of leaving below it, or above its complement
+SURE_PROBABILITY = 0.1  # a probability of leaving below it, or above its complement
 WITHIN, SHARE_WITHIN = 2.0, 0.9  # standard deviations, and the share of accuracies expected within them
 HETEROGENEOUS_TEXT = """\
 Nobody knows its weights. Here they are estimated from what can be measured, and what follows from them is put to the
@@ -76,16 +76,16 @@ def _weights(found: Study) -> str:
                 for weight, (low, high) in zip(found.surface.weights[agent], intervals[agent], strict=True)
             ),
         ]
-        for agent, name in enumerate(NAMES)
+        for agent, name in enumerate(MEMBER_NAMES)
     ]
-    return pipe_table(["receives", *(name[0] for name in NAMES)], rows)
+    return pipe_table(["receives", *(name[0] for name in MEMBER_NAMES)], rows)
 
 
 def _deals(deals: Sequence[RealisedDeal]) -> str:
     rows = []
     for deal in deals:
         predicted, realised = deal.gaps
-        for agent, name in enumerate(NAMES):
+        for agent, name in enumerate(MEMBER_NAMES):
             rows.append(
                 [
                     f"{deal.cost:g}",
@@ -109,7 +109,7 @@ def _columns(found: Study) -> dict[str, list[Any]]:
     for deal in found.deals:
         predicted, realised = deal.gaps
         low, high = deal.outlook.interval("ir_gaps").T
-        for agent, name in enumerate(NAMES):
+        for agent, name in enumerate(MEMBER_NAMES):
             row = {
                 "gamma": deal.cost,
                 "mechanism": deal.name,
@@ -136,8 +136,12 @@ def _misfit(found: Study) -> str:
     members = (found.profiles > 0).sum(axis=1)
     own = (found.profiles > 0) & (members == 1)[:, None]
     others = (found.profiles == 0) & (members == 1)[:, None]
-    small = (found.profiles.sum(axis=1) < 100)[:, None] & (members > 1)[:, None] & np.ones(len(NAMES), dtype=bool)
-    large = (found.profiles.sum(axis=1) >= 400)[:, None] & (members > 1)[:, None] & np.ones(len(NAMES), dtype=bool)
+    small = (
+        (found.profiles.sum(axis=1) < 100)[:, None] & (members > 1)[:, None] & np.ones(len(MEMBER_NAMES), dtype=bool)
+    )
+    large = (
+        (found.profiles.sum(axis=1) >= 400)[:, None] & (members > 1)[:, None] & np.ones(len(MEMBER_NAMES), dtype=bool)
+    )
     groups = {
         "own data alone": own,
         "one other agent's data alone": others,
@@ -186,9 +190,9 @@ def _signs(found: Study) -> PaperFinding:
     for deal in found.deals:
         predicted, realised = deal.gaps
         chance = deal.outlook.leave_probabilities
-        for agent, name in enumerate(NAMES):
+        for agent, name in enumerate(MEMBER_NAMES):
             same = (predicted[agent] >= 0) == (realised[agent] >= 0)
-            certain = chance[agent] <= SURE or chance[agent] >= 1 - SURE
+            certain = chance[agent] <= SURE_PROBABILITY or chance[agent] >= 1 - SURE_PROBABILITY
             total, agree = total + 1, agree + same
             sure, sure_agree = sure + certain, sure_agree + (certain and same)
             if not same:
@@ -198,7 +202,8 @@ def _signs(found: Study) -> PaperFinding:
         "Who would leave comes out as predicted wherever the prediction is sure.",
         judge(sure_agree == sure, partly=agree >= 0.8 * total),
         f"The sign of the IR gap is the one predicted for {agree} of {total} members; of the {sure} with a probability "
-        f"of leaving below {100 * SURE:.0f} % or above {100 * (1 - SURE):.0f} %, for {sure_agree}. "
+        f"of leaving below {100 * SURE_PROBABILITY:.0f} % or above {100 * (1 - SURE_PROBABILITY):.0f} %, for "
+        f"{sure_agree}. "
         f"{'Other sign: ' + '; '.join(wrong) if wrong else 'No other sign'}.",
         expected=Judgement.CONDITIONAL,
     )
@@ -228,9 +233,9 @@ def _percent(chances: Sequence[float]) -> str:
 
 def _no_harm(found: Study) -> PaperFinding:
     low, high = found.surface.intervals()["weights"][:, NOISY].T
-    others = [agent for agent in range(len(NAMES)) if agent != NOISY]
-    harmful = [NAMES[agent] for agent in others if high[agent] < 0]
-    useless = [NAMES[agent] for agent in others if low[agent] <= 0 <= high[agent]]
+    others = [agent for agent in range(len(MEMBER_NAMES)) if agent != NOISY]
+    harmful = [MEMBER_NAMES[agent] for agent in others if high[agent] < 0]
+    useless = [MEMBER_NAMES[agent] for agent in others if low[agent] <= 0 <= high[agent]]
     return PaperFinding(
         BEYOND,
         "Data with wrong labels harms the other members.",

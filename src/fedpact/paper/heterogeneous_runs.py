@@ -23,7 +23,7 @@ from fedpact.training.checks import nearest_counts
 from fedpact.training.measured import MeasuredGame
 from fedpact.utils.arrays import FloatArray
 
-NAMES = ("A", "B", "C", "D, wrong labels", "E, private updates")
+MEMBER_NAMES = ("A", "B", "C", "D, wrong labels", "E, private updates")
 SAMPLES, TEST_SHARE, ALPHA = 500, 0.3, 1.0
 WRONG_LABELS = (0.0, 0.0, 0.0, 0.4, 0.0)
 CLIPS = (np.inf, np.inf, np.inf, np.inf, 1.0)
@@ -107,14 +107,17 @@ def study(*, folder: Path | None = None, progress: Progress | None = None) -> St
     """All of it; what was trained before is read from the folder."""
     experiment = Experiment(
         mnist(),
-        n_agents=len(NAMES),
+        n_agents=len(MEMBER_NAMES),
         samples=SAMPLES,
         test_share=TEST_SHARE,
         partition=Dirichlet(ALPHA, every_class=False),
         noise=[LabelNoise(WRONG_LABELS), PrivateUpdates(CLIPS, MULTIPLIERS)],
-        names=NAMES,
+        names=MEMBER_NAMES,
     )
-    count, total = 0, len(SAMPLE_SHARES) * (len(NAMES) + 1) + RANDOM + len(COSTS) * len(MECHANISMS) * (1 + len(NAMES))
+    count, total = (
+        0,
+        len(SAMPLE_SHARES) * (len(MEMBER_NAMES) + 1) + RANDOM + len(COSTS) * len(MECHANISMS) * (1 + len(MEMBER_NAMES)),
+    )
 
     def trained(models: int) -> None:
         nonlocal count
@@ -129,7 +132,7 @@ def study(*, folder: Path | None = None, progress: Progress | None = None) -> St
         profiles.astype(np.float64),
         accuracies,
         test_sizes=np.broadcast_to(game.test_sizes, profiles.shape),
-        names=NAMES,
+        names=MEMBER_NAMES,
     )
     surface = fit(seen, signs="any")
     deals = [deal for cost in COSTS for deal in _deals(game, surface, cost)]

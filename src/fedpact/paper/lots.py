@@ -11,14 +11,24 @@ from numpy.typing import NDArray
 
 from fedpact.paper import drawing
 from fedpact.paper.judging import BEYOND, judge, number, span
-from fedpact.paper.lots_runs import COSTS, NAMES, NEARBY, RUNS, TRAININGS, TURNS, LotsStudy, RealisedLots, studies
+from fedpact.paper.lots_runs import (
+    COSTS,
+    MEMBER_NAMES,
+    NEARBY,
+    RUNS,
+    TRAININGS,
+    TURNS,
+    LotsStudy,
+    RealisedLots,
+    studies,
+)
 from fedpact.paper.markdown import pipe_table
 from fedpact.paper.results import Judgement, PaperFinding, Result
 from fedpact.report.plots.style import BAD, FAINT, GOOD, INK
 
 POOR = "poor"
-KINDS = ("without lots", "with lots")
-SURE = 2.0  # standard errors
+WAYS_TO_OFFER = ("without lots", "with lots")
+MIN_STANDARD_ERRORS = 2.0  # standard errors
 LOTS_TEXT = """\
 Four members hold 500 MNIST images each to train on and 500 to be tested on. Classes 7 to 9 are rare: 90 of the training
 images of three members, 250 of the fourth's. Of the training labels 10, 30, 50 and 30 % are wrong. Everybody is tested
@@ -102,7 +112,7 @@ def _deals(found: Sequence[LotsStudy]) -> str:
     rows = []
     for dealing, study in enumerate(found):
         for cost, pair in study.deals.items():
-            for kind, deal in zip(KINDS, pair, strict=True):
+            for kind, deal in zip(WAYS_TO_OFFER, pair, strict=True):
                 rows.append(
                     [
                         f"{cost:g}",
@@ -146,7 +156,7 @@ def _columns(found: Sequence[LotsStudy]) -> dict[str, list[Any]]:
                 row = {
                     "dealing": dealing + 1,
                     "gamma": cost,
-                    "member": NAMES[owner],
+                    "member": MEMBER_NAMES[owner],
                     "lot": name,
                     "images": int(study.held[lot]),
                     "wrong_labels": int(study.wrong[lot]),
@@ -207,7 +217,7 @@ def _order(found: Sequence[LotsStudy]) -> PaperFinding:
 
 def _welfare(found: Sequence[LotsStudy]) -> PaperFinding:
     gains = _gains(found)
-    sure = sum(gain > SURE * error for _, gain, error in gains)
+    sure = sum(gain > MIN_STANDARD_ERRORS * error for _, gain, error in gains)
     means = [np.mean([gain for cost, gain, _ in gains if cost == each]) for each in COSTS]
     base = [np.mean([study.deals[cost][0].welfare for study in found]) for cost in COSTS]
     told = " and ".join(
@@ -250,16 +260,17 @@ def _predictions(found: Sequence[LotsStudy]) -> PaperFinding:
         kind: np.array(
             [pair[place].welfare - pair[place].predicted_welfare for study in found for pair in study.deals.values()]
         )
-        for place, kind in enumerate(KINDS)
+        for place, kind in enumerate(WAYS_TO_OFFER)
     }
     size = {kind: float(np.sqrt((each**2).mean())) for kind, each in apart.items()}
     gains = [gain for _, gain, _ in _gains(found)]
     return PaperFinding(
         BEYOND,
         "Welfare comes out as the fit predicts, up to less than what lots add.",
-        judge(max(size.values()) < float(np.mean(gains)), partly=size[KINDS[1]] < max(gains)),
-        f"Realised less predicted, root mean square: {number(size[KINDS[0]], '.2f')} without lots and "
-        f"{number(size[KINDS[1]], '.2f')} with lots, where lots add {number(float(np.mean(gains)), '.2f')} on average.",
+        judge(max(size.values()) < float(np.mean(gains)), partly=size[WAYS_TO_OFFER[1]] < max(gains)),
+        f"Realised less predicted, root mean square: {number(size[WAYS_TO_OFFER[0]], '.2f')} without lots and "
+        f"{number(size[WAYS_TO_OFFER[1]], '.2f')} with lots, where lots add {number(float(np.mean(gains)), '.2f')} on "
+        "average.",
         expected=Judgement.CONFIRMED,
     )
 
@@ -278,11 +289,11 @@ def _draw(figure: Any, found: Sequence[LotsStudy]) -> None:
 def _draw_welfare(panel: Any, found: Sequence[LotsStudy]) -> None:
     """A place for every cost and dealing: without and with lots, predicted and realised."""
     drawing.dress(panel, "welfare")
-    marks = {KINDS[0]: (BAD, "s"), KINDS[1]: (GOOD, "o")}
+    marks = {WAYS_TO_OFFER[0]: (BAD, "s"), WAYS_TO_OFFER[1]: (GOOD, "o")}
     for group, cost in enumerate(COSTS):
         for dealing, study in enumerate(found):
             place = group * (len(found) + 1) + dealing
-            for kind, deal in zip(KINDS, study.deals[cost], strict=True):
+            for kind, deal in zip(WAYS_TO_OFFER, study.deals[cost], strict=True):
                 colour, marker = marks[kind]
                 panel.plot([place, place], [deal.predicted_welfare, deal.welfare], color=colour, linewidth=0.7)
                 panel.plot(place, deal.predicted_welfare, marker, color=colour, markerfacecolor="white")
@@ -329,8 +340,8 @@ def _legend(figure: Any) -> None:
 
     plain: dict[str, Any] = {"linestyle": "none"}
     handles = [
-        Line2D([], [], color=BAD, marker="s", label=f"deal {KINDS[0]}", **plain),
-        Line2D([], [], color=GOOD, marker="o", label=f"deal {KINDS[1]}", **plain),
+        Line2D([], [], color=BAD, marker="s", label=f"deal {WAYS_TO_OFFER[0]}", **plain),
+        Line2D([], [], color=GOOD, marker="o", label=f"deal {WAYS_TO_OFFER[1]}", **plain),
         Line2D([], [], color=INK, marker="o", markerfacecolor="white", label="predicted", **plain),
         Line2D([], [], color=INK, marker="o", label="as trained", **plain),
     ]

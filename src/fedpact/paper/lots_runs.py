@@ -25,7 +25,7 @@ from fedpact.training.measured import MeasuredGame
 from fedpact.training.sample_lots import find_lots
 from fedpact.utils.arrays import FloatArray
 
-NAMES = ("Careful", "Hasty", "Careless", "Rare classes")
+MEMBER_NAMES = ("Careful", "Hasty", "Careless", "Rare classes")
 WRONG_LABELS = (0.1, 0.3, 0.5, 0.3)
 COMMON, RARE = tuple(range(7)), (7, 8, 9)
 TASKS = {"common": COMMON, "rare": RARE}
@@ -150,12 +150,12 @@ def _study(seed: int, folder: Path | None, trained: Callable[[int], None]) -> Lo
     images = mnist()
     experiment = Experiment(
         images,
-        n_agents=len(NAMES),
+        n_agents=len(MEMBER_NAMES),
         samples=SAMPLES,
         test_share=TEST_SHARE,
         partition=RareClasses(),
         noise=LabelNoise(WRONG_LABELS),
-        names=NAMES,
+        names=MEMBER_NAMES,
         training=Training(local_epochs=2),
         seed=seed,
     )
@@ -266,7 +266,7 @@ def _observations(game: MeasuredGame, profiles: IntArray) -> Observations:
         profiles.astype(np.float64),
         accuracies,
         test_sizes=np.broadcast_to(experiment.test_sizes, accuracies.shape),
-        names=NAMES,
+        names=MEMBER_NAMES,
         **experiment.ownership._asdict(),
     )
 

@@ -19,7 +19,7 @@ from fedpact.utils.arrays import FloatArray
 
 MAX_PATH_STEPS = 40  # of Newton, for one k
 STEP_TOLERANCE = 1e-13  # of a contribution
-RANK_TOLERANCE = 1e-13  # of the largest singular value, as of the path of one federation
+PATH_RANK_TOLERANCE = 1e-13  # of the largest singular value, as of the path of one federation
 
 
 def follows_together(batch: Batch) -> bool:
@@ -98,7 +98,7 @@ class _Paths:
         except np.linalg.LinAlgError:  # one of them is singular
             stiff = np.zeros_like(stiff)
         others = sound & ~stiff
-        inverse: FloatArray = np.asarray(np.linalg.pinv(matrix[others], rcond=RANK_TOLERANCE), dtype=np.float64)
+        inverse: FloatArray = np.asarray(np.linalg.pinv(matrix[others], rcond=PATH_RANK_TOLERANCE), dtype=np.float64)
         solved[others] = _times(inverse, target[others])
         solved[others] += _times(inverse, target[others] - _times(matrix[others], solved[others]))  # lost digits
         return np.maximum(np.where(held, at, solved), 0.0)

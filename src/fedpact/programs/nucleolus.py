@@ -33,7 +33,7 @@ from fedpact.utils.errors import NotConverged
 from fedpact.utils.progress import report_progress
 
 MULTIPLIER_TOLERANCE = 1e-7  # multipliers of one level sum to one
-RANK_TOLERANCE = 1e-9
+GROUP_RANK_TOLERANCE = 1e-9
 EXCESS_TOLERANCE = 1e-9  # of the largest value: a group that has less than t by no more is not taken in
 MAX_NUCLEOLUS_ROUNDS = 5_000
 
@@ -201,4 +201,4 @@ class _Levels:
 def _is_independent(settled: FloatArray, rows: FloatArray) -> BoolArray:
     """Which rows are no combination of the settled ones."""
     basis = np.linalg.qr(settled.T)[0]
-    return np.asarray(np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1) > RANK_TOLERANCE)
+    return np.asarray(np.linalg.norm(rows - (rows @ basis) @ basis.T, axis=1) > GROUP_RANK_TOLERANCE)

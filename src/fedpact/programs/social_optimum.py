@@ -38,7 +38,7 @@ from fedpact.utils.errors import NotConverged
 # An agent is free to trade when moving it through its whole range changes welfare by less than this share of the scale.
 FREE_TOLERANCE = 1e-10
 # Directions the weights shrink by more than this are taken not to change anybody's reach.
-RANK_TOLERANCE = 1e-11
+REACH_RANK_TOLERANCE = 1e-11
 FACE_TOLERANCE = 1e-6  # of the largest contribution
 # Of the largest contribution: where an agent counts as at its bound; how far one is taken from there, and how far shows
 # that it can go (a linear program is solved to 1e-7).
@@ -302,7 +302,7 @@ def _row_space(columns: FloatArray, size: FloatArray) -> FloatArray:
     scaled = scaled[largest[:, 0] > 0] / largest[largest[:, 0] > 0]  # first, since squares may be out of range
     scaled = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
     _, singular, rows = np.linalg.svd(scaled, full_matrices=False)
-    rank = int((singular > RANK_TOLERANCE * singular[0]).sum()) if singular.size else 0
+    rank = int((singular > REACH_RANK_TOLERANCE * singular[0]).sum()) if singular.size else 0
     if rank == columns.shape[1]:
         return np.eye(rank)
     basis, _ = np.linalg.qr((rows[:rank] * (size.min() / size)).T)
@@ -326,7 +326,7 @@ def faces_possible(
     columns = np.where(free[several, None, :], weights[several] * upper[several, None, :], 0.0)
     norms = np.linalg.norm(columns, axis=2, keepdims=True)
     singular = np.linalg.svd(columns / np.where(norms > 0, norms, 1.0), compute_uv=False)
-    rank = (singular > RANK_TOLERANCE * singular[:, :1]).sum(axis=1)
+    rank = (singular > REACH_RANK_TOLERANCE * singular[:, :1]).sum(axis=1)
     return several[rank < free[several].sum(axis=1)]
 
 

@@ -48,7 +48,7 @@ TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 MAX_GROUPS_IN_ORDER, MAX_SLOW_GROUPS_IN_ORDER = 64, 4  # solved in the order of bounds; fewer where one takes long
 GROUPS_SOLVED_TOGETHER = 16
 ROUNDING_THRESHOLDS = (0.1, 0.5, 0.9)  # of a relaxed membership, from which on a member is taken in
-DEFAULT_TIME_LIMIT = 30.0  # seconds
+SEARCH_TIME_LIMIT = 30.0  # seconds
 # Where the answer must not depend on the machine, a search solves up to this many relaxations, fewer among many agents:
 # the time for one grows with their square or faster.
 MAX_RELAXATIONS = 40
@@ -91,7 +91,7 @@ def worst_group(
     utilities: ArrayLike,
     *,
     proper: bool = False,
-    time_limit: float = DEFAULT_TIME_LIMIT,
+    time_limit: float = SEARCH_TIME_LIMIT,
     max_relaxations: int | None = None,
     progress: Progress | None = None,
     known: KnownGroups | None = None,

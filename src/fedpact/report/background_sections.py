@@ -45,7 +45,7 @@ MAX_WITNESS = 30
 WITNESS_DIGITS = 6
 VERDICT_SIGNS = {Verdict.HOLDS: "✓", Verdict.VIOLATED: "✗", Verdict.NOT_REFUTED: "○", Verdict.UNDEFINED: "–"}
 MAX_FAILING_NAMES = 4
-MAX_LISTED = 500
+MAX_LISTED_ROWS = 500
 """The most agents whose numbers are all listed."""
 
 # The strongest shade of a weight; text stays readable on it. Tables with more columns are set tighter.
@@ -300,7 +300,7 @@ def federation(view: View) -> dict[str, Any]:
         "weights": _weights(view, chosen),
         "weights_note": _weights_note(view.federation),
         "numbers": [(view.title_of(outcome), _numbers(view, outcome)) for outcome in view.comparison],
-        "n_hidden": max(0, view.federation.n_agents - MAX_LISTED),
+        "n_hidden": max(0, view.federation.n_agents - MAX_LISTED_ROWS),
     }
 
 
@@ -364,7 +364,7 @@ def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
 
 def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Every per-agent number of an outcome; each member finds its own row here."""
-    shown, unit = slice(0, MAX_LISTED), view.unit
+    shown, unit = slice(0, MAX_LISTED_ROWS), view.unit
     shares = zip(outcome.reciprocity_ratios[shown], outcome.shapley_values[shown], strict=True)
     columns = {
         "Contribution": number_texts(outcome.federation.per_agent_from_lots(outcome.contributions)[shown]),
@@ -378,7 +378,7 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
         "Shapley share": unit.column(outcome.shapley_values[shown]),
         "Share back": [share_text(float(ratio), float(share)) for ratio, share in shares],
     }
-    return _table(outcome.agents[:MAX_LISTED], columns)
+    return _table(outcome.agents[:MAX_LISTED_ROWS], columns)
 
 
 def _side_payments(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
@@ -386,7 +386,7 @@ def _side_payments(outcome: Outcome, unit: Unit) -> dict[str, list[str]]:
     assert outcome.side_payments is not None
     if not outcome.side_payments.any():
         return {}
-    return {"of it fixed": unit.column(outcome.side_payments[:MAX_LISTED], signed=True)}
+    return {"of it fixed": unit.column(outcome.side_payments[:MAX_LISTED_ROWS], signed=True)}
 
 
 def _weights(view: View, chosen: Selection) -> dict[str, Any]:

@@ -28,7 +28,7 @@ SIGNED_WORDS = {
     "accuracy": "its accuracy",
     "settlement": "what was delivered and is paid",
 }
-VERDICT_WORDS = {True: "holds", False: "is violated", None: "is open"}
+LEDGER_VERDICTS = {True: "holds", False: "is violated", None: "is open"}
 BY_SAMPLES = "Prices were agreed, and what was delivered is paid for: samples that members counted and signed."
 BY_DELIVERY = (
     "Prices were agreed, and what arrived in effect is paid for: of each member, the share that the others’ "
@@ -60,7 +60,7 @@ def render_ledger_page(found: LedgerAudit) -> str:
             heads=heads,
             rows=rows,
             findings=[
-                (claim_title(key), VERDICT_WORDS[each.holds], each.reason) for key, each in found.findings.items()
+                (claim_title(key), LEDGER_VERDICTS[each.holds], each.reason) for key, each in found.findings.items()
             ],
             signed=list(signed_rows(found)),
         )

@@ -21,7 +21,7 @@ LIES = (
     "the most one member gains by reporting costs or values between half and twice its own, of "
     f"{len(FACTORS)} factors tried"
 )
-VERDICT_WORDS = {
+PROPERTY_WORDS = {
     Verdict.HOLDS: "yes",
     Verdict.NOT_REFUTED: "open",
     Verdict.UNDEFINED: "-",
@@ -54,7 +54,7 @@ def property_rows(comparison: Comparison, unit: Unit) -> list[PropertyRow]:
     rows = []
     for outcome, budget in zip(comparison, budgets, strict=True):
         verdicts = {claim: comparison.verdicts[outcome.mechanism][claim] for claim in PROPERTY_HEADS}
-        cells = {claim: VERDICT_WORDS[verdict] for claim, verdict in verdicts.items()}
+        cells = {claim: PROPERTY_WORDS[verdict] for claim, verdict in verdicts.items()}
         if verdicts[Claim.BUDGET_BALANCE] is Verdict.VIOLATED:
             cells[Claim.BUDGET_BALANCE] = budget
         lying = misreporting(comparison, outcome.mechanism, unit)

@@ -35,7 +35,7 @@ weights = [
 # Lots of one member may share a cap, such as the same records raw or with noise: a table [[shared_caps]] at the end of
 # this file, with lots = ["North: raw", "North: with noise"] and cap = 100.0
 """
-LOTS = """\
+LOTS_TEMPLATE = """\
 # Whose data there is, a column for each of these lots, and what each is called.
 lot_owners = {lot_owners}
 lot_names = {lot_names}
@@ -214,7 +214,7 @@ def _ownership(answers: ScenarioAnswers) -> str:
         for place, part in enumerate(("owners", "names"))
     }
     rows = [f"{name}: {thing}" if thing != name else name for name, thing in owned[1]]
-    return LOTS.format(weights=_weights(rows, answers.weights), **keys)
+    return LOTS_TEMPLATE.format(weights=_weights(rows, answers.weights), **keys)
 
 
 def _first_lots(answers: ScenarioAnswers) -> str:

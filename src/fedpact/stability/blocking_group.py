@@ -17,7 +17,7 @@ from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.identities import agent_place
 from fedpact.programs.groups import BoolArray, group_optima
-from fedpact.programs.worst_group import DEFAULT_TIME_LIMIT, worst_group
+from fedpact.programs.worst_group import SEARCH_TIME_LIMIT, worst_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names
@@ -66,7 +66,7 @@ def blocking_group(
     *,
     group: Sequence[str | int] | None = None,
     proper: bool = False,
-    time_limit: float = DEFAULT_TIME_LIMIT,
+    time_limit: float = SEARCH_TIME_LIMIT,
     max_relaxations: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BlockingGroup:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedpact.federation import Federation
-from fedpact.mechanisms.nucleolus import DEFAULT_TIME_LIMIT, Nucleolus
+from fedpact.mechanisms.nucleolus import Nucleolus
+from fedpact.mechanisms.side_payments import DIVISION_TIME_LIMIT
 from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.programs.social_optimum import social_optimum
 from fedpact.programs.worst_group import BRACKET_TOLERANCE, worst_group
@@ -45,7 +46,7 @@ class LeastCore:
         return self.lower_bound
 
 
-def least_core(federation: Federation, *, time_limit: float = DEFAULT_TIME_LIMIT) -> LeastCore:
+def least_core(federation: Federation, *, time_limit: float = DIVISION_TIME_LIMIT) -> LeastCore:
     """How much every group has beyond what it reaches by itself, at best: exact up to 16 members, then a bracket.
 
     Parameters

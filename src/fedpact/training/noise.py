@@ -109,7 +109,7 @@ class PrivateUpdates(Noise):
 
 Strengths = dict[type[Noise], dict[str, FloatArray]]
 
-KINDS = (LabelNoise, PixelNoise, PrivateUpdates)
+NOISES = (LabelNoise, PixelNoise, PrivateUpdates)
 
 
 def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str] | None = None) -> Strengths:
@@ -118,7 +118,7 @@ def checked_noise(given: Any, names: Sequence[str], lots: Sequence[str] | None =
     What spoils samples has a strength per lot, where agents have several; what spoils updates has one per agent.
     """
     listed = [given] if isinstance(given, Noise) else given
-    if not isinstance(listed, Sequence) or not all(isinstance(noise, KINDS) for noise in listed):
+    if not isinstance(listed, Sequence) or not all(isinstance(noise, NOISES) for noise in listed):
         raise InvalidInput(
             f"noise must be a list of LabelNoise, PixelNoise and PrivateUpdates, got {short_repr(given)}"
         )

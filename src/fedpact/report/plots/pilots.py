@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 12
 LEARNING_CURVE_POINTS = 40
-KINDS = {"everybody": (GOOD, "everybody's data"), "alone": (BAD, "own data alone")}
+RUN_MARKS = {"everybody": (GOOD, "everybody's data"), "alone": (BAD, "own data alone")}
 
 
 def plot_learning_curves(pilot: PilotStudy, *, figure: Any = None) -> Any:
@@ -45,7 +45,7 @@ def _draw_member(
 ) -> None:
     data = pilot.data
     mine = np.array([owner == data.names[member] for owner in data.lot_owners])
-    for kind, (colour, label) in KINDS.items():
+    for kind, (colour, label) in RUN_MARKS.items():
         inside = np.ones(len(mine), dtype=bool) if kind == "everybody" else mine
         most = np.where(inside, data.available, 0.0)
         shares = np.geomspace(min(1.0, 5.0 / most.sum()), 1.0, LEARNING_CURVE_POINTS)
