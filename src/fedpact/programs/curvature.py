@@ -28,6 +28,11 @@ MAX_CG_STEPS = 400
 class Curvature:
     """What the interior point asks of a curvature."""
 
+    @property
+    def diagonal(self) -> FloatArray:
+        """How much every coordinate bends by itself."""
+        raise NotImplementedError
+
     def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
         """(curvature + diagonal)^-1 right."""
         raise NotImplementedError
@@ -48,12 +53,16 @@ class DenseCurvature(Curvature):
         """-left hessian right."""
         return cls(-left[..., :, None] * hessian * right[..., None, :])
 
+    @property
+    def diagonal(self) -> FloatArray:
+        return np.diagonal(self.matrix, axis1=-2, axis2=-1)
+
     def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:
         return solve_systems(_add_diagonal(self.matrix, diagonal), right)
 
     def solve_free(self, held: NDArray[np.bool_], right: FloatArray) -> FloatArray:
         loose = ~(held[..., :, None] | held[..., None, :])
-        ridge = NEWTON_RIDGE * (1.0 + np.abs(np.diagonal(self.matrix, axis1=-2, axis2=-1)))
+        ridge = NEWTON_RIDGE * (1.0 + np.abs(self.diagonal))
         matrix = _add_diagonal(np.where(loose, self.matrix, 0.0), np.where(held, 1.0, ridge))
         return np.where(held, 0.0, solve_systems(matrix, np.where(held, 0.0, right)))
 
@@ -74,7 +83,6 @@ class SparseCurvature(Curvature):
 
     @cached_property
     def diagonal(self) -> FloatArray:
-        """How much every coordinate bends by itself."""
         return self.left * self.right * (self.squares.T @ self.bends) + self.plain
 
     def solve(self, diagonal: FloatArray, right: FloatArray) -> FloatArray:

@@ -20,7 +20,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.programs.curvature import SparseCurvature
 from fedpact.programs.solver import (
     Program,
     Solution,
@@ -29,6 +28,7 @@ from fedpact.programs.solver import (
     follow_barrier,
     linearised_gains,
     maximise_batch,
+    settle_by_own_steps,
 )
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
@@ -75,12 +75,9 @@ def maximise_by_parts(program: PartedProgram) -> Solution | None:
 def maximise_sparse(program: Program) -> Solution | None:
     """The maximiser of a program with a sparse curvature; None where the barrier was left too early."""
     near, steps = follow_barrier(program, SPARSE_BARRIER / program.upper.size)
-    slopes, ones = program.gradient(near), np.ones_like(near)
-    curvature = program.curvature(near, ones, ones)
-    assert isinstance(curvature, SparseCurvature)
-    ends_low = curvature.diagonal * near < -slopes
-    ends_high = curvature.diagonal * (program.upper - near) < slopes
-    settled = np.where(ends_low, 0.0, np.where(ends_high, program.upper, near))
+    ones = np.ones_like(near)
+    bends = program.curvature(near, ones, ones).diagonal
+    settled = settle_by_own_steps(near, program.gradient(near), bends, program.upper)
     if not program.room(np.zeros_like(near), settled) > 1.0:  # who is harmed needs those who went to a bound
         return None
     found, finishing = finish_batch(program, settled)

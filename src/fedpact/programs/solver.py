@@ -210,24 +210,28 @@ def _settle_at_bounds(program: Program, found: Solution) -> Solution:
         gradient, curvature = scaled.gradient(x), scaled.curvature(x)
         if not isinstance(curvature, DenseCurvature):
             return found
-        bends = np.diagonal(curvature.matrix)
-        low, high = (x > 0.0) & (gradient > bends * x), (x < 1.0) & (-gradient > bends * (1.0 - x))
-        settled = _keep_inside(scaled, x, np.where(low, 0.0, np.where(high, 1.0, x)))
+        settled = _keep_inside(scaled, x, settle_by_own_steps(x, -gradient, curvature.diagonal, 1.0))
         if (settled == x).all():
             return found
         settled, steps = _finish(scaled, settled, held_low=settled <= 0.0, held_high=settled >= 1.0)
-        if not _own_gains(scaled, settled) < _own_gains(scaled, x):
+        left = _own_gains(settled, scaled.gradient(settled), scaled.curvature(settled))
+        if not left < _own_gains(x, gradient, curvature):
             return found
     with suppress(NotConverged):  # rounding rules: then the maximum found stands
         return conclude(program, np.clip(settled, 0.0, 1.0) * program.upper, found.iterations + steps, near=found)
     return found
 
 
-def _own_gains(problem: _Scaled, x: FloatArray) -> float:
+def settle_by_own_steps(
+    point: FloatArray, slopes: FloatArray, bends: FloatArray, upper: FloatArray | float
+) -> FloatArray:
+    """The point with everybody at a bound who would get there by a Newton step of its own."""
+    return np.where(bends * point < -slopes, 0.0, np.where(bends * (upper - point) < slopes, upper, point))
+
+
+def _own_gains(x: FloatArray, gradient: FloatArray, curvature: Curvature) -> float:
     """What all could gain by a Newton step of their own, or by all of what is left to a bound."""
-    gradient, curvature = problem.gradient(x), problem.curvature(x)
-    assert isinstance(curvature, DenseCurvature)
-    size, bends = np.abs(gradient), np.diagonal(curvature.matrix)
+    size, bends = np.abs(gradient), curvature.diagonal
     gains = np.minimum(size * np.where(gradient > 0, x, 1.0 - x), np.where(bends > 0, size**2 / bends, np.inf))
     return float(gains.sum())
 
