@@ -15,12 +15,13 @@ export MKL_NUM_THREADS = 1
 # Tests start hundreds of processes, which read what the first one compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-extremes test-browser test-deploy test-peers check format lint types docs bench bench-training clean
+.PHONY: help demo test test-slow test-install test-extremes test-browser test-deploy test-peers check format lint types docs bench bench-training clean
 
 help:
 	@echo "make demo       compare the mechanisms on five hospitals; report in $(OUT)/report.html"
 	@echo "make test       run the tests"
 	@echo "make test-slow  run the slow tests too, and all the random cases of the others"
+	@echo "make test-install  install the wheel alone, without pinned versions, and start every command"
 	@echo "make test-extremes  100,000 random federations over twelve orders of magnitude: hours; CASES=2000, SEED=7, ONLY=123, MECHANISM=voluntary, UNJUDGED=1"
 	@echo "make test-browser  run the explorer in Chromium"
 	@echo "make test-deploy  run a Flower deployment on this machine, with TLS and keys"
@@ -59,6 +60,15 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	FEDPACT_ALL_CASES=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not deploy and not browser"
 
+# As `pip install .` does for a user: a new environment, no constraints, today's versions.
+CLEAN_VENV := .venv-clean
+test-install:
+	@$(PYTHON) -m venv --clear $(CLEAN_VENV)
+	@rm -rf build
+	@$(CLEAN_VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(CLEAN_VENV)/wheel .
+	@$(CLEAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(CLEAN_VENV)/wheel/fedpact-*.whl
+	$(CLEAN_VENV)/bin/python tests/installed.py
+
 # Interrupted, it prints what it knows and goes on there the next time.
 CASES ?= 100000
 SEED ?= 1
@@ -79,7 +89,7 @@ test-browser: $(VENV)/.browser
 test-deploy: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m deploy tests/edges
 
-check: $(VENV)/.dev lint types test docs
+check: $(VENV)/.dev lint types test-install test docs
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

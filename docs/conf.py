@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from click import Context
 from docutils import nodes
 from latex2mathml.converter import convert as mathml
+from typer import Context
 from typer.main import get_command
 from typer.testing import CliRunner
 

@@ -18,10 +18,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
-from click.shell_completion import CompletionItem
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup  # Typer may bring a copy of Click of its own: only its names are used
 
 from fedpact import __version__
 from fedpact.cli.exit_codes import BAD_INPUT, BUG, CLAIM_FAILS, IN_WORDS, INTERRUPTED, NOT_CONVERGED
@@ -67,23 +65,28 @@ class CommandsOnDemand(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: click.Command(name) for commands in COMMANDS.values() for name in commands}
-        self._loaded: dict[str, click.Command] = {}
+        purposes = {name: purpose for commands in COMMANDS.values() for name, purpose in commands.items()}
+        self.commands = {name: TyperCommand(name, short_help=purpose) for name, purpose in purposes.items()}
+        self._loaded: dict[str, Any] = {}
+        self._only_listed = False
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import the command's module, if there is such a command."""
+        if self._only_listed:
+            return self.commands.get(cmd_name)
         if cmd_name in self.commands and cmd_name not in self._loaded:
             self._loaded[cmd_name] = _load(cmd_name)
         return self._loaded.get(cmd_name)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Options if one has been begun, otherwise commands with their purpose, of which none is imported."""
-        if incomplete.startswith("-"):
-            return click.Command.shell_complete(self, ctx, incomplete)
-        purposes = {name: purpose for commands in COMMANDS.values() for name, purpose in commands.items()}
-        return [CompletionItem(name, help=text) for name, text in purposes.items() if name.startswith(incomplete)]
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Commands with their purpose, or options if one has been begun; no command is imported."""
+        self._only_listed = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._only_listed = False
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a line for each command, and import none."""
         width = max(map(len, self.commands))
         for heading, commands in COMMANDS.items():
@@ -91,7 +94,7 @@ class CommandsOnDemand(TyperGroup):
                 formatter.write_dl([(name.ljust(width), purpose) for name, purpose in commands.items()])
 
 
-def _load(name: str) -> click.Command:
+def _load(name: str) -> Any:
     found = getattr(import_module(f"fedpact.cli.{name}"), name)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)

@@ -16,7 +16,6 @@ from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
-from click.core import ParameterSource
 
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -244,8 +243,8 @@ def _tell(run: Run, scenario: Scenario, folder: RunFolder, *, as_json: bool) -> 
 def _check_alone(context: typer.Context) -> None:
     """Nothing may be said beside --repeat that the settings say."""
     for parameter in context.command.params:
-        given = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-        if given and parameter.name not in WITH_REPEAT:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE" and parameter.name not in WITH_REPEAT:
             raise InvalidInput(
                 f"--repeat takes everything from the settings of the run; leave out {parameter.opts[0]}, "
                 f"or train anew without --repeat"

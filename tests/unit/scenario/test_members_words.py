@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import fedpact as fp
 from edges.command_line import run_main
@@ -144,7 +145,7 @@ def test_asking_can_be_interrupted(
         raise stop
 
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.termui.visible_prompt_func", ask)
+    monkeypatch.setitem(typer.prompt.__globals__, "visible_prompt_func", ask)
     assert run_main(["new", str(tmp_path / "new.toml"), "--ask"]) == 130
     shown = capsys.readouterr().err
     assert "interrupted" in shown and "Aborted" not in shown
