@@ -16,8 +16,9 @@ import fedpact as fp
 from fedpact.cli import train as train_command
 from fedpact.deals import Ledger, is_ledger
 from fedpact.deals.deal_file import deal_record, outcome_record
-from fedpact.deals.ledger import AGREED, MEASURED
+from fedpact.deals.ledger import AGREED, MEASURED, SETTLED
 from fedpact.explorer.files import DOWNLOADS
+from fedpact.flower.entries import settlement_entry
 from fedpact.scenario.examples import example
 from fedpact.training.plan import Plan
 from fedpact.training.trainable import deal_for_everybody
@@ -60,7 +61,9 @@ def transcribed(run: Any, path: Path) -> None:
 def chained(run: Any, path: Path, deal: dict[str, Any] | None = None) -> None:
     with Ledger(path) as ledger:
         ledger.append("begun", {"title": "Five"})
-        ledger.append(AGREED, {"deal": deal or deal_record(SOLVED.deal)})
+        record = deal or deal_record(SOLVED.deal)
+        agreed = ledger.append(AGREED, {"deal": record})
+        ledger.append(SETTLED, settlement_entry(fp.settle(SOLVED, money=SCENARIO.money), agreed.hash))
 
 
 KINDS: dict[str, tuple[str, Callable[[Any, Path], None]]] = {
@@ -103,13 +106,15 @@ def which(path: Path) -> list[str]:
 
 def spoil(path: Path) -> None:
     """Move some money in the last deal of a file."""
-    *before, last = path.read_text(encoding="utf-8").splitlines() if path.suffix == ".jsonl" else [path.read_text()]
-    record = json.loads(last)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    place = next(place for place in reversed(range(len(lines))) if '"payments":' in lines[place])
+    record = json.loads(lines[place])
     deals = record.get("outcomes") or [record.get("deal") or record.get("content", {}).get("deal") or record]
     for deal in deals:
         deal["payments"][0] += MOVED
         deal["payments"][1] -= MOVED
-    path.write_text("\n".join([*before, json.dumps(record)]) + "\n", encoding="utf-8")
+    lines[place] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def test_a_deal_is_checked_settled_and_trained_from_every_file(run, plans: list[Plan], file: Path) -> None:
@@ -200,7 +205,7 @@ def test_a_forged_ledger_whose_chain_holds(run, tmp_path: Path) -> None:
     record["payments"][0] += MOVED
     record["payments"][1] -= MOVED
     chained(run, tmp_path / "deal.jsonl", record)
-    assert run("check", "deal.jsonl", "--json").record["failed"] == ["prices"]
+    assert run("check", "deal.jsonl", "--json").record["failed"] == ["prices", "settlement"]
     refused = run("settle", "hospitals", "deal.jsonl")
     assert refused.code == 2
     assert re.search(
@@ -215,7 +220,7 @@ def test_a_ledger_of_unsound_entries_fails(run, tmp_path: Path) -> None:
         ledger.append(MEASURED, {"accuracies": [0.5]})
     checked = run("check", "deal.jsonl")
     assert (
-        checked.code == 1 and 'entries is violated: line 3, "measured", does not hold its accuracies' in checked.words
+        checked.code == 1 and 'entries is violated: line 4, "measured", does not hold its accuracies' in checked.words
     )
     assert run("check", "hospitals", "deal.jsonl").code == 1
 

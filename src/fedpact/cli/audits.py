@@ -10,10 +10,10 @@ from fedpact.certificates.claims import quote_claim
 from fedpact.cli.common import console, escape, print_agents, print_json, table
 from fedpact.deals import Deal
 from fedpact.deals.deal_file import deal_record
-from fedpact.deals.ledger import FAILED, SETTLED, is_ledger
+from fedpact.deals.ledger import SETTLED, is_ledger
 from fedpact.deals.signatures import KnownKeys
 from fedpact.fitting.ledger_shares import with_paid_shares
-from fedpact.negotiation.audit import Audit, LedgerAudit, TranscriptAudit, audit_ledger, audit_transcript
+from fedpact.negotiation.audit import FINISHED, Audit, LedgerAudit, TranscriptAudit, audit_ledger, audit_transcript
 from fedpact.report.ledger_page import paid_columns, signed_rows, write_ledger_page
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.utils.errors import InvalidInput
@@ -94,11 +94,10 @@ def _show_ledger(found: LedgerAudit) -> None:
     title = str(entries[0].content.get("title") or "") if entries else ""
     console.print(f"[bold]The ledger of {escape(title) if title else 'a run'}[/bold]\n")
     try:
+        if not found.is_finished:
+            console.print(f"Nobody is paid: {escape(found.findings[FINISHED].reason)}.\n", soft_wrap=True)
         if found.deal is not None and "budget-balance" not in found.failed:
             _show_deal(found, found.deal)
-        if entries and entries[-1].kind == FAILED:
-            content = entries[-1].content
-            console.print(f"The run failed ({escape(str(content.get('phase')))}): {escape(_reason(content))}.\n")
     except (AttributeError, KeyError, TypeError, ValueError):  # unsound entries: the findings say which
         if not found.failed:
             raise
@@ -106,11 +105,11 @@ def _show_ledger(found: LedgerAudit) -> None:
 
 def _show_deal(found: LedgerAudit, deal: Deal) -> None:
     """Who gave what, got which accuracy, and is paid how much."""
-    settled = found.last(SETTLED)
+    settled = found.last(SETTLED) if found.is_finished else None
     money = settled.content if settled is not None else None
     columns = paid_columns(found, deal)
     agents = [f"{name} (out)" if name in deal.excluded else name for name in deal.agents]
-    title = f"The deal (paid in {money['currency'] if money else PAYOFF_LABEL})"
+    title = f"The deal (pay in {money['currency'] if money else PAYOFF_LABEL})"
     print_agents(title, agents, columns, sizes=deal.contributions)
     console.print()
 
@@ -148,12 +147,6 @@ def _show_transcript(found: TranscriptAudit) -> None:
 
 
 def show_excluded(deal: Deal) -> None:
-    """Who is out, and why."""
-    for name, reason in deal.excluded.items():
-        console.print(f"{escape(name)} is out: {escape(reason)}.")
-
-
-def _reason(content: Any) -> str:
-    told = "; ".join(f'"{name}": {reason}' for name, reason in (content.get("agents") or {}).items())
-    reason = str(content.get("reason"))
-    return reason if not told or told in reason else f"{reason}: {told}"
+    """Who is out, and why; where nobody federates all are."""
+    for name, reason in deal.excluded.items() if deal.is_federated else ():
+        console.print(f"{escape(name)} is out: {escape(reason)}.", soft_wrap=True)

@@ -10,7 +10,7 @@ import typer
 
 from fedpact.certificates import Claim, Verdict
 from fedpact.certificates.claims import quote_claim
-from fedpact.cli.audits import check_record, show_excluded, show_findings
+from fedpact.cli.audits import check_record, show_findings
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
@@ -30,7 +30,7 @@ from fedpact.deals.ledger import is_ledger
 from fedpact.deals.signatures import read_known_keys
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX
 from fedpact.fitting.ledger_shares import with_paid_shares
-from fedpact.negotiation.audit import TranscriptAudit, audit_ledger
+from fedpact.negotiation.audit import audit_ledger
 from fedpact.negotiation.deal_check import PAYMENTS, CheckedDeal, check_deal, check_solved
 from fedpact.report.ledger_page import write_ledger_page
 from fedpact.report.numbers import Unit
@@ -38,6 +38,7 @@ from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
+from fedpact.utils.words import join_names
 
 VERDICT = ".verdict is "
 CERTIFICATES = "certificates."  # what stands in a file under certificates, not among the numbers of the deal
@@ -132,11 +133,11 @@ def _check_deal(
         found = check_deal(path, scenario.federation, rules=rules, claims=claims, money=scenario.money)
     failed = list(dict.fromkeys([*found.failures, *broken]))
     if as_json:
-        print_json(outcome_record(found.outcome) | _check_record(found) | {"failed": failed})
+        who = {"excluded": dict(found.out)} if found.out else {}
+        print_json(outcome_record(found.outcome) | who | _check_record(found) | {"failed": failed})
         return failed
     console.print(f"[bold]{escape(scenario.title or 'Federation')}[/bold] under {found.outcome.mechanism}\n")
-    if isinstance(found.audit, TranscriptAudit):
-        show_excluded(found.audit.recomputed)
+    _show_out(found)
     if found.audit is not None:
         show_findings(found.audit)
     show_certificates(found.outcome)
@@ -155,6 +156,15 @@ def _check_deal(
     if failed:
         console.print(f"[red]This deal does not hold[/red]: {escape(_list_claims(failed))}.", soft_wrap=True)
     return failed
+
+
+def _show_out(found: CheckedDeal) -> None:
+    """Who of the scenario is not in the deal, and why, before anything is said of the others."""
+    for name, reason in found.out.items():
+        why = escape(reason) if reason else "[red]the deal does not say why[/red]"
+        console.print(f"{escape(name)} is out: {why}.", soft_wrap=True)
+    if found.out:
+        console.print(f"All that follows is about {escape(join_names(found.outcome.agents))} alone.\n", soft_wrap=True)
 
 
 def _show_contradictions(texts: Sequence[str]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
+from fedpact.cli.audits import show_excluded
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
     AsJson,
     Force,
     ScenarioArgument,
     check_output,
-    choose_mechanism,
     console,
     escape,
     print_agents,
@@ -27,17 +27,18 @@ from fedpact.cli.per_agent import per_agent
 from fedpact.cli.solve import show_side_payments
 from fedpact.deals import Deal, Settlement, is_ledger
 from fedpact.deals import settle as settle_deal
-from fedpact.deals.delivered import delivered_contributions
-from fedpact.deals.ledger import SETTLED, TRAINED
-from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, settle_shares
+from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
+from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
+from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
-from fedpact.negotiation.audit import audit_ledger
+from fedpact.mechanisms import mechanism_named
+from fedpact.negotiation.audit import FINISHED, LedgerAudit, audit_ledger
 from fedpact.report.numbers import Unit, cents_text, number_texts
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.jsonl import jsonable
-from fedpact.utils.words import count_text
+from fedpact.utils.words import count_text, join_names
 
 
 def settle(
@@ -68,7 +69,7 @@ def settle(
         list[str] | None,
         typer.Option(
             "--delivered",
-            help="What was delivered, where it is less than agreed; a ledger says it itself. Several allowed.",
+            help="What was delivered, where it is less than agreed; several allowed. A ledger says it itself.",
             metavar="NAME=AMOUNT",
         ),
     ] = None,
@@ -85,17 +86,31 @@ def settle(
     What was delivered is paid for, at the prices agreed: a member that delivers less is paid less, and the others pay
     less. A deal that does not hold is refused, and so are payments that do not balance unless a sponsor is named. Where
     the scenario says nothing of money, amounts are units of payoff.
+
+    A ledger is settled by what its members signed, in the money of the run; a run that did not finish pays nobody.
     """
     path = output or ledger
     if path is not None:
         check_output(path, force=force, suffixes=(".csv", ".json"))
     chosen = read_scenario(scenario)
+    options = {
+        "--currency": currency,
+        "--per-payoff": per_payoff,
+        "--decimals": decimals,
+        "--sponsor": sponsor,
+        "--delivered": delivered,
+    }
     agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
+    run = _finished_run(deal, [option for option, given in options.items() if given is not None])
     money = _money(currency, per_payoff) or chosen.money
-    given = _delivered(agreed, delivered or [], deal)
+    given = _delivered(agreed, delivered or [])
+    if run is not None and run.deal is not None:  # as it stands there, in the order of its members
+        agreed, (money, decimals) = run.deal, _run_money(run)
+        trained = run.last(TRAINED)
+        given = None if trained is None else ledger_delivery(run.chain, agreed, run.entry(AGREED), trained)
     between = None  # where payments follow from the mechanism's rule at what was delivered
     if given is not None and agreed.prices is None and (given != agreed.contributions).any():
-        between = choose_mechanism(agreed.mechanism).outcome_of(agreed, chosen.federation)
+        between = mechanism_named(agreed.mechanism).outcome_of(agreed, chosen.federation)
     settlement = settle_deal(
         agreed,
         money=money,
@@ -105,9 +120,8 @@ def settle(
         between_members=between,
         unchecked=unchecked,
     )
-    shares = None if delivered else _ledger_shares(deal)
-    if shares is not None:
-        settlement = settle_shares(agreed, shares, settlement)
+    if run is not None:
+        settlement = _as_recorded(run, agreed, settlement, deal)
     if unchecked:
         say_unchecked(deal)
     if path is not None:
@@ -116,6 +130,7 @@ def settle(
         terms = {"mechanism": agreed.mechanism, "agents": agreed.agents, "side_payments": agreed.side_payments}
         print_json(jsonable(terms) | settlement.record())
         return
+    show_excluded(agreed)
     _show(settlement, agreed, chosen.unit)
     show_side_payments(agreed, Unit.of(money, agreed.payments))
     if path is not None:
@@ -128,31 +143,57 @@ def _money(currency: str | None, per_payoff: float | None) -> Money | None:
     return None if currency is None or per_payoff is None else Money(currency=currency, per_payoff=per_payoff)
 
 
-def _delivered(agreed: Deal, options: list[str], path: Path | None) -> FloatArray | None:
-    """What was delivered: as the options say, or else the ledger; None where nothing is said."""
-    if options:
-        for text in options:
-            if "=" not in text:
-                raise InvalidInput(f"--delivered must be NAME=AMOUNT, got {short_repr(text)}")
-        return per_agent("--delivered", options, agreed.lot_labels, agreed.contributions)
-    if path is None or not is_ledger(path):
-        return None
-    trained = audit_ledger(path).last(TRAINED)
-    return None if trained is None else delivered_contributions(agreed, trained.content)
+def _delivered(agreed: Deal, options: list[str]) -> FloatArray | None:
+    """What was delivered as the options say; None where they say nothing."""
+    for text in options:
+        if "=" not in text:
+            raise InvalidInput(f"--delivered must be NAME=AMOUNT, got {short_repr(text)}")
+    return per_agent("--delivered", options, agreed.lot_labels, agreed.contributions) if options else None
 
 
-def _ledger_shares(path: Path | None) -> Any:
-    """The shares that are paid for by a ledger that is settled by what arrived in effect; None otherwise."""
+# The ledger of a run, which is settled by what it holds
+
+
+def _finished_run(path: Path | None, options: list[str]) -> LedgerAudit | None:
+    """What a ledger holds, if the file is one; a run that did not finish is refused, and so are options beside it."""
     if path is None or not is_ledger(path):
         return None
     found = with_paid_shares(audit_ledger(path))
-    settled = found.last(SETTLED)
-    if settled is None or "paid_shares" not in settled.content:
-        return None
-    finding = found.findings[SHARES]
-    if finding.holds is not True:
-        raise InvalidInput(f"{path}: {SHARES}: {finding.reason}")
-    return settled.content["paid_shares"]
+    if not found.is_finished:
+        raise InvalidInput(
+            f"{path}: {found.findings[FINISHED].reason}. If the members agree to pay all the same: `fedpact settle "
+            f"SCENARIO DEAL.json --delivered NAME=AMOUNT`, with the file of the deal"
+        )
+    if options:
+        raise InvalidInput(
+            f"{path}: a ledger is settled by what it holds, in the money of its run; leave out {join_names(options)}, "
+            f"or settle the file of the deal"
+        )
+    return found
+
+
+def _run_money(run: LedgerAudit) -> tuple[Money | None, int]:
+    """The run's money, if it has any, and its decimals."""
+    settled = run.entry(SETTLED).content
+    unit, rate = settled["currency"], settled["per_payoff"]
+    return None if unit == PAYOFF_UNIT else Money(currency=unit, per_payoff=rate), settled["decimals"]
+
+
+def _as_recorded(run: LedgerAudit, agreed: Deal, due: Settlement, path: Path | None) -> Settlement:
+    """What is due, which must be what the run was settled with."""
+    settled = run.entry(SETTLED).content
+    if "paid_shares" in settled:
+        if run.findings[SHARES].holds is not True:
+            raise InvalidInput(f"{path}: {SHARES}: {run.findings[SHARES].reason}")
+        due = settle_shares(agreed, settled["paid_shares"], due)
+    for name, cents in zip(due.names, due.cents, strict=True):
+        if settled["cents"].get(name) != cents:
+            stated = settled["cents"].get(name)
+            raise InvalidInput(
+                f'{path}: the run was settled with {short_repr(stated)} cents for "{name}", and {cents} are due for '
+                f"what was delivered; `fedpact check {path}` shows everything"
+            )
+    return due
 
 
 def _show_delivered(settlement: Settlement, deal: Deal, data: str) -> None:

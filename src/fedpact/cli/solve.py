@@ -81,7 +81,8 @@ def solve(
     together = blocking_group(outcome, group=asked) if outcome and asked else None
     if as_json:
         record = outcome_record(outcome) if outcome else {"mechanism": rules.name, "agents": []}
-        record |= {"departures": departures_record(settled)} if settled else {}
+        if settled:
+            record |= {"departures": departures_record(settled), "excluded": settled.reasons}
         print_json(record | ({"group": blocking_group_record(together)} if together else {}))
         return
     console.print(f"[bold]{escape(chosen.title or 'Federation')}[/bold] under {escape(rules.full_title)}\n")

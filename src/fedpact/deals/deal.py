@@ -111,7 +111,7 @@ class Deal:
     side_payments
         The part of the payments that does not depend on anybody's contribution.
     excluded
-        Who is not in the deal, and why, by name.
+        Who is not in the deal, and why, by name; also members of the scenario that are not among its agents.
     scenario
         The fingerprint of the federation it belongs to; None where that is not known.
     provenance
@@ -137,7 +137,7 @@ class Deal:
         size = len(names)
         if not isinstance(self.mechanism, str) or not self.mechanism:
             raise InvalidInput(field="mechanism", rule="must be the name of a mechanism", value=self.mechanism)
-        excluded = _checked_reasons(self.excluded, names)
+        excluded = _checked_reasons(self.excluded)
         if not isinstance(self.scenario, str | None):
             raise InvalidInput(field="scenario", rule="must be a fingerprint or None", value=self.scenario)
         if not isinstance(self.provenance, Provenance):
@@ -195,7 +195,7 @@ class Deal:
     @property
     def is_federated(self) -> bool:
         """Whether anybody shares anything: False where everybody trains alone."""
-        return len(self.excluded) < len(self.agents)
+        return any(name not in self.excluded for name in self.agents)
 
     @property
     def turnover(self) -> float:
@@ -241,7 +241,7 @@ class Deal:
         return {self.agents[place]: int(counts[place]) for place in self.members}
 
     def among(self, names: Sequence[str]) -> Deal:
-        """The same deal between some agents, in their order; the others must not be in it."""
+        """The same deal between some agents, in their order; the others must not be in it, and why is kept."""
         lost = [name for name in self.agents if name not in names and name not in self.excluded]
         if lost:
             why = f'member "{lost[0]}" is in the deal and cannot be left out of it'
@@ -264,7 +264,6 @@ class Deal:
             payments=self.payments[places],
             prices=None if self.prices is None else self.prices[np.ix_(places, lots)],
             side_payments=self.side_payments[places],
-            excluded={name: why for name, why in self.excluded.items() if name in names},
             **owned,
         )
 
@@ -329,7 +328,7 @@ class Deal:
             If it is a deal of another federation, with the difference.
         """
         names = federation.names
-        strangers = [name for name in self.agents if name not in names]
+        strangers = [name for name in (*self.agents, *self.excluded) if name not in names]
         if strangers:
             rule = f"must be between members of the scenario ({', '.join(names)})"
             why = f"the deal {rule}, got {short_repr(strangers[0])}"
@@ -406,12 +405,10 @@ def _made_anew(parts: Mapping[str, Any]) -> Deal:
     return Deal(**parts)
 
 
-def _checked_reasons(given: Any, names: Sequence[str]) -> Mapping[str, str]:
+def _checked_reasons(given: Any) -> Mapping[str, str]:
     if not isinstance(given, Mapping):
         raise InvalidInput(field="excluded", rule="must be reasons by name", value=given)
     for name, reason in given.items():
-        if name not in names:
-            raise InvalidInput(field="excluded", rule="must name members of the deal", value=name)
         if not isinstance(reason, str):
             raise InvalidInput(field=f"excluded[{name!r}]", rule="must be a reason in words", value=reason, agent=name)
     return MappingProxyType(dict(given))

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedpact.certificates import Certificate
 from fedpact.deals.deal import Deal, Provenance, Source, checked_agents
-from fedpact.deals.ledger import AGREED, SIGNED, is_ledger, read_ledger
+from fedpact.deals.ledger import AGREED, SIGNED, is_end, is_ledger, read_ledger
 from fedpact.deals.outcome import PER_AGENT, Outcome
 from fedpact.deals.transcript import TRANSCRIPT_SUFFIX, Transcript, is_transcript, read_transcript
 from fedpact.utils.arrays import FloatArray
@@ -191,11 +191,15 @@ def _from_ledger(path: Path) -> Deal:
         places = [place for place, entry in enumerate(chain.entries) if entry.kind == AGREED]
         if not places:
             raise InvalidInput("there is no deal in this ledger yet")
-        agreed = chain.entries[places[-1]]
+        agreed, after = chain.entries[places[-1]], chain.entries[places[-1] :]
+        ended = next((entry for entry in after if is_end(entry)), None)
+        if ended is not None:
+            why = f"{ended.content.get('reason')!s:.200}"
+            raise InvalidInput(f"the run failed, and its deal with it ({why}): it binds and pays nobody")
         record = agreed.content.get("deal")
         if not isinstance(record, dict):
             raise InvalidInput(f"a deal must be a JSON object, got {short_repr(record)}")
-        signed = any(entry.kind == SIGNED for entry in chain.entries[places[-1] :])
+        signed = any(entry.kind == SIGNED for entry in after)
         source = Source.SIGNED.value if signed else record.get("source", Source.NEGOTIATED.value)
         return deal_from_record({**record, "source": source, "ledger": agreed.hash})
 

@@ -46,6 +46,7 @@ SIGNED_VERSION = 2  # of ledgers whose members sign
 KEYS = "keys"  # members' public keys
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 VERIFIED = "verified"  # what members measured of models made of subsets of the updates
+SETTLE = "settle"  # the phase of a failure after which the deal stands
 ASK_AGAIN = 0.2  # seconds between looks whether another process has ended
 MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
@@ -104,6 +105,11 @@ class Chain:
     def is_signed(self) -> bool:
         """Whether it says that its members sign."""
         return bool(self.entries) and self.entries[0].content.get("ledger") == SIGNED_VERSION
+
+
+def is_end(entry: Entry) -> bool:
+    """Whether an entry makes the deal before it void; a settlement that is disputed can be tried again."""
+    return entry.kind == FAILED and entry.content.get("phase") != SETTLE
 
 
 def read_ledger(path: Path) -> Chain:

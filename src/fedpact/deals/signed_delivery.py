@@ -1,15 +1,34 @@
-"""What members have delivered, by what they have signed: a count of samples and an update, round by round."""
+"""What members have delivered: a count of samples and an update, round by round, by what they have signed.
+
+Where members sign, nothing else counts: an entry may state more, and whoever writes the ledger chooses that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from fedpact.deals.deal import whole_samples
-from fedpact.deals.documents import delivery_document
+import numpy as np
+
+from fedpact.deals.deal import Deal, whole_samples
+from fedpact.deals.delivered import delivered_contributions
+from fedpact.deals.documents import deal_document_of, delivery_document
+from fedpact.deals.ledger import Chain, Entry
 from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.updates import draw_subsets
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, short_repr
+
+
+def ledger_delivery(chain: Chain, deal: Deal, agreed: Entry, trained: Entry) -> FloatArray:
+    """What each has delivered by a ledger's entries of the deal and the training, in units of contribution.
+
+    Without signatures, it is what the entry states.
+    """
+    if not chain.is_signed:
+        return delivered_contributions(deal, trained.content)
+    signed = signed_delivery(deal_document_of(chain.entries, agreed), trained.content["deliveries"])
+    return np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
 
 
 def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, float]:

@@ -47,6 +47,8 @@ RESIDUAL_TOLERANCE = 1e-12  # of what is at stake: residuals are of the order of
 def contradictions(record: Mapping[str, Any], outcome: Outcome) -> list[str]:
     """What a record states otherwise than it follows from the outcome, in words; keys it does not know are left out."""
     stated = {key: entry for key, entry in record.items() if key in CHECKED}
+    if isinstance(stated.get("excluded"), dict):  # who is not among its agents is out of all that follows
+        stated["excluded"] = {name: why for name, why in stated["excluded"].items() if name in outcome.agents}
     if list(record["agents"]) == list(outcome.agents):
         return list(_Comparison(outcome).differences(stated))
     if any(key in stated for key in PER_AGENT if key not in (*GIVEN, "side_payments")):

@@ -23,7 +23,19 @@ from flwr.serverapp import Grid
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
 from fedpact.deals.deal_file import deal_from_record, deal_record
 from fedpact.deals.documents import accuracy_document, deal_document_of, settlement_document, stated_keys
-from fedpact.deals.ledger import AGREED, FAILED, KEYS, MEASURED, SETTLED, SIGNED, SIGNED_VERSION, TRAINED, VERIFIED
+from fedpact.deals.ledger import (
+    AGREED,
+    FAILED,
+    KEYS,
+    MEASURED,
+    SETTLE,
+    SETTLED,
+    SIGNED,
+    SIGNED_VERSION,
+    TRAINED,
+    VERIFIED,
+    is_end,
+)
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
 from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
@@ -49,8 +61,6 @@ from fedpact.utils.files import read_bytes, replace_files
 from fedpact.utils.words import join_names
 
 logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that `flwr run --stream` and `flwr log` show it
-
-SETTLE = "settle"  # the phase
 
 
 class RunTerms(Protocol):
@@ -376,11 +386,6 @@ def run_given_deal(grid: Grid, terms: GivenTerms, ledger: Ledger, deal: Deal) ->
 def first_entry(ledger: Ledger, header: Mapping[str, Any]) -> Entry:
     """Begin a ledger whose members sign; the number drawn for it keeps signatures from being used elsewhere."""
     return ledger.append("begun", {"ledger": SIGNED_VERSION, "nonce": secrets.token_hex(32), **header})
-
-
-def is_end(entry: Entry) -> bool:
-    """Whether an entry makes the deal before it void; a settlement that is disputed can be tried again."""
-    return entry.kind == FAILED and entry.content.get("phase") != SETTLE
 
 
 def write_model(path: Path, arrays: ArrayRecord) -> dict[str, Any]:

@@ -55,9 +55,14 @@ class PaymentCheck:
         return float(self.errors.max())
 
     @property
+    def is_known(self) -> bool:
+        """Whether anything can be said of the payments."""
+        return not np.isnan(self.error)
+
+    @property
     def exceeds(self) -> bool:
-        """Whether more than the tolerance may be in the wrong pocket; False where nothing is known."""
-        return self.error > self.tol
+        """Whether more than the tolerance may be in the wrong pocket: also where nothing can be said."""
+        return not self.error <= self.tol
 
 
 def check_payments(mechanism: Mechanism, outcome: Outcome, *, per_payoff: float | None = None) -> PaymentCheck:

@@ -50,6 +50,10 @@ NOT_YET = {
 }
 
 
+FINISHED = "finished"
+UNFINISHED = "the run is not settled yet: nobody is paid"
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditFinding:
     """Whether a claim holds (None: it is left open), and why."""
@@ -94,6 +98,15 @@ class LedgerAudit(Audit):
     def last(self, kind: str) -> Entry | None:
         """The entry of a kind that belongs to the last deal."""
         return _since_deal(self.chain).get(kind)
+
+    def entry(self, kind: str) -> Entry:
+        """The entry of a kind that belongs to the last deal and must be there."""
+        return _since_deal(self.chain)[kind]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has come to a settlement; one that has not pays nobody."""
+        return self.findings[FINISHED].holds is True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +156,11 @@ def audit_ledger(
     """
     chain = read_ledger(path)
     whose = [read_receipt(receipt)["name"] for receipt in receipts]
-    findings = {"chain": _chain_finding(chain), "entries": _entries_finding(chain)}
+    findings = {
+        "chain": _chain_finding(chain),
+        "entries": _entries_finding(chain),
+        FINISHED: _finished_finding(chain),
+    }
     if not chain.is_signed and (second := _second_run(chain)):
         findings["order"] = AuditFinding(holds=False, reason=second)
     entries = _since_deal(chain)
@@ -289,6 +306,25 @@ def _chain_finding(chain: Chain) -> AuditFinding:
     dropped = ", and a last line that was cut off and does not count" if chain.cut_off else ""
     reason = f"{count} entries, each chained to the last{dropped}; it ends in {chain.head[:16]}"
     return AuditFinding(holds=True, reason=reason)
+
+
+def _finished_finding(chain: Chain) -> AuditFinding:
+    """Whether the run came to its end: the last deal settled, and nothing failed after it."""
+    ends = [entry for entry in chain.entries if entry.kind in (AGREED, SETTLED, FAILED)]
+    if ends and ends[-1].kind == SETTLED:
+        return AuditFinding(holds=True, reason="the run has come to its settlement")
+    if ends and ends[-1].kind == FAILED:
+        why = _failure_text(ends[-1].content)
+        return AuditFinding(holds=False, reason=f"{why}; a run that did not finish pays nobody")
+    return AuditFinding(holds=None, reason=UNFINISHED)
+
+
+def _failure_text(content: Mapping[str, Any]) -> str:
+    """Why a run failed, with what is said of members, as far as its entry is sound."""
+    reason, about = str(content.get("reason")), content.get("agents")
+    told = "; ".join(f'"{name}": {why}' for name, why in about.items()) if isinstance(about, dict) else ""
+    reason = reason if not told or told in reason else f"{reason}: {told}"
+    return f"the run failed ({content.get('phase')}): {reason:.400}"
 
 
 # What an entry must hold, by its kind; more may stand beside it.

@@ -15,14 +15,12 @@ from fedpact.deals.deal import Deal, whole_samples
 from fedpact.deals.deal_file import deal_from_record
 from fedpact.deals.delivered import (
     agreed_transfers,
-    delivered_contributions,
     payments_for_delivered,
     payments_for_shares,
 )
-from fedpact.deals.documents import deal_document_of
 from fedpact.deals.ledger import AGREED, SETTLED, SIGNED, TRAINED, VERIFIED, Chain, Entry
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import read_transcript
 from fedpact.deals.updates import TrainingUpdates, model_digest
@@ -217,12 +215,8 @@ def _check_updates(record: LedgerRecord) -> str:
 def _due_payments(record: LedgerRecord) -> FloatArray:
     """What is due for what was delivered; in a ledger that does not say so, all that was agreed must have been."""
     deal, trained = record.deal, record.entries[TRAINED].content
-    if record.chain.is_signed:
-        document = deal_document_of(record.chain.entries, record.entries[AGREED])
-        signed = signed_delivery(document, trained["deliveries"])
-        delivered = np.array([signed.get(name, own) for name, own in zip(deal.agents, deal.contributions, strict=True)])
-    elif "delivered" in record.entries[SETTLED].content:
-        delivered = delivered_contributions(deal, trained)
+    if record.chain.is_signed or "delivered" in record.entries[SETTLED].content:
+        delivered = ledger_delivery(record.chain, deal, record.entries[AGREED], record.entries[TRAINED])
     else:
         agreed = whole_samples(deal.contributions, float(trained["samples_per_unit"]))
         for place in deal.members:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.words import differing_texts, join_names
 
 PAYMENTS = "payments"  # how their check is called among the claims
+MEMBERS = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
+UNEXPLAINED = "in the scenario and not in the deal, which does not say why"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +42,8 @@ class CheckedDeal:
         The deal as it stands in the file, its mechanism, and the deal with the federation of those who are in it.
     claims
         What its certificates are held to.
+    out
+        The members of the scenario that are not in it, and why; an empty text where the deal does not say it.
     audit
         What the record it comes from proves, if it comes from one.
     money
@@ -54,6 +58,7 @@ class CheckedDeal:
     rules: Mechanism
     outcome: Outcome
     claims: Sequence[Claim]
+    out: Mapping[str, str] = field(default_factory=dict)
     audit: Audit | None = None
     money: Money | None = None
     contradictions: Sequence[str] = ()
@@ -79,11 +84,11 @@ class CheckedDeal:
     def payment_text(self) -> str:
         """How far the payments can be from those of the exact equilibrium, and what says so."""
         payments = self.payment_check
-        if payments.exceeds:
+        if not payments.is_known:
+            text = "Whether the payments are right cannot be said"
+        elif payments.exceeds:
             text = f"Up to {self.amount(payments.error)} is in the wrong pocket"
             text += f": the payment of {payments.agent} is furthest off"
-        elif np.isnan(payments.error):
-            text = "Whether the payments are right cannot be said"
         else:
             verb = "are right" if payments.is_certified else "agree"
             text = f"Payments {verb} to {self.amount(max(payments.error, payments.tol if self.money else 0.0))}"
@@ -95,8 +100,14 @@ class CheckedDeal:
         certificates = [self.outcome.certificates[claim] for claim in self.claims]
         violated = [proof for proof in certificates if proof.verdict is Verdict.VIOLATED]
         found = {proof.claim.value: f"violated {violation_text(proof)}" for proof in violated}
-        if self.holds_payments and self.payment_check.exceeds:
-            found[PAYMENTS] = f"up to {self.amount(self.payment_check.error)} is in the wrong pocket"
+        unexplained = [name for name, reason in self.out.items() if not reason]
+        if unexplained:
+            found[MEMBERS] = f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}"
+        payments = self.payment_check if self.holds_payments else None
+        if payments is not None and not payments.is_known:
+            found[PAYMENTS] = f"whether they are right cannot be said ({payments.method})"
+        elif payments is not None and payments.exceeds:
+            found[PAYMENTS] = f"up to {self.amount(payments.error)} is in the wrong pocket"
         if self.deal.price_contradiction:
             found["prices"] = self.deal.price_contradiction
         if self.audit is not None:
@@ -116,12 +127,15 @@ class CheckedDeal:
         if self.audit is not None and self.audit.failed:
             claim = self.audit.failed[0]
             return f"{quote_claim(claim)}: {self.failures[claim]}"
-        due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
-        for name in self.outcome.deal.differences(due.deal):
-            agent = self.outcome.agents.index(name)
-            paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
-            if paid != rule:
-                return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
+        if MEMBERS in self.failures:
+            return f"{MEMBERS}: {self.failures[MEMBERS]}"
+        with suppress(*SOLVER_ERRORS):  # where the rules come to no deal
+            due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
+            for name in self.outcome.deal.differences(due.deal):
+                agent = self.outcome.agents.index(name)
+                paid, rule = differing_texts(self.outcome.payments[agent], due.payments[agent])
+                if paid != rule:
+                    return f'member "{name}" is paid {paid}, by the rules of {self.rules.name} {rule} (units of payoff)'
         return next((f"{quote_claim(claim)}: {reason}" for claim, reason in self.failures.items()), "")
 
 
@@ -159,6 +173,7 @@ def check_deal(
         rules=chosen,
         outcome=outcome,
         claims=chosen.promises(outcome.federation) if claims is None else claims,
+        out={name: deal.excluded.get(name, "").strip() for name in federation.names if name not in outcome.agents},
         audit=found,
         money=money,
         contradictions=stated,

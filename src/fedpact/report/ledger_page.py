@@ -13,7 +13,7 @@ import numpy as np
 from fedpact.certificates.claims import claim_title, quote_claim
 from fedpact.deals import Deal
 from fedpact.deals.ledger import FAILED, MEASURED, SETTLED, TRAINED
-from fedpact.negotiation.audit import LedgerAudit
+from fedpact.negotiation.audit import FINISHED, LedgerAudit
 from fedpact.report.markup import render
 from fedpact.report.numbers import PAYOFF_LABEL, number_texts
 from fedpact.report.page import style_sheet
@@ -45,17 +45,19 @@ def write_ledger_page(found: LedgerAudit, path: Path) -> None:
 def render_ledger_page(found: LedgerAudit) -> str:
     """The page of a ledger as HTML text."""
     entries, deal = found.chain.entries, found.deal
-    settled = found.last(SETTLED)
-    heads, rows = _paid_table(found, deal) if deal is not None and not found.failed else (["Member"], [])
+    settled = found.last(SETTLED) if found.is_finished else None
+    wrong = [claim for claim in found.failed if claim != FINISHED]
+    heads, rows = _paid_table(found, deal) if deal is not None and not wrong else (["Member"], [])
     failed = f"These claims do not hold: {', '.join(map(quote_claim, found.failed))}." if found.failed else ""
+    unpaid = "" if found.is_finished else f"Nobody is paid: {found.findings[FINISHED].reason}."
     by_delivery = settled is not None and "paid_shares" in settled.content
     return str(
         render(
             "ledger.html",
             style=style_sheet(),
             title=str(entries[0].content.get("title") or "A run") if entries else "A run",
-            lead=failed or f"{len(entries)} entries; every claim that can be checked holds.",
-            meaning=BY_DELIVERY if by_delivery else BY_SAMPLES,
+            lead=f"{unpaid} {failed or f'{len(entries)} entries; every claim that can be checked holds.'}".strip(),
+            meaning="" if unpaid else BY_DELIVERY if by_delivery else BY_SAMPLES,
             currency=settled.content["currency"] if settled is not None and rows else PAYOFF_LABEL,
             heads=heads,
             rows=rows,
@@ -81,7 +83,7 @@ def signed_rows(found: LedgerAudit) -> Iterator[tuple[str, str, str, str]]:
 def paid_columns(found: LedgerAudit, deal: Deal) -> list[tuple[str, list[str]]]:
     """What each member agreed to, delivered, measured and is paid; columns that nothing is known of are left out."""
     trained, measured, settled = (found.last(kind) for kind in (TRAINED, MEASURED, SETTLED))
-    money: Mapping[str, Any] = settled.content if settled is not None else {}
+    money: Mapping[str, Any] = settled.content if settled is not None and found.is_finished else {}
     paid = {entry["agent"]: entry["amount"] for entry in money.get("balances", [])}
     due = {entry["agent"]: entry["amount"] for entry in money.get("agreed_balances") or []}
     used = trained.content["samples"] if trained is not None else {}
@@ -95,7 +97,9 @@ def paid_columns(found: LedgerAudit, deal: Deal) -> list[tuple[str, list[str]]]:
         ("samples used", [str(max(used[name], default=0)) if name in used else "-" for name in deal.agents]),
         ("accuracy", ["-" if accuracy is None else f"{accuracy:.3f}" for accuracy in accuracies]),
         *([("agreed pay", [due.get(name, "-") for name in deal.agents])] if due else []),
-        ("is paid", list(map(paid.get, deal.agents, number_texts(deal.payments, signed=True)))),
+        ("is paid", [paid.get(name, "-") for name in deal.agents])
+        if money
+        else ("agreed pay", number_texts(deal.payments, signed=True)),
     ]
 
 

@@ -8,18 +8,19 @@ have what is best for them in total.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.deals import Outcome
+from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.stability.blocking_group import blocking_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
+from fedpact.utils.words import join_names
 
 ORDERS = ("all", "worst", "groups")
 
@@ -66,6 +67,21 @@ class StableFederation:
     def leavers(self) -> Sequence[str]:
         """Everybody who left, in order."""
         return tuple(name for departure in self.departures for name in departure.leavers)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why each of them left, by name."""
+        alone = "it is better off alone"
+        return {
+            name: alone if name in each.outcome.leavers else f"{join_names(each.leavers)} are better off together"
+            for each in self.departures
+            for name in each.leavers
+        }
+
+    @property
+    def deal(self) -> Deal | None:
+        """The members' deal, which says who left and why; None if everybody left."""
+        return None if self.outcome is None else replace(self.outcome.deal, excluded=self.reasons)
 
     @property
     def endowment_to_keep_all(self) -> float:

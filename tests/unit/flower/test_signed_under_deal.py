@@ -143,7 +143,7 @@ def test_what_is_not_signed_does_not_count(tmp_path: Path) -> None:
     chain = read_ledger(tmp_path / "ledger.jsonl")
     assert chain.entries[-1].kind == "failed"
     assert set(chain.entries[-1].content["deliveries"]) == {"agent 0", "agent 1"}
-    assert audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True).failed == []
+    assert audit_ledger(tmp_path / "ledger.jsonl", must_be_signed=True).failed == ["finished"]
 
 
 def test_apps_without_the_mod_cannot_sign(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def test_money_is_withheld_in_the_ledger_too(tmp_path: Path) -> None:
     start(UnderDeal(FedAvg(), DEAL, ledger=tmp_path / "ledger.jsonl"), grid, rounds=1)
     found = audit(tmp_path / "ledger.jsonl")
     assert found.chain.entries[-1].kind == "failed"
-    assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == []
+    assert found.chain.entries[-1].content["agents"].keys() == {"A"} and found.failed == ["finished"]
 
 
 def test_what_members_measured_is_in_the_ledger_and_can_be_fitted(tmp_path: Path) -> None:

@@ -126,7 +126,6 @@ def test_a_sound_chain_of_unsound_entries_fails(path: Path, kind: str, content: 
     ("kind", "content"),
     [
         (MEASURED, {"accuracies": {"A": {"accuracy": 0.5, "samples": 3}, "B": {"accuracy": None, "reason": "gone"}}}),
-        (FAILED, {"phase": "train", "reason": "lost", "agents": {"A": "no reply"}}),
         ("noted", {"anything": 1}),
     ],
 )
