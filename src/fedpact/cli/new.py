@@ -15,7 +15,7 @@ from fedpact.scenario import load_scenario, save_scenario, schema, template
 from fedpact.scenario.examples import EXAMPLES, example
 from fedpact.scenario.quantities import DataUnit, Price
 from fedpact.scenario.template import ScenarioAnswers, scenario_text
-from fedpact.utils.cells import NumberFormat
+from fedpact.utils.cells import decimal_text, typed_number
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.files import replace_text
 
@@ -44,9 +44,9 @@ def _ask(names: str | None) -> ScenarioAnswers:
     for name in members:
         caps.append(_answer(f"{name}: how much data can it give, in {unit}?", "100", _positive))
         cost = _answer(f"{name}: what does it cost to give one unit ({unit}), in {currency}?", "300", _positive)
-        costs.append(f"{cost:.10g} {currency}/{each}")
+        costs.append(f"{decimal_text(cost)} {currency}/{each}")
         value = _answer(f"{name}: what is one more point of accuracy worth, in {currency}?", "1000", _positive)
-        values.append(f"{value:.10g} {currency}/point")
+        values.append(f"{decimal_text(value)} {currency}/point")
     weights = [[_weight(receiver, giver) for giver in members] for receiver in members]
     return ScenarioAnswers(
         names=members, unit=unit, weights=weights, costs=costs, caps=caps, values=values, title=title
@@ -91,7 +91,7 @@ def _currency(text: str) -> str:
 
 def _number(text: str) -> float:
     try:
-        return NumberFormat.of([text]).number(text)
+        return typed_number(text)
     except InvalidInput:
         raise
     except ValueError as error:

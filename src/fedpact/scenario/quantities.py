@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fedpact.utils.cells import NumberFormat
+from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
 
 POINTS = 100.0  # accuracy points in a payoff of 1
@@ -107,7 +107,7 @@ def one_currency(prices: list[Price], field: str) -> str:
 
 def _number(field: str, text: str) -> float:
     try:
-        number = NumberFormat.of([text]).number(text.strip())
+        number = typed_number(text)
     except InvalidInput as error:
         raise error.within(field) from error
     except ValueError as error:

@@ -32,6 +32,7 @@ GROUPED = re.compile(rf"[+-]?\d{{1,3}}(?:[ {SPACES}']\d{{3}})+(?:[.,]\d+)?")  # 
 MIXED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+|[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:[.,]\d{3}){2,}")
 COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 THREE_AFTER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # one thing as a decimal comma, another as thousands
+ONE_SEPARATOR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # what a single number alone does not tell
 DOT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
@@ -179,6 +180,34 @@ class NumberFormat:
             dotted, whole = text.replace(",", "."), text.replace(",", "")
             raise InvalidInput(f"{text!r} may be {dotted} or {whole}; write it so, in all cells")
         return text.replace(",", "" if self.comma == "thousands" and THREE_AFTER.fullmatch(text) else ".")
+
+
+def typed_number(text: str) -> float:
+    """A number that a person wrote by itself, where no other number tells what its separators are.
+
+    Raises
+    ------
+    ValueError
+        If it is no number.
+    InvalidInput
+        If it may be two numbers, with ways to write either.
+
+    Examples
+    --------
+    >>> typed_number("20 000"), typed_number("20.000,50"), typed_number("0,25")
+    (20000.0, 20000.5, 0.25)
+    """
+    plain = text.strip()
+    if ONE_SEPARATOR.fullmatch(plain):
+        small, large = decimal_text(float(plain.replace(",", "."))), re.sub("[.,]", "", plain)
+        raise InvalidInput(f"{plain!r} can be read as {small} or as {large}; write {small} or {large}")
+    return NumberFormat.of([plain]).number(plain)
+
+
+def decimal_text(number: float) -> str:
+    """A number in digits that cannot be taken for thousands: 12.345 is written as 12.3450."""
+    text = f"{number:.10g}"
+    return f"{text}0" if ONE_SEPARATOR.fullmatch(text) else text
 
 
 def number_format(rows: Sequence[Row]) -> NumberFormat:

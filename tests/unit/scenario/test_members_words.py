@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,7 +116,8 @@ ANSWERS = [
     "1000",
     "many",
     "30",
-    "25",
+    "25.125",  # can be read two ways, so it is asked for again
+    "25,1250",
     "2000",
     "80",
     "n",
@@ -132,9 +135,31 @@ def test_new_asks_until_it_is_understood(tmp_path: Path, monkeypatch: pytest.Mon
     scenario = fp.load_scenario(tmp_path / "new.toml")
     assert scenario.title == "Clinics" and scenario.unit == "100 images"
     np.testing.assert_allclose(scenario.federation.weights, [[1.0, 0.8], [0.1, 1.0]])
-    np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 25.0])
+    np.testing.assert_allclose(scenario.federation.costs.linear, [20.0, 25.125])
     np.testing.assert_array_equal(scenario.federation.caps, [50.0, 30.0])
     assert list(given) == []
+
+
+@pytest.mark.parametrize("price", ["20.000", "20,000", "1.500", "12.345"])
+def test_a_separator_that_can_mean_two_things_is_refused(
+    price: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {**BASE, "values": f"{price} EUR/point"}
+    (tmp_path / "s.json").write_text(json.dumps(document), encoding="utf-8")
+    assert run_main(["compare", str(tmp_path / "s.json")]) == 2
+    shown = capsys.readouterr().err
+    thousands, decimal = re.sub("[.,]", "", price), float(price.replace(",", "."))
+    assert f"values: '{price}' can be read as" in shown and f"or as {thousands}" in shown
+    small = re.search(r"write (\S+) or", shown)
+    assert small is not None
+    for advice, amount in ((small[1], decimal), (thousands, float(thousands))):  # what it advises is read so
+        written = parse(values=f"{advice} EUR/point")
+        np.testing.assert_allclose(written.federation.values, amount * 100.0)
+
+
+@pytest.mark.parametrize("price", ["20 000", "20000", "20'000", "20.000,00", "20,000.00", "2e4"])
+def test_thousands_that_can_mean_one_thing_only(price: str) -> None:
+    np.testing.assert_allclose(parse(values=f"{price} EUR/point").federation.values, 2e6)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, EOFError])
