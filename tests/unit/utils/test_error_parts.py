@@ -31,6 +31,7 @@ class Wordy(EqualCosts):
         (lambda: make_deal(agents=["A", "A"]), "agents", ["A", "A"]),
         (lambda: make_deal(scenario=3), "scenario", 3),
         (lambda: make_deal(provenance="x"), "provenance", "x"),
+        (lambda: make_deal(excluded=["A"]), "excluded", ["A"]),
         (lambda: make_deal(prices="x"), "prices", "x"),
         (lambda: make_deal(prices=[[1.0]]), "prices", [[1.0]]),
         (lambda: DEAL.samples(0.0), "per_unit", 0.0),
