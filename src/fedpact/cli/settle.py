@@ -15,6 +15,7 @@ from fedpact.cli.common import (
     Force,
     ScenarioArgument,
     check_output,
+    choose_mechanism,
     console,
     escape,
     print_agents,
@@ -110,7 +111,8 @@ def settle(
         given = None if trained is None else ledger_delivery(run.chain, agreed, run.entry(AGREED), trained)
     between = None  # where payments follow from the mechanism's rule at what was delivered
     if given is not None and agreed.prices is None and (given != agreed.contributions).any():
-        between = mechanism_named(agreed.mechanism).outcome_of(agreed, chosen.federation)
+        rules = mechanism_named(agreed.mechanism) if name is None else choose_mechanism(name)
+        between = rules.outcome_of(agreed, chosen.federation)
     settlement = settle_deal(
         agreed,
         money=money,
