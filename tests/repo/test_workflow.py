@@ -21,11 +21,11 @@ def test_both_run_make_check() -> None:
     assert commands == ["make check"]
 
 
-def test_make_check_is_format_lint_types_tests_and_docs() -> None:
+def test_make_check_is_format_lint_types_installation_tests_and_docs() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(r"^check: \$\(VENV\)/\.dev (.*)$", makefile, re.MULTILINE)
     assert recipe is not None
-    assert recipe[1].split() == ["lint", "types", "test", "docs"]
+    assert recipe[1].split() == ["lint", "types", "test-install", "test", "docs"]
 
 
 def test_every_python_of_the_project_is_checked() -> None:
