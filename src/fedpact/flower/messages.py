@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpact.deals.updates import model_digest
@@ -123,8 +124,18 @@ def model_records(message: Message) -> list[ArrayRecord] | None:
 
 
 def record_digest(arrays: ArrayRecord) -> str:
-    """A number for a model: its arrays' kinds, shapes and bytes."""
-    return model_digest(arrays.to_numpy_ndarrays())
+    """A number for a model (`fedpact.deals.updates.model_digest`)."""
+    return model_digest(named_arrays(arrays))
+
+
+def named_arrays(arrays: ArrayRecord) -> dict[str, np.ndarray[Any, Any]]:
+    """A model's arrays by name."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def array_record(arrays: Mapping[str, np.ndarray[Any, Any]]) -> ArrayRecord:
+    """A model under the names of its arrays."""
+    return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
 def stated_accuracy(reply: Message | None) -> dict[str, Any]:

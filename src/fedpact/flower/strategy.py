@@ -24,16 +24,18 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.delivered import delivered_contributions
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED, VERIFIED
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.deals.verified_models import verified_content
-from fedpact.flower.entries import Lost, settlement_entry, trained_entry
+from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
+    array_record,
     error_reason,
     exchange,
     models_content,
+    named_arrays,
     record_digest,
     stated_accuracies,
     stated_accuracy,
@@ -173,8 +175,8 @@ class UnderDeal(Strategy):
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
-                    before=self._before.to_numpy_ndarrays(),
-                    updates={name: arrays_of(message).to_numpy_ndarrays() for name, message in delivered.items()},
+                    before=named_arrays(self._before),
+                    updates={name: named_arrays(arrays_of(message)) for name, message in delivered.items()},
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
@@ -218,6 +220,8 @@ class UnderDeal(Strategy):
         if self._signed:
             configs = (train_config, evaluate_config, evaluate_fn)
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
+        if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
+            raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
         result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
         if not self._strict:
             if self.updates is not None and self.updates.rounds:
@@ -290,7 +294,7 @@ class UnderDeal(Strategy):
         """What members measure of models made of subsets of the updates, as far as they answer."""
         assert self.updates is not None
         subsets = draw_subsets(self.updates.digests(), self._verify_subsets)
-        models = [ArrayRecord(self.updates.model_of(subset)) for subset in subsets]
+        models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
         messages = {
             name: Message(models_content(models), node, "evaluate", ttl=max(timeout, 1.0))
@@ -298,7 +302,15 @@ class UnderDeal(Strategy):
         }
         replies = exchange(grid, messages, timeout=timeout)
         said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.agreed}  # type: ignore[call-overload]
-        self.verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        try:
+            check_measured(verified["models"])
+        except Unmeasured as error:
+            if self._ledger is not None:
+                failed = {"phase": VERIFY, "agents": error.reasons, "reason": str(error)}
+                self._write_ledger(self._ledger, self._trained_entry(), failed)
+            raise
+        self.verified = verified
 
     # The account
 
@@ -344,7 +356,8 @@ class UnderDeal(Strategy):
                 raise
             logger.warning("nothing is settled: %s", reason)
         if self._ledger is not None:
-            self._write_ledger(self._ledger, trained, short)
+            failed = {"phase": SETTLE, "agents": short, "reason": "not all delivered"}
+            self._write_ledger(self._ledger, trained, failed)
         return self.settlement
 
     def _trained_entry(self) -> dict[str, Any]:
@@ -352,8 +365,11 @@ class UnderDeal(Strategy):
         more = {"asked": self._rounds_asked(), **valued}
         return trained_entry(self.agreed, self.samples, self._samples_per_unit, **more)
 
-    def _write_ledger(self, path: Path, trained: Mapping[str, Any], short: Mapping[str, str]) -> None:
-        """The record of training under a deal that was made elsewhere; a file that has entries is left as it is."""
+    def _write_ledger(self, path: Path, trained: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
+        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed.
+
+        A file that has entries is left as it is.
+        """
         with Ledger(path) as ledger:
             if ledger.entries:
                 raise InvalidInput(f"{path} holds the record of another run; name another file")
@@ -366,7 +382,7 @@ class UnderDeal(Strategy):
             if self.accuracies:
                 ledger.append(MEASURED, {"accuracies": self.accuracies})
             if self.settlement is None:
-                ledger.append(FAILED, {"phase": "settle", "agents": dict(short), "reason": "not all delivered"})
+                ledger.append(FAILED, failed)
             else:
                 ledger.append(SETTLED, settlement_entry(self.settlement, agreed.hash))
 
@@ -404,7 +420,7 @@ class UnderDeal(Strategy):
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
         name = self._name(reply, node)
-        if self._strict:
+        if self._strict or self.updates is not None:
             check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]
