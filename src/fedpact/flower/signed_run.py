@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
@@ -57,6 +57,7 @@ from fedpact.flower.messages import (
     MOD,
     RECORD,
     array_record,
+    evaluation_content,
     exchange,
     models_content,
     record_digest,
@@ -171,7 +172,12 @@ class SignedRun:
         subsets = signed_subsets(document, trained["deliveries"])
         models = [array_record(updates.model_of(subset)) for subset in subsets]
         messages = {
-            name: Message(models_content(models, head=head), node, "evaluate", ttl=max(self.terms.timeout, 1.0))
+            name: Message(
+                models_content(models, document["rounds"], head=head),
+                node,
+                "evaluate",
+                ttl=max(self.terms.timeout, 1.0),
+            )
             for name in self.samples()
             if (node := self.present.node(name)) is not None
         }
@@ -202,7 +208,7 @@ class SignedRun:
         stated = self._required_entry(TRAINED).content["model"]
         arrays = read_model(self.ledger.path.with_name(stated["file"]), stated["sha256"])
         head = self.ledger.head
-        asked = RecordDict({"arrays": arrays, RECORD: ConfigRecord({"head": head})})
+        asked = evaluation_content({"arrays": arrays}, self.document()["rounds"], head=head)
         messages = {
             name: Message(asked, node, "evaluate", ttl=max(self.terms.timeout, 1.0))
             for name in self.samples()

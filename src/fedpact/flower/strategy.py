@@ -293,11 +293,11 @@ class UnderDeal(Strategy):
     def _verify(self, grid: Grid, timeout: float) -> None:
         """What members measure of models made of subsets of the updates, as far as they answer."""
         assert self.updates is not None
-        subsets = draw_subsets(self.updates.digests(), self._verify_subsets)
+        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
         models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
         messages = {
-            name: Message(models_content(models), node, "evaluate", ttl=max(timeout, 1.0))
+            name: Message(models_content(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
             for name, node in nodes.items()
         }
         replies = exchange(grid, messages, timeout=timeout)

@@ -69,7 +69,7 @@ def train_layers(state: Mapping[str, np.ndarray], place: int) -> dict[str, np.nd
 Replies = Callable[[dict[str, np.ndarray]], ArrayRecord]
 
 
-def state_dict_app(replies: Replies = state_dict) -> ClientApp:
+def state_dict_app(replies: Replies = state_dict, metric: str = "accuracy") -> ClientApp:
     app = ClientApp(mods=[keep_deal])
 
     @app.train()
@@ -81,7 +81,8 @@ def state_dict_app(replies: Replies = state_dict) -> ClientApp:
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        metrics = MetricRecord({"accuracy": accuracy(load_state_dict(message.content["arrays"])), "num-examples": 50})
+        assert message.content["config"]["server-round"] == 3  # as strategies write it
+        metrics = MetricRecord({metric: accuracy(load_state_dict(message.content["arrays"])), "num-examples": 50})
         return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
     return app
@@ -227,6 +228,14 @@ def test_a_measurement_that_fails_everywhere_fails_the_run(
     assert code == 0 and "The run failed (verify)" in told and "Missing key(s) in state_dict" in told
     kinds = [line.split('"kind":"')[1].split('"')[0] for line in ledger.read_text().splitlines()]
     assert kinds[-1] == "failed" and "verified" not in kinds and "settled" not in kinds
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_accuracies_as_flowers_own_examples_call_them(signed: bool, tmp_path: Path) -> None:
+    app = state_dict_app(metric="eval_acc")
+    under = start(grid_of({}, {}, {}, {}, app=app), tmp_path / "ledger.jsonl", signed=signed, verify_subsets=SUBSETS)
+    assert under.verified is not None
+    assert all(each["accuracy"] is not None for each in under.verified["models"][0]["accuracies"].values())
 
 
 def test_a_ledger_in_use_is_refused_before_anybody_trains(tmp_path: Path) -> None:

@@ -222,16 +222,19 @@ def test_an_honest_server_that_is_started_again_settles(tmp_path: Path, monkeypa
     stage, more = Stage(example("paper-w2").federation, tmp_path), {"verify-subsets": 5}
     append = Ledger.append
 
-    def dying(self: Ledger, given: str, written: Any) -> Any:
-        if given == kind:
-            raise Killed
-        return append(self, given, written)
+    def dying(kind: str) -> Callable[..., Any]:
+        def killed(self: Ledger, given: str, written: Any) -> Any:
+            if given == kind:
+                raise Killed
+            return append(self, given, written)
+
+        return killed
 
     for kind in ("trained", "verified", "measured", "settled"):
-        monkeypatch.setattr(Ledger, "append", dying)
-        with pytest.raises(Killed):
-            stage.conduct(**more)
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "append", dying(kind))
+            with pytest.raises(Killed):
+                stage.conduct(**more)
     stage.conduct(**more)
     receipts = [str(tmp_path / "agents" / f"{place}-record" / "receipt.json") for place in range(3)]
     assert run_main(["check", str(stage.ledger), *(part for path in receipts for part in ("--receipt", path))]) == 0
