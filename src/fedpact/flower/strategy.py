@@ -93,7 +93,8 @@ class UnderDeal(Strategy):
         that it is unsigned: its numbers are the word of whoever wrote it.
     verify_subsets
         Of how many subsets of the updates models are made that members measure after training, several in one message;
-        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`.
+        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
+        them, `start` ends in an error, and what was trained is at `.result`.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class UnderDeal(Strategy):
         self._samples_per_unit = float(samples_per_unit)
         self.accuracies: dict[str, dict[str, Any]] = {}
         self.settlement: Settlement | None = None
+        self.result: Result | None = None
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
@@ -217,12 +219,12 @@ class UnderDeal(Strategy):
         """Run the rounds as the strategy would, then settle (`settle`)."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
+        configs = (train_config, evaluate_config, evaluate_fn)
         if self._signed:
-            configs = (train_config, evaluate_config, evaluate_fn)
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
         if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
             raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
-        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        result = self.result = super().start(grid, initial_arrays, num_rounds, timeout, *configs)
         if not self._strict:
             if self.updates is not None and self.updates.rounds:
                 self._verify(grid, timeout)
@@ -276,7 +278,7 @@ class UnderDeal(Strategy):
         self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
         self._all_known = self._strict = True
         self._deliveries = SignedDeliveries(run.document())
-        result = super().start(
+        result = self.result = super().start(
             run.grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
         )
         self.check_all_asked()

@@ -222,8 +222,11 @@ def test_a_measurement_that_fails_everywhere_fails_the_run(
     grid, ledger = four(), tmp_path / "ledger.jsonl"
     for node in grid.nodes.values():
         node.fault = breaks_on_subsets
+    under = UnderDeal(FedAvg(fraction_evaluate=0.0), DEAL, ledger=ledger, signed=signed, verify_subsets=SUBSETS)
     with pytest.raises(fp.FedpactError, match="no member could measure the models made of subsets of the updates"):
-        start(grid, ledger, signed=signed, verify_subsets=SUBSETS)
+        under.start(grid, state_dict(LAYERS), num_rounds=3, timeout=1.0)
+    assert under.result is not None and list(under.result.arrays) == list(LAYERS)  # what was trained is not lost
+    assert under.settlement is None
     code, told = check(ledger, capsys)
     assert code == 0 and "The run failed (verify)" in told and "Missing key(s) in state_dict" in told
     kinds = [line.split('"kind":"')[1].split('"')[0] for line in ledger.read_text().splitlines()]
