@@ -46,7 +46,7 @@ SIGNED_VERSION = 2  # of ledgers whose members sign
 KEYS = "keys"  # members' public keys
 AGREED, SIGNED, TRAINED, MEASURED, SETTLED, FAILED = "agreed", "signed", "trained", "measured", "settled", "failed"
 VERIFIED = "verified"  # what members measured of models made of subsets of the updates
-SETTLE = "settle"  # the phase of a failure after which the deal stands
+VERIFY, SETTLE = "verify", "settle"  # phases that can be tried again: a failure there leaves the deal as it is
 ASK_AGAIN = 0.2  # seconds between looks whether another process has ended
 MAX_FIRST_LINE = 1 << 20  # bytes that are read to tell a ledger from other files
 
@@ -108,8 +108,8 @@ class Chain:
 
 
 def is_end(entry: Entry) -> bool:
-    """Whether an entry makes the deal before it void; a settlement that is disputed can be tried again."""
-    return entry.kind == FAILED and entry.content.get("phase") != SETTLE
+    """Whether an entry makes the deal before it void; to verify and to settle can be tried again."""
+    return entry.kind == FAILED and entry.content.get("phase") not in (VERIFY, SETTLE)
 
 
 def read_ledger(path: Path) -> Chain:
@@ -290,11 +290,35 @@ def _entry(line: bytes, seq: int, previous: str) -> Entry:
     if seq == 0 and (found["kind"] != FIRST or found["content"].get("ledger") not in (VERSION, SIGNED_VERSION)):
         raise InvalidInput(f'must be of kind {FIRST!r} and hold {{"ledger": {VERSION}}} or {SIGNED_VERSION}')
     entry = Entry(**found)
-    fields = asdict(entry)
-    del fields["hash"]
-    if entry.hash != _digest(fields) or line != _line(entry):
+    if entry.hash != _own_hash(entry) or line != _line(entry):
         raise InvalidInput("does not have the hash of what it says: it was changed")
     return entry
+
+
+def chained_entries(stated: Any, *, after: str) -> list[Entry]:
+    """Entries that somebody shows, as plain data, each chained to the last and the first to the entry of this hash.
+
+    Raises
+    ------
+    InvalidInput
+        If they are not.
+    """
+    found: list[Entry] = []
+    for each in stated if isinstance(stated, list) else []:
+        if not isinstance(each, dict) or each.keys() != Entry.__dataclass_fields__.keys():
+            raise InvalidInput(f"entries must have the keys of an entry, got {short_repr(each)}")
+        entry = Entry(**each)
+        if entry.previous != (found[-1].hash if found else after) or entry.hash != _own_hash(entry):
+            raise InvalidInput("the entries are not chained to each other, or were changed")
+        found.append(entry)
+    return found
+
+
+def _own_hash(entry: Entry) -> str:
+    """The hash of what an entry says."""
+    fields = asdict(entry)
+    del fields["hash"]
+    return _digest(fields)
 
 
 def _line(entry: Entry) -> bytes:

@@ -7,7 +7,8 @@ come to: to the model that training began with it adds, round by round, the mean
 
 m_r the model that members were sent in round r, m_rj what member j made of it, n_rj its samples (Song, Tong and Wei,
 2019, "Profit allocation for federated learning", IEEE Big Data, the one-round variant). Of all members, under federated
-averaging, that is the model trained. All rounds are in it: whoever cheats in one of them shows.
+averaging, that is the model trained. All rounds are in it: whoever cheats in one of them shows. A model is its arrays
+by name, as members send them. Means of whole numbers, such as counters, are floats, as in the model trained.
 
 Which subsets, the members' own updates decide: they follow from the digests that members signed, so a coordinator
 cannot choose them and nobody can foresee them. They are all different, and none is empty.
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes, replace_files
 
-Arrays = Sequence[NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
 
 
@@ -54,18 +55,22 @@ class TrainingUpdates:
         """Members that sent an update in some round."""
         return list(dict.fromkeys(name for each in self.rounds for name in each.updates))
 
-    def model_of(self, subset: Iterable[str]) -> list[NDArray[Any]]:
-        """The model that the updates of some members come to."""
+    def model_of(self, subset: Iterable[str]) -> dict[str, NDArray[Any]]:
+        """The model that the updates of some members come to, under the names of the model that training began with."""
         chosen, first = set(subset), self.rounds[0].before
-        total = [np.asarray(array, dtype=np.float64).copy() for array in first]
+        total = {key: np.array(array, dtype=np.result_type(array.dtype, np.float64)) for key, array in first.items()}
         for each in self.rounds:
             there = [name for name in each.updates if name in chosen and each.samples[name] > 0]
             samples = sum(each.samples[name] for name in there)
-            for place, before in enumerate(each.before):
+            for key, before in each.before.items():
                 for name in there:
-                    change = np.asarray(each.updates[name][place], dtype=np.float64) - before
-                    total[place] += each.samples[name] / samples * change
-        return [summed.astype(array.dtype).reshape(np.shape(array)) for summed, array in zip(total, first, strict=True)]
+                    total[key] += (
+                        each.samples[name] / samples * (each.updates[name][key] - before.astype(total[key].dtype))
+                    )
+        return {
+            key: total[key].astype(array.dtype if array.dtype.kind in "fc" else np.float64)
+            for key, array in first.items()
+        }
 
     def digests(self) -> dict[str, list[str]]:
         """The digest of every update, by member, in the order of the rounds."""
@@ -83,12 +88,14 @@ class TrainingUpdates:
         stored: dict[str, Any] = {}
         listed = []
         for number, each in enumerate(self.rounds):
-            for place, array in enumerate(each.before):
+            for place, array in enumerate(each.before.values()):
                 stored[f"{number}-before-{place}"] = array
             for member, name in enumerate(each.updates):
-                for place, array in enumerate(each.updates[name]):
+                for place, array in enumerate(each.updates[name].values()):
                     stored[f"{number}-{member}-{place}"] = array
-            listed.append({"arrays": len(each.before), "members": {n: each.samples[n] for n in each.updates}})
+            orders = {name: list(update) for name, update in each.updates.items() if list(update) != list(each.before)}
+            members = {name: each.samples[name] for name in each.updates}
+            listed.append({"arrays": list(each.before), "members": members, "orders": orders})
         content = BytesIO()
         np.savez(content, rounds=np.array(json.dumps(listed)), **stored)
         with error_context(str(path)):
@@ -111,21 +118,31 @@ class TrainingUpdates:
 
 
 def _stored_round(stored: Any, number: int, listed: Mapping[str, Any]) -> RoundUpdates:
-    places = range(listed["arrays"])
+    names = listed["arrays"]
+    names = _place_names(names) if isinstance(names, int) else names  # files of version 0.2 hold no names
+    orders = listed.get("orders", {})
+
+    def arrays(whose: int | str, order: Sequence[str]) -> dict[str, NDArray[Any]]:
+        return {name: stored[f"{number}-{whose}-{place}"] for place, name in enumerate(order)}
+
     return RoundUpdates(
-        before=[stored[f"{number}-before-{place}"] for place in places],
-        updates={
-            name: [stored[f"{number}-{member}-{place}"] for place in places]
-            for member, name in enumerate(listed["members"])
-        },
+        before=arrays("before", names),
+        updates={name: arrays(member, orders.get(name, names)) for member, name in enumerate(listed["members"])},
         samples=listed["members"],
     )
 
 
-def model_digest(arrays: Iterable[NDArray[Any]]) -> str:
-    """A number for a model: its arrays' kinds, shapes and bytes."""
+def _place_names(count: int) -> list[str]:
+    """What Flower calls the arrays of a model that is a list."""
+    return [str(place) for place in range(count)]
+
+
+def model_digest(arrays: Arrays) -> str:
+    """A number for a model: its arrays' names, unless it is a list, and their kinds, shapes and bytes, in order."""
     digest = hashlib.sha256()
-    for array in arrays:
+    if list(arrays) != _place_names(len(arrays)):
+        digest.update(json.dumps(list(arrays)).encode())
+    for array in arrays.values():
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

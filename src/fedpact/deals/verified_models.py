@@ -45,6 +45,13 @@ def verified_content(
     }
 
 
+def unmeasured(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Which members have measured none of the models that a ledger lists, and why."""
+    said = [(name, each) for model in models for name, each in model["accuracies"].items()]
+    measured = {name for name, each in said if each.get("accuracy") is not None}
+    return {name: str(each.get("reason")) for name, each in said if name not in measured}
+
+
 def measured_documents(
     document: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, head: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,16 +12,18 @@ node that knows their keys can tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedpact.deals.documents import prices_digest
+from fedpact.deals.documents import accuracy_document, delivery_document, prices_digest
+from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
 from fedpact.deals.settlement import settle_payments
-from fedpact.deals.signatures import KnownKeys, is_signed_by, plain_key
+from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by, plain_key
 from fedpact.deals.signed_delivery import signed_delivery
+from fedpact.deals.verified_models import measured_documents
 from fedpact.fitting.pilot import Pilot
 from fedpact.flower.delivery_check import check_verification_terms
 from fedpact.flower.statement import Refused
@@ -123,8 +125,79 @@ def check_everybody_signed(document: Mapping[str, Any], signatures: Any) -> None
             )
 
 
+def entries_since_deal(document: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Entry]:
+    """The ledger's entries from the deal to where it is to be settled, by kind.
+
+    The deal that the node has signed names the entry before them, and what it is to sign the last of them: so they are
+    those of the ledger that its signature will stand in.
+
+    Raises
+    ------
+    Refused
+        If they are not chained from one to the other, or not those of one training.
+    """
+    try:
+        shown = chained_entries(asked.get("entries"), after=document["head"])
+    except InvalidInput as reason:
+        raise Refused(f"the ledger's entries since the deal: {reason}") from reason
+    if not shown or shown[-1].hash != asked.get("head"):
+        raise Refused("the ledger's entries since the deal are not shown up to where it is to be settled")
+    kinds = [entry.kind for entry in shown if entry.kind not in (KEYS, FAILED)]
+    if kinds not in ([SIGNED, TRAINED, MEASURED], [SIGNED, TRAINED, VERIFIED, MEASURED]):
+        raise Refused(f"the ledger's entries since the deal are not those of one training: {', '.join(kinds)}")
+    return {entry.kind: entry for entry in shown}
+
+
+def check_own_statements(
+    name: str, document: Mapping[str, Any], statements: Mapping[str, str], entries: Iterable[Entry]
+) -> None:
+    """That what a member has signed is in the ledger, with its signature, as it was signed.
+
+    Parameters
+    ----------
+    statements
+        The digest of each, by what it is.
+
+    Raises
+    ------
+    Refused
+        With the first that is not.
+    """
+    try:
+        held = {
+            document_digest(made)
+            for entry in entries
+            for made, signature in _own_statements(name, document, entry)
+            if is_signed_by(document["keys"][name], made, signature)
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
+    for what, digest in statements.items():
+        if digest not in held:
+            raise Refused(f"the ledger lacks or changes {what}, which this node has signed")
+
+
+def _own_statements(name: str, document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[dict[str, Any], Any]]:
+    """What an entry says a member has signed, with its signature."""
+    run, digest, content = document["run"], document_digest(document), entry.content
+    if entry.kind == TRAINED:
+        for delivery in content["deliveries"].get(name, []):
+            yield delivery_document(run, digest, name, delivery), delivery.get("signature")
+    elif entry.kind == VERIFIED:
+        for whose, made in measured_documents(document, content["models"], head=entry.previous):
+            if whose == name:
+                yield made, content["signatures"].get(name)
+    elif entry.kind == MEASURED:
+        said = content["accuracies"].get(name, {})
+        yield accuracy_document(run, entry.previous, digest, name, said), said.get("signature")
+
+
 def check_settlement(
-    place: int, document: Mapping[str, Any], prices: Sequence[float] | None, asked: Mapping[str, Any]
+    place: int,
+    document: Mapping[str, Any],
+    prices: Sequence[float] | None,
+    asked: Mapping[str, Any],
+    entries: Mapping[str, Entry],
 ) -> dict[str, float]:
     """Check a member's cents against what all have delivered; what was delivered, in units of contribution.
 
@@ -134,7 +207,7 @@ def check_settlement(
         If a delivery is not signed by whom it is of, or the cents are not those due.
     """
     try:
-        delivered = signed_delivery(document, asked.get("deliveries"))
+        delivered = signed_delivery(document, entries[TRAINED].content.get("deliveries"))
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason
     stated = asked.get("delivered")

@@ -18,6 +18,7 @@ from flwr.app import Context
 from fedpact.deals import Deal
 from fedpact.deals.delivered import agreed_transfers, payments_for_shares
 from fedpact.deals.documents import prices_digest, verification_terms
+from fedpact.deals.ledger import TRAINED, VERIFIED, Entry
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signed_delivery import signed_delivery
 from fedpact.deals.verified_models import checked_models
@@ -81,7 +82,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def check_delivery_settlement(
-    document: Mapping[str, Any], pilot: Mapping[str, Any], asked: Mapping[str, Any]
+    document: Mapping[str, Any], pilot: Mapping[str, Any], asked: Mapping[str, Any], entries: Mapping[str, Entry]
 ) -> dict[str, float]:
     """Check everybody's cents against what arrived in effect; what was delivered by the samples that members signed.
 
@@ -91,12 +92,16 @@ def check_delivery_settlement(
         If something is not signed by whom it is of, or the cents are not those due.
     """
     try:
-        delivered = signed_delivery(document, asked.get("deliveries"))
+        deliveries: Any = entries[TRAINED].content.get("deliveries")
+        delivered = signed_delivery(document, deliveries)
         if asked.get("delivered") != delivered:
             raise Refused(f"what was delivered is {short_repr(delivered)} by what members signed")
         deal = _priced_deal(document, asked.get("prices"))
-        verified, head = asked.get("verified"), str(asked.get("verified_after"))
-        models = checked_models(document, asked["deliveries"], verified, head=head)
+        verified = entries.get(VERIFIED)
+        content, head = (
+            ({"models": [], "signatures": {}}, "") if verified is None else (verified.content, verified.previous)
+        )
+        models = checked_models(document, deliveries, content, head=head)
         due = Pilot.of_record(pilot).paid_shares(deal, models, delivered)
     except InvalidInput as reason:
         raise Refused(str(reason)) from reason

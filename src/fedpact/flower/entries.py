@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedpact.deals import Settlement
+from fedpact.deals.verified_models import unmeasured
 from fedpact.utils.errors import FedpactError
 from fedpact.utils.jsonl import jsonable
+
+logger = logging.getLogger("flwr.fedpact")  # below Flower's own, so that it is shown beside it
 
 
 class Lost(FedpactError, RuntimeError):
@@ -17,6 +21,29 @@ class Lost(FedpactError, RuntimeError):
         told = "; ".join(f'"{name}": {reason}' for name, reason in reasons.items())
         super().__init__(f"members of the deal are lost: {told}")
         self.reasons, self.signed = dict(reasons), dict(signed or {})
+
+
+class Unmeasured(FedpactError, RuntimeError):
+    """That no member could measure the models made of subsets of the updates; `reasons` says why, by name."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        name, reason = next(iter(reasons.items()))
+        super().__init__(f'no member could measure the models made of subsets of the updates ("{name}": {reason})')
+        self.reasons = dict(reasons)
+
+
+def check_measured(models: Sequence[Mapping[str, Any]]) -> None:
+    """Say who could not measure the models made of subsets of the updates; raise `Unmeasured` if nobody could."""
+    reasons = unmeasured(models)
+    if reasons and len(reasons) == len(models[0]["accuracies"]):
+        raise Unmeasured(reasons)
+    warn_unmeasured(reasons, "the models made of subsets of the updates")
+
+
+def warn_unmeasured(reasons: Mapping[str, str], what: str) -> None:
+    """Say who could not measure, and why."""
+    for name, reason in reasons.items():
+        logger.warning('member "%s" has not measured %s: %s', name, what, reason)
 
 
 def trained_entry(

@@ -36,8 +36,9 @@ from fedpact.deals.signatures import (
 )
 from fedpact.negotiation.lot_agent import AnyAgent
 from fedpact.negotiation.processes import load_agent
+from fedpact.negotiation.signature_audit import read_receipt
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
-from fedpact.utils.files import replace_text
+from fedpact.utils.files import replace_files
 
 RECEIPT = "receipt.json"
 KEY = "key"  # the record of a node's state that holds a key made for the run
@@ -115,12 +116,30 @@ def least_gain(context: Context) -> float | None:
     return float(given)
 
 
-def keep_receipt(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
-    """Write down what a node has signed last, and the hash the ledger ended in then; if it has a place for that."""
+def _receipt_folder(context: Context) -> Path | None:
     named, private = context.node_config.get("record"), _private_file(context)
     if named is None and private is None:
+        return None
+    return Path(str(named)).expanduser() if private is None or named else private.with_name(f"{private.stem}-record")
+
+
+def last_receipt(context: Context, run: str) -> dict[str, Any]:
+    """What a node has written down last in a run; empty if it has not, or has no place for it."""
+    folder = _receipt_folder(context)
+    path = None if folder is None else folder / _receipt_of(run)
+    return {} if path is None or not path.exists() else read_receipt(path)
+
+
+def _receipt_of(run: str) -> str:
+    """The file of the last receipt of a run; `RECEIPT` is that of all runs."""
+    return f"receipt-{run[:16]}.json"
+
+
+def keep_receipt(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
+    """Write down what a node has signed last, and the hash the ledger ended in then; if it has a place for that."""
+    folder = _receipt_folder(context)
+    if folder is None:
         return
-    folder = Path(str(named)).expanduser() if private is None or named else private.with_name(f"{private.stem}-record")
     receipt = {
         "receipt": 1,
         "name": name,
@@ -136,4 +155,5 @@ def keep_receipt(context: Context, name: str, document: Mapping[str, Any], **mor
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidInput(f"the folder for the receipt cannot be made: {error.strerror}") from error
-        replace_text(folder / RECEIPT, json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
+        text = (json.dumps(receipt, indent=2, ensure_ascii=False) + "\n").encode()
+        replace_files({folder / RECEIPT: text, folder / _receipt_of(document["run"]): text})

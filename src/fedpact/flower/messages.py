@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpact.deals.updates import model_digest
@@ -26,6 +27,8 @@ QUERY, MOD = (
 )  # messages by which questions come: to an app's queries, or to `keep_deal` before it trains
 ACTION = "action"  # what a question to `keep_deal` is about
 MODELS = "models"  # how many models a message holds, where these are several
+CONFIG = "config"  # the record that strategies write the number of the round into
+ACCURACY_KEYS = ("accuracy", "eval_acc")  # how apps call it, the second in Flower's own examples
 MIN_PAUSE, MAX_PAUSE, PAUSE_GROWTH = 0.01, 0.5, 1.5  # seconds between looks for replies, and how they grow
 MAX_TEXT_LENGTH = 1 << 24  # characters of an answer
 MAX_REASON_LENGTH = 200
@@ -104,10 +107,16 @@ def exchange(grid: Grid, messages: Mapping[K, Message], *, timeout: float) -> di
     return replies
 
 
-def models_content(models: Sequence[ArrayRecord], **more: Any) -> RecordDict:
+def models_content(models: Sequence[ArrayRecord], server_round: int, **more: Any) -> RecordDict:
     """Several models in one message."""
     listed = {f"model-{place}": arrays for place, arrays in enumerate(models)}
-    return RecordDict({**listed, RECORD: ConfigRecord({MODELS: len(models), **more})})
+    return evaluation_content(listed, server_round, **{MODELS: len(models)}, **more)
+
+
+def evaluation_content(records: Mapping[str, ArrayRecord], server_round: int, **more: Any) -> RecordDict:
+    """Models to be measured after so many rounds, which apps may look for where strategies write it."""
+    config = ConfigRecord({"server-round": server_round})
+    return RecordDict({**records, CONFIG: config, RECORD: ConfigRecord(more)})
 
 
 def model_records(message: Message) -> list[ArrayRecord] | None:
@@ -123,8 +132,18 @@ def model_records(message: Message) -> list[ArrayRecord] | None:
 
 
 def record_digest(arrays: ArrayRecord) -> str:
-    """A number for a model: its arrays' kinds, shapes and bytes."""
-    return model_digest(arrays.to_numpy_ndarrays())
+    """A number for a model (`fedpact.deals.updates.model_digest`)."""
+    return model_digest(named_arrays(arrays))
+
+
+def named_arrays(arrays: ArrayRecord) -> dict[str, np.ndarray[Any, Any]]:
+    """A model's arrays by name."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def array_record(arrays: Mapping[str, np.ndarray[Any, Any]]) -> ArrayRecord:
+    """A model under the names of its arrays."""
+    return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
 def stated_accuracy(reply: Message | None) -> dict[str, Any]:
@@ -134,10 +153,14 @@ def stated_accuracy(reply: Message | None) -> dict[str, Any]:
     if reply.has_error():
         return {"accuracy": None, "reason": error_reason(reply)}
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracy, samples = metrics.get("accuracy"), metrics.get("num-examples")
+    accuracy, samples = _accuracy(metrics), metrics.get("num-examples")
     if not isinstance(accuracy, float) or not 0.0 <= accuracy <= 1.0 or type(samples) is not int or samples < 1:
         return {"accuracy": None, "reason": "the reply holds no accuracy"}
     return {"accuracy": accuracy, "samples": samples}
+
+
+def _accuracy(metrics: Mapping[str, Any]) -> Any:
+    return next((metrics[key] for key in ACCURACY_KEYS if key in metrics), None)
 
 
 def stated_accuracies(reply: Message | None, count: int) -> dict[str, Any]:
@@ -147,7 +170,7 @@ def stated_accuracies(reply: Message | None, count: int) -> dict[str, Any]:
     if reply.has_error():
         return {"accuracies": None, "reason": error_reason(reply)}
     metrics: Mapping[str, Any] = next(iter(reply.content.metric_records.values()), {})  # type: ignore[call-overload]
-    accuracies, samples = metrics.get("accuracy"), metrics.get("num-examples")
+    accuracies, samples = _accuracy(metrics), metrics.get("num-examples")
     sound = isinstance(accuracies, list) and all(isinstance(each, float) and 0.0 <= each <= 1.0 for each in accuracies)
     if not sound or len(accuracies) != count or type(samples) is not int or samples < 1:  # type: ignore[arg-type]
         return {"accuracies": None, "reason": f"the reply does not hold {count} accuracies"}

@@ -26,6 +26,7 @@ from fedpact.flower.delivery_check import pilot_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.messages import (
     ACTION,
+    CONFIG,
     JSON_TEXT,
     RECORD,
     model_records,
@@ -195,7 +196,8 @@ def _measure_each(
         said = stated_accuracy(reply)
         if said["accuracy"] is None:
             raise InvalidInput(
-                f'model {place}: {said["reason"]}: an app must say "accuracy" and "num-examples" when it evaluates'
+                f'model {place}: {said["reason"]}: an app must say "accuracy" (or "eval_acc") and "num-examples" when '
+                f"it evaluates"
             )
         accuracies.append(said["accuracy"])
         samples = said["samples"]
@@ -207,7 +209,7 @@ def _measure_each(
 def _with_model(message: Message, arrays: ArrayRecord) -> Message:
     """A message to evaluate one model, as apps know it."""
     single = copy.copy(message)
-    single.content = RecordDict({"arrays": arrays, "config": ConfigRecord({})})
+    single.content = RecordDict({"arrays": arrays, CONFIG: message.content.get(CONFIG, ConfigRecord({}))})
     return single
 
 

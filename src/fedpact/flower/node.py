@@ -24,7 +24,14 @@ from fedpact.flower.countersigning import Seat, check_document
 from fedpact.flower.delivery_check import pilot_of_node
 from fedpact.flower.identity import keys_of_others, least_gain, own_agent, own_key, refuse_lots, samples_per_unit
 from fedpact.flower.learner import Learner, LearnerFactory
-from fedpact.flower.messages import RECORD, model_records, read_message, reply_with
+from fedpact.flower.messages import (
+    RECORD,
+    model_records,
+    read_message,
+    reply_with,
+    stated_accuracies,
+    stated_accuracy,
+)
 from fedpact.flower.node_signing import (
     called_to,
     samples_to_deliver,
@@ -170,11 +177,14 @@ def _evaluate(message: Message, context: Context, learner: Learner) -> Message:
     arrays = _arrays(message)
     found = learner.evaluate(arrays.to_numpy_ndarrays())
     accuracy, samples = float(found.accuracy), int(found.samples)
-    content = RecordDict({METRICS: MetricRecord({"accuracy": accuracy, "num-examples": samples})})
+    reply = Message(
+        RecordDict({METRICS: MetricRecord({"accuracy": accuracy, "num-examples": samples})}), reply_to=message
+    )
+    _check_stated(stated_accuracy(reply))
     signature = sign_accuracy(context, message, arrays, accuracy=accuracy, samples=samples)
     if signature is not None:
-        content[RECORD] = signature
-    return Message(content, reply_to=message)
+        reply.content[RECORD] = signature
+    return reply
 
 
 def _evaluate_several(message: Message, models: Sequence[ArrayRecord], context: Context, learner: Learner) -> Message:
@@ -182,11 +192,20 @@ def _evaluate_several(message: Message, models: Sequence[ArrayRecord], context: 
     scores = [learner.evaluate(arrays.to_numpy_ndarrays()) for arrays in models]
     accuracies = [float(score.accuracy) for score in scores]
     samples = int(scores[0].samples)
-    content = RecordDict({METRICS: MetricRecord({"accuracy": accuracies, "num-examples": samples})})
+    reply = Message(
+        RecordDict({METRICS: MetricRecord({"accuracy": accuracies, "num-examples": samples})}), reply_to=message
+    )
+    _check_stated(stated_accuracies(reply, len(models)))
     signature = sign_accuracies(context, message, models, accuracies=accuracies, samples=samples)
     if signature is not None:
-        content[RECORD] = signature
-    return Message(content, reply_to=message)
+        reply.content[RECORD] = signature
+    return reply
+
+
+def _check_stated(said: Mapping[str, Any]) -> None:
+    """Nothing is signed that the server would not count."""
+    if "reason" in said:
+        raise InvalidInput(f"{said['reason']}: the learner's Score must hold an accuracy from 0 to 1 and its samples")
 
 
 def _arrays(message: Message) -> ArrayRecord:

@@ -1,13 +1,15 @@
 """What a node signs, and what it must have seen before it does: for whole apps and for `keep_deal` alike.
 
 The deal a node has signed stays in its state, and so does the run it was called to, and that it knows everybody to
-have signed the same deal. What it delivers and measures is signed under that deal, and of what it signed last it keeps
-a receipt (`fedpact.flower.identity`).
+have signed the same deal. What it delivers and measures is signed under that deal, and of what it signed it keeps a
+receipt (`fedpact.flower.identity`). It remembers these statements, by that receipt also when the server is started
+again, and signs no settlement of a ledger that lacks or changes one of them.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,9 +25,14 @@ from fedpact.deals.documents import (
     verification_document,
 )
 from fedpact.deals.signatures import document_digest
-from fedpact.flower.countersigning import check_everybody_signed, check_settlement
+from fedpact.flower.countersigning import (
+    check_everybody_signed,
+    check_own_statements,
+    check_settlement,
+    entries_since_deal,
+)
 from fedpact.flower.delivery_check import check_delivery_settlement, settles_by_delivery
-from fedpact.flower.identity import keep_receipt, own_key
+from fedpact.flower.identity import keep_receipt, last_receipt, own_key
 from fedpact.flower.messages import RECORD, record_digest
 from fedpact.flower.statement import Refused
 from fedpact.utils.errors import InvalidInput, short_repr
@@ -33,6 +40,7 @@ from fedpact.utils.errors import InvalidInput, short_repr
 RUN = "run"  # the record of a node's state that says which run it was called to
 SIGNED = "signed"  # the one that holds the deal it has signed
 SEALED = "sealed"  # the one that says which deal it knows everybody to have signed
+STATEMENTS = "statements"  # the one that holds digests of what it has signed under each deal, and in a receipt the same
 
 
 def state_key(asked: Mapping[str, Any], context: Context, *, name: str, place: int, size: int) -> dict[str, Any]:
@@ -74,7 +82,7 @@ def sign_deal(
     kept = {part: asked.get(part) for part in ("document", "place", "prices", "pilot")}
     context.state.pop(SEALED, None)
     context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
-    keep_receipt(context, name, document)
+    _keep_receipt(context, name, document)
     return {
         "signed": True,
         "statement": digest,
@@ -98,7 +106,7 @@ def seal_deal(asked: Mapping[str, Any], context: Context) -> dict[str, Any]:
 
 
 def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    """Sign everybody's cents if the node's own are those due for what was delivered."""
+    """Sign everybody's cents if all that the node has signed is in the ledger, and its own are those due for it."""
     signed = signed_deal(context)
     if signed is None:
         return {"confirmed": False, "reason": "it has not signed any deal"}
@@ -107,16 +115,18 @@ def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any
     if asked.get("deal") != digest:
         return {"confirmed": False, "reason": "it has signed another deal"}
     try:
+        entries = entries_since_deal(document, asked)
+        check_own_statements(_name(signed), document, _statements(context).get(digest, {}), entries.values())
         if settles_by_delivery(document):
-            delivered = check_delivery_settlement(document, signed["pilot"], asked)
+            delivered = check_delivery_settlement(document, signed["pilot"], asked, entries)
         else:
-            delivered = check_settlement(signed["place"], document, signed["prices"], asked)
+            delivered = check_settlement(signed["place"], document, signed["prices"], asked, entries)
     except Refused as reason:
         return {"confirmed": False, "reason": str(reason)}
     settlement = settlement_document(
         document["run"], str(asked.get("head")), digest, delivered, asked["cents"], asked.get("paid_shares")
     )
-    keep_receipt(context, _name(signed), settlement)
+    _keep_receipt(context, _name(signed), settlement)
     return {"confirmed": True, "signature": own_key(context).sign(settlement)}
 
 
@@ -153,7 +163,8 @@ def sign_delivery(context: Context, message: Message, arrays: ArrayRecord, sampl
     document, name = signed["document"], _name(signed)
     delivery = {"round": server_round(message), "samples": samples, "update": record_digest(arrays)}
     delivered = delivery_document(document["run"], document_digest(document), name, delivery)
-    keep_receipt(context, name, delivered, head=document["head"])
+    what = f"what it delivered in round {delivery['round']}"
+    _keep_receipt(context, name, delivered, what, head=document["head"])
     return ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)})
 
 
@@ -162,7 +173,7 @@ def sign_accuracy(
 ) -> ConfigRecord | None:
     """The signature of what a node measured of a model; None where no deal is signed, or no ledger waits for it."""
     measured = {"accuracy": accuracy, "samples": samples, "model": record_digest(arrays)}
-    return _sign_measured(context, message, accuracy_document, measured)
+    return _sign_measured(context, message, accuracy_document, measured, "what it measured of the model")
 
 
 def sign_accuracies(
@@ -170,7 +181,8 @@ def sign_accuracies(
 ) -> ConfigRecord | None:
     """The same of several models, in their order and under one signature."""
     measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies, "samples": samples}
-    return _sign_measured(context, message, verification_document, measured)
+    what = "what it measured of the models made of subsets of the updates"
+    return _sign_measured(context, message, verification_document, measured, what)
 
 
 def asks_for_signature(message: Message) -> bool:
@@ -193,14 +205,36 @@ def _sign_measured(
     message: Message,
     document_of: Callable[[str, str, str, str, Mapping[str, Any]], dict[str, Any]],
     measured: Mapping[str, Any],
+    what: str,
 ) -> ConfigRecord | None:
     signed = signed_deal(context)
     if not asks_for_signature(message) or signed is None:
         return None
+    if time.time() > message.metadata.created_at + message.metadata.ttl:
+        raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
     document, name, head = signed["document"], _name(signed), str(message.content[RECORD]["head"])  # type: ignore[call-overload]
     made = document_of(document["run"], head, document_digest(document), name, measured)
-    keep_receipt(context, name, made)
+    _keep_receipt(context, name, made, what)
     return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
+
+
+def _statements(context: Context) -> dict[str, dict[str, str]]:
+    """Digests of what a node has signed under each deal, by the deal's digest and what it is."""
+    kept = context.state.get(STATEMENTS)
+    if isinstance(kept, ConfigRecord):
+        return dict(json.loads(str(kept["json"])))
+    return dict(last_receipt(context, called_to(context)).get(STATEMENTS, {}))
+
+
+def _keep_receipt(
+    context: Context, name: str, document: Mapping[str, Any], what: str | None = None, **more: Any
+) -> None:
+    """Keep a receipt of what a node signs, and remember it if it says what that is; the last of its kind counts."""
+    statements = _statements(context)
+    if what is not None:
+        statements.setdefault(document["deal"], {})[what] = document_digest(document)
+        context.state[STATEMENTS] = ConfigRecord({"json": json.dumps(statements)})
+    keep_receipt(context, name, document, **more, **({STATEMENTS: statements} if statements else {}))
 
 
 def _name(signed: Mapping[str, Any]) -> str:

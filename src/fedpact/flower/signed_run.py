@@ -11,13 +11,13 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedpact.deals import Deal, Entry, Ledger, Settlement, settle
@@ -34,21 +34,31 @@ from fedpact.deals.ledger import (
     SIGNED_VERSION,
     TRAINED,
     VERIFIED,
+    VERIFY,
     is_end,
 )
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
 from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
 from fedpact.deals.updates import TrainingUpdates
-from fedpact.deals.verified_models import measured_documents, verified_content
+from fedpact.deals.verified_models import measured_documents, unmeasured, verified_content
 from fedpact.fitting.pilot import Pilot
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
 from fedpact.flower.delivery_check import settles_by_delivery
-from fedpact.flower.entries import Lost, settlement_entry, trained_entry
+from fedpact.flower.entries import (
+    Lost,
+    Unmeasured,
+    check_measured,
+    settlement_entry,
+    trained_entry,
+    warn_unmeasured,
+)
 from fedpact.flower.messages import (
     MOD,
     RECORD,
+    array_record,
+    evaluation_content,
     exchange,
     models_content,
     record_digest,
@@ -147,7 +157,13 @@ class SignedRun:
         self.note(TRAINED, trained_entry(self.samples(), samples, self.terms.samples_per_unit, **more))
 
     def verify(self) -> None:
-        """What members measure of models made of subsets of the updates, as far as nodes answer."""
+        """What members measure of models made of subsets of the updates, as far as nodes answer.
+
+        Raises
+        ------
+        Unmeasured
+            If nobody does.
+        """
         trained = self._required_entry(TRAINED).content
         stated = trained.get("updates")
         if stated is None or self.entry(VERIFIED) is not None or self.entry(MEASURED) is not None:
@@ -155,9 +171,14 @@ class SignedRun:
         updates = TrainingUpdates.load(self.ledger.path.with_name(stated["file"]), stated["sha256"])
         document, head = self.document(), self.ledger.head
         subsets = signed_subsets(document, trained["deliveries"])
-        models = [ArrayRecord(updates.model_of(subset)) for subset in subsets]
+        models = [array_record(updates.model_of(subset)) for subset in subsets]
         messages = {
-            name: Message(models_content(models, head=head), node, "evaluate", ttl=max(self.terms.timeout, 1.0))
+            name: Message(
+                models_content(models, document["rounds"], head=head),
+                node,
+                "evaluate",
+                ttl=max(self.terms.timeout, 1.0),
+            )
             for name in self.samples()
             if (node := self.present.node(name)) is not None
         }
@@ -173,7 +194,13 @@ class SignedRun:
                 signatures[name] = signature
             else:
                 said[name] = {"accuracies": None, "reason": "the accuracies are not signed"}
-        self.note(VERIFIED, verified_content(subsets, digests, said) | {"signatures": signatures})
+        content = verified_content(subsets, digests, said)
+        try:
+            check_measured(content["models"])
+        except Unmeasured as error:
+            self.fail(VERIFY, str(error), error.reasons)
+            raise
+        self.note(VERIFIED, content | {"signatures": signatures})
 
     def measure(self) -> None:
         """Everybody's accuracy on its own test set, as far as nodes answer."""
@@ -182,15 +209,17 @@ class SignedRun:
         stated = self._required_entry(TRAINED).content["model"]
         arrays = read_model(self.ledger.path.with_name(stated["file"]), stated["sha256"])
         head = self.ledger.head
-        content = RecordDict({"arrays": arrays, RECORD: ConfigRecord({"head": head})})
+        asked = evaluation_content({"arrays": arrays}, self.document()["rounds"], head=head)
         messages = {
-            name: Message(content, node, "evaluate", ttl=max(self.terms.timeout, 1.0))
+            name: Message(asked, node, "evaluate", ttl=max(self.terms.timeout, 1.0))
             for name in self.samples()
             if (node := self.present.node(name)) is not None
         }
         replies = exchange(self.grid, messages, timeout=self.terms.timeout)
         found = {name: self._signed_accuracy(name, replies.get(name), head, stated) for name in self.samples()}
-        self.note(MEASURED, {"accuracies": found})
+        content = {"accuracies": found}
+        warn_unmeasured(unmeasured([content]), "the model")
+        self.note(MEASURED, content)
 
     def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:
         """What a member says of the model, with its signature; without one it says nothing."""
@@ -208,28 +237,26 @@ class SignedRun:
     def settle(self) -> Settlement:
         """What everybody is paid for what was delivered, confirmed by those who find it right."""
         agreed, document, trained = self._deal_entry(), self.document(), self._required_entry(TRAINED).content
-        deal, deliveries, head = self.deal(), trained["deliveries"], self.ledger.head
-        delivered = signed_delivery(document, deliveries)
+        deal, head = self.deal(), self.ledger.head
+        delivered = signed_delivery(document, trained["deliveries"])
         settlement, shares = self._due(deal, document, delivered)
         cents = dict(zip(settlement.names, settlement.cents, strict=True))
-        put = {"deal": document_digest(document), "head": head, "delivered": delivered, "deliveries": deliveries}
+        entries = [asdict(entry) for entry in self.ledger.entries[agreed.seq + 1 :]]
+        digest = document_digest(document)
+        put: dict[str, Any] = {"deal": digest, "head": head, "entries": entries, "delivered": delivered}
         if shares is not None:
-            verified = self.entry(VERIFIED)
-            put |= {
-                "prices": agreed.content["deal"]["prices"],
-                "verified": {"models": [], "signatures": {}} if verified is None else verified.content,
-                "verified_after": None if verified is None else verified.previous,
-                "paid_shares": shares,
-            }
-        answers, _ = ask_members(
+            put |= {"prices": agreed.content["deal"]["prices"], "paid_shares": shares}
+        answers, silent = ask_members(
             self.grid,
             self.present,
             "settle",
             dict.fromkeys(document["keys"], put | {"cents": cents}),
             timeout=self.terms.timeout,
         )
+        for name, reason in silent.items():
+            logger.warning('member "%s" has not confirmed the settlement: %s', name, reason)
         disputed = {name: f"{said.get('reason')!s:.200}" for name, said in answers.items() if not said.get("confirmed")}
-        signed = settlement_document(self.run, head, put["deal"], delivered, cents, shares)
+        signed = settlement_document(self.run, head, digest, delivered, cents, shares)
         confirmed = {
             name: said["signature"]
             for name, said in answers.items()
@@ -304,6 +331,8 @@ class SignedRun:
 
     def fail(self, phase: str, reason: str, agents: Mapping[str, str], **signed: Any) -> None:
         """The reason in the ledger, beside what members have signed until then."""
+        for name, why in agents.items():
+            logger.error('the run fails (%s): member "%s": %s', phase, name, why)
         self.note(FAILED, {"phase": phase, "reason": reason, "agents": dict(agents), **signed})
 
     def _file(self, kind: str) -> Path:
@@ -406,4 +435,4 @@ def read_model(path: Path, digest: str) -> ArrayRecord:
             raise InvalidInput("the file was changed: it does not have the digest in the ledger")
         with np.load(BytesIO(content), allow_pickle=False) as stored:
             names = stored["names"].tolist()
-            return ArrayRecord({name: Array(stored[f"array-{place}"]) for place, name in enumerate(names)})
+            return array_record({name: stored[f"array-{place}"] for place, name in enumerate(names)})

@@ -24,16 +24,18 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedpact.deals import Deal, Ledger, Outcome, Settlement, is_ledger, load_deal, settle
 from fedpact.deals.deal_file import deal_record
 from fedpact.deals.delivered import delivered_contributions
-from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLED, TRAINED, VERIFIED
+from fedpact.deals.ledger import AGREED, FAILED, MEASURED, SETTLE, SETTLED, TRAINED, VERIFIED, VERIFY
 from fedpact.deals.transcript import is_transcript
 from fedpact.deals.updates import RoundUpdates, TrainingUpdates, draw_subsets
 from fedpact.deals.verified_models import verified_content
-from fedpact.flower.entries import Lost, settlement_entry, trained_entry
+from fedpact.flower.entries import Lost, Unmeasured, check_measured, settlement_entry, trained_entry
 from fedpact.flower.messages import (
     RECORD,
+    array_record,
     error_reason,
     exchange,
     models_content,
+    named_arrays,
     record_digest,
     stated_accuracies,
     stated_accuracy,
@@ -91,7 +93,8 @@ class UnderDeal(Strategy):
         that it is unsigned: its numbers are the word of whoever wrote it.
     verify_subsets
         Of how many subsets of the updates models are made that members measure after training, several in one message;
-        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`.
+        it needs `keep_deal` on the nodes. The ledger holds what they say, for `fedpact verify`. If nobody can measure
+        them, `start` ends in an error, and what was trained is at `.result`.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class UnderDeal(Strategy):
         self._samples_per_unit = float(samples_per_unit)
         self.accuracies: dict[str, dict[str, Any]] = {}
         self.settlement: Settlement | None = None
+        self.result: Result | None = None
         self._names: dict[int, str | None] = dict(nodes or {})
         self._all_known = nodes is not None
         self._ledger = Path(ledger) if ledger is not None else None
@@ -173,8 +177,8 @@ class UnderDeal(Strategy):
         if self.updates is not None and kept and self._before is not None:
             self.updates.rounds.append(
                 RoundUpdates(
-                    before=self._before.to_numpy_ndarrays(),
-                    updates={name: arrays_of(message).to_numpy_ndarrays() for name, message in delivered.items()},
+                    before=named_arrays(self._before),
+                    updates={name: named_arrays(arrays_of(message)) for name, message in delivered.items()},
                     samples={name: samples for name, (_, samples) in kept.items()},
                 )
             )
@@ -215,10 +219,12 @@ class UnderDeal(Strategy):
         """Run the rounds as the strategy would, then settle (`settle`)."""
         if not num_rounds >= 1:
             raise InvalidInput(f"num_rounds must be at least 1, got {num_rounds}")
+        configs = (train_config, evaluate_config, evaluate_fn)
         if self._signed:
-            configs = (train_config, evaluate_config, evaluate_fn)
             return self._start_signed(grid, initial_arrays, num_rounds, timeout, *configs)
-        result = super().start(grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn)
+        if self._ledger is not None and self._ledger.exists() and self._ledger.stat().st_size:
+            raise InvalidInput(f"{self._ledger} holds the record of another run; name another file")
+        result = self.result = super().start(grid, initial_arrays, num_rounds, timeout, *configs)
         if not self._strict:
             if self.updates is not None and self.updates.rounds:
                 self._verify(grid, timeout)
@@ -272,7 +278,7 @@ class UnderDeal(Strategy):
         self._names = {node: run.present.names[place] for place, node in run.present.nodes.items()}
         self._all_known = self._strict = True
         self._deliveries = SignedDeliveries(run.document())
-        result = super().start(
+        result = self.result = super().start(
             run.grid, initial_arrays, num_rounds, timeout, train_config, evaluate_config, evaluate_fn
         )
         self.check_all_asked()
@@ -289,16 +295,24 @@ class UnderDeal(Strategy):
     def _verify(self, grid: Grid, timeout: float) -> None:
         """What members measure of models made of subsets of the updates, as far as they answer."""
         assert self.updates is not None
-        subsets = draw_subsets(self.updates.digests(), self._verify_subsets)
-        models = [ArrayRecord(self.updates.model_of(subset)) for subset in subsets]
+        subsets, rounds = draw_subsets(self.updates.digests(), self._verify_subsets), len(self.updates.rounds)
+        models = [array_record(self.updates.model_of(subset)) for subset in subsets]
         nodes = {name: node for node, name in self._names.items() if name in self.agreed}
         messages = {
-            name: Message(models_content(models), node, "evaluate", ttl=max(timeout, 1.0))
+            name: Message(models_content(models, rounds), node, "evaluate", ttl=max(timeout, 1.0))
             for name, node in nodes.items()
         }
         replies = exchange(grid, messages, timeout=timeout)
         said = {name: stated_accuracies(replies.get(name), len(models)) for name in self.agreed}  # type: ignore[call-overload]
-        self.verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        verified = verified_content(subsets, [record_digest(arrays) for arrays in models], said)
+        try:
+            check_measured(verified["models"])
+        except Unmeasured as error:
+            if self._ledger is not None:
+                failed = {"phase": VERIFY, "agents": error.reasons, "reason": str(error)}
+                self._write_ledger(self._ledger, self._trained_entry(), failed)
+            raise
+        self.verified = verified
 
     # The account
 
@@ -344,7 +358,8 @@ class UnderDeal(Strategy):
                 raise
             logger.warning("nothing is settled: %s", reason)
         if self._ledger is not None:
-            self._write_ledger(self._ledger, trained, short)
+            failed = {"phase": SETTLE, "agents": short, "reason": "not all delivered"}
+            self._write_ledger(self._ledger, trained, failed)
         return self.settlement
 
     def _trained_entry(self) -> dict[str, Any]:
@@ -352,8 +367,11 @@ class UnderDeal(Strategy):
         more = {"asked": self._rounds_asked(), **valued}
         return trained_entry(self.agreed, self.samples, self._samples_per_unit, **more)
 
-    def _write_ledger(self, path: Path, trained: Mapping[str, Any], short: Mapping[str, str]) -> None:
-        """The record of training under a deal that was made elsewhere; a file that has entries is left as it is."""
+    def _write_ledger(self, path: Path, trained: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
+        """The record of training under a deal that was made elsewhere, and if nothing is settled why it failed.
+
+        A file that has entries is left as it is.
+        """
         with Ledger(path) as ledger:
             if ledger.entries:
                 raise InvalidInput(f"{path} holds the record of another run; name another file")
@@ -366,7 +384,7 @@ class UnderDeal(Strategy):
             if self.accuracies:
                 ledger.append(MEASURED, {"accuracies": self.accuracies})
             if self.settlement is None:
-                ledger.append(FAILED, {"phase": "settle", "agents": dict(short), "reason": "not all delivered"})
+                ledger.append(FAILED, failed)
             else:
                 ledger.append(SETTLED, settlement_entry(self.settlement, agreed.hash))
 
@@ -404,7 +422,7 @@ class UnderDeal(Strategy):
         if reply.has_error():
             raise InvalidInput(error_reason(reply))
         name = self._name(reply, node)
-        if self._strict:
+        if self._strict or self.updates is not None:
             check_model(reply, self._before)
         key = getattr(self.strategy, "weighted_by_key", WEIGHT)
         counts = [metrics[key] for metrics in reply.content.metric_records.values() if key in metrics]

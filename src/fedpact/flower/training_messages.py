@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
@@ -15,7 +16,7 @@ from flwr.serverapp import Grid
 
 from fedpact.deals.documents import delivery_document
 from fedpact.deals.signatures import document_digest, is_signed_by
-from fedpact.flower.messages import RECORD, record_digest
+from fedpact.flower.messages import RECORD, named_arrays, record_digest
 from fedpact.utils.errors import InvalidInput
 
 
@@ -63,16 +64,24 @@ def check_model(reply: Message, sent: ArrayRecord | None) -> None:
     records = list(reply.content.array_records.values())
     if len(records) != 1 or len(reply.content.metric_records) != 1:
         raise InvalidInput("its reply must hold one record of arrays and one of metrics")
-    if _kinds(records[0]) != _kinds(sent):
-        raise InvalidInput("its model has other arrays than the one it was sent")
-    for name, array in records[0].items():
-        numbers = array.numpy()
-        if numbers.shape != tuple(array.shape) or (numbers.dtype.kind in "fc" and not np.isfinite(numbers).all()):
+    try:
+        found, wanted = named_arrays(records[0]), {} if sent is None else named_arrays(sent)
+        kinds = {name: _kind(array) for name, array in found.items()}
+    except (AttributeError, BadZipFile, EOFError, OSError, TypeError, ValueError) as error:
+        raise InvalidInput(f"its model holds an array that cannot be read: {error!r:.80}") from error
+    other = [name for name in found | wanted if name not in wanted or kinds.get(name) != _kind(wanted[name])]
+    if other:
+        raise InvalidInput(f"its model has other arrays than the one it was sent, such as {other[0]!r:.40}")
+    for name, numbers in found.items():
+        if not np.isfinite(numbers).all():
             raise InvalidInput(f"its model's array {name!r:.40} holds numbers that are not finite")
 
 
-def _kinds(arrays: ArrayRecord | None) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return {name: (array.dtype, tuple(array.shape)) for name, array in arrays.items()} if arrays is not None else {}
+def _kind(array: np.ndarray[Any, Any]) -> tuple[tuple[int, ...], bool]:
+    """An array's shape, and whether it is complex: means of whole numbers are floats, so real numbers are alike."""
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{array.dtype} is no kind of number")
+    return array.shape, array.dtype.kind == "c"
 
 
 def copy_arrays(arrays: ArrayRecord) -> ArrayRecord:

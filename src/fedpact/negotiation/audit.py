@@ -34,7 +34,16 @@ from fedpact.deals.ledger import (
 from fedpact.deals.signatures import KnownKeys
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import Transcript, read_transcript
-from fedpact.negotiation.audit_claims import CLAIMS, UNSIGNED, UPDATES, ClaimBroken, ClaimOpen, LedgerRecord, sum_text
+from fedpact.negotiation.audit_claims import (
+    CLAIMS,
+    UNSIGNED,
+    UPDATES,
+    ClaimBroken,
+    ClaimOpen,
+    LedgerRecord,
+    sum_text,
+    unmeasured_text,
+)
 from fedpact.negotiation.coordinator import recompute
 from fedpact.negotiation.signature_audit import CLAIM_OF, SIGNED_CLAIMS, SignatureAudit, SignedPart, read_receipt
 from fedpact.utils.errors import FedpactError, InvalidInput
@@ -167,7 +176,8 @@ def audit_ledger(
     signed = SignatureAudit(chain, keys or KnownKeys()) if chain.is_signed else None
     if AGREED in entries:
         record = LedgerRecord(entries=entries, folder=path.parent, chain=chain)
-        checks = {claim: check for claim, check in CLAIMS.items() if claim != UPDATES or VERIFIED in entries}
+        only_verified = () if VERIFIED in entries else (UPDATES, "verified")
+        checks = {claim: check for claim, check in CLAIMS.items() if claim not in only_verified}
         findings |= {claim: _finding(check, record) for claim, check in checks.items()}
     if signed is not None:
         findings |= _signature_findings(signed, entries)
@@ -232,8 +242,11 @@ def _sound_signatures(claim: str, signed: SignatureAudit, entries: Mapping[str, 
     }[claim]
     if missing and (claim == "confirmed" or not names):
         follows = "; what it is paid follows from what all have signed" if claim == "confirmed" else ""
-        return AuditFinding(holds=None, reason=f"not by {join_names(missing)}{follows}")
-    return AuditFinding(holds=True, reason=f"{what} signed by {join_names(names)}")
+        return AuditFinding(
+            holds=None, reason=f"not by {join_names(missing)}{follows or unmeasured_text(entries[kind])}"
+        )
+    told = unmeasured_text(entries[kind]) if claim in ("verified", "measured") else ""
+    return AuditFinding(holds=True, reason=f"{what} signed by {join_names(names)}{told}")
 
 
 def audit_transcript(path: Path) -> TranscriptAudit:

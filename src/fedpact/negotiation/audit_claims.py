@@ -24,10 +24,12 @@ from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import read_transcript
 from fedpact.deals.updates import TrainingUpdates, model_digest
+from fedpact.deals.verified_models import unmeasured
 from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
 from fedpact.utils.files import read_bytes
+from fedpact.utils.words import join_names
 
 UNSIGNED = "nothing in this ledger is signed with a key: its numbers are the word of whoever wrote it"
 UPDATES = "updates"
@@ -197,7 +199,7 @@ def _check_updates(record: LedgerRecord) -> str:
     trained = record.content(TRAINED, "nothing was trained yet")
     stated, verified = trained.get("updates"), record.entries.get(VERIFIED)
     if stated is None or verified is None:
-        raise ClaimOpen("no models are made of subsets of the updates")
+        raise ClaimOpen("the updates are not kept beside the ledger")
     updates = TrainingUpdates.load(record.file(stated), stated["sha256"])
     signed = {
         name: [each["update"] for each in listed] for name, listed in trained.get("deliveries", {}).items() if listed
@@ -210,6 +212,21 @@ def _check_updates(record: LedgerRecord) -> str:
             whose = ", ".join(model["subset"])
             raise ClaimBroken(f"the model made of the updates of {whose} is not the one that members measured")
     return f"{len(verified.content['models'])} models are made of the updates that members signed"
+
+
+def _check_verified(record: LedgerRecord) -> str:
+    """Who has measured the models made of subsets of the updates, where nobody has signed it."""
+    entry = record.entries[VERIFIED]
+    models = entry.content["models"]
+    out, said = unmeasured(models), dict.fromkeys(name for model in models for name in model["accuracies"])
+    names = [name for name in said if name not in out]
+    raise ClaimOpen(f"recorded as measured by {join_names(names)}{unmeasured_text(entry)}; nobody has signed it")
+
+
+def unmeasured_text(entry: Entry) -> str:
+    """Who has not measured what an entry lists, and why."""
+    reasons = unmeasured(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
+    return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
 
 
 def _due_payments(record: LedgerRecord) -> FloatArray:
@@ -246,5 +263,6 @@ CLAIMS: dict[str, Callable[[LedgerRecord], str]] = {
     "contributions": _check_contributions,
     "model": _check_model,
     UPDATES: _check_updates,
+    "verified": _check_verified,
     "settlement": _check_settlement,
 }

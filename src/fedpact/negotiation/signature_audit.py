@@ -33,12 +33,14 @@ from fedpact.deals.ledger import (
     FIRST,
     KEYS,
     MEASURED,
+    SETTLE,
     SETTLED,
     SIGNED,
     TRAINED,
     VERIFIED,
     Chain,
     Entry,
+    is_end,
 )
 from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery
@@ -140,7 +142,13 @@ class SignatureAudit:
         found = [p for p in self.parts if p.holds and (p.name, p.digest) == (name, receipt["digest"])]
         if not any(part.entry > places[0] for part in found):
             raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
-        return f'what "{name}" signed last ({about}) is there'
+        statements = receipt.get("statements", {}).get(self._deal()[1], {}) if SETTLED in self._since else {}
+        held = {part.digest for part in self.parts if part.holds and part.name == name}
+        for what, digest in statements.items():
+            if digest not in held:
+                raise InvalidInput(f'"{name}" signed {what}, and the ledger does not hold it')
+        before = f", and so are its {len(statements)} statements before" if statements else ""
+        return f'what "{name}" signed last ({about}) is there{before}'
 
     # Entries
 
@@ -275,7 +283,7 @@ class SignatureAudit:
     def _read_failure(self, entry: Entry) -> None:
         """What members had signed when a deal failed; it stays signed."""
         content = entry.content
-        if AGREED in self._since and content.get("phase") == "settle" and content.get("signatures"):
+        if AGREED in self._since and content.get("phase") == SETTLE and content.get("signatures"):
             document, digest = self._deal()
             delivered = signed_delivery(document, self._since[TRAINED].content["deliveries"])
             shares = self._paid_shares(content, document)
@@ -286,7 +294,7 @@ class SignatureAudit:
             for name, said in content.get("signatures", {}).items():
                 self._read_deal_signature(entry, name, said, self._since[AGREED].content)
             self._read_deliveries(entry)
-        if content.get("phase") != "settle":
+        if is_end(entry):
             self._since = {}
 
     # Parts
@@ -365,5 +373,5 @@ def _misplaced(entries: Sequence[Entry]) -> Iterator[str]:
             return
         if entry.kind != FAILED:
             stage = entry.kind
-        elif entry.content.get("phase") != "settle":
+        elif is_end(entry):
             stage = FIRST

@@ -122,7 +122,7 @@ def test_other_updates_and_other_models_are_found(ledger: Path) -> None:
     entries = entries_of(ledger)
     stated = content(entries, "trained")["updates"]
     updates = TrainingUpdates.load(ledger.parent / stated["file"], stated["sha256"])
-    spoiled = dict(updates.rounds[0].updates) | {"Ben": [updates.rounds[0].updates["Ben"][0] + 1.0]}
+    spoiled = dict(updates.rounds[0].updates) | {"Ben": {"0": updates.rounds[0].updates["Ben"]["0"] + 1.0}}
     changed = RoundUpdates(before=updates.rounds[0].before, updates=spoiled, samples=updates.rounds[0].samples)
     stated |= TrainingUpdates(rounds=[changed]).save(ledger.parent / stated["file"])
     relink(entries)
@@ -223,14 +223,20 @@ def test_subsets_are_different_and_decided_by_the_updates() -> None:
 
 def test_the_model_of_all_is_the_model_trained() -> None:
     rng = np.random.default_rng(0)
-    updates, model = TrainingUpdates(), [rng.standard_normal(4).astype(np.float32), np.float64(1.0).reshape(())]
+    updates = TrainingUpdates()
+    model = {"w": rng.standard_normal(4).astype(np.float32), "b": np.array(1.0), "batches": np.array(0)}
     for _ in range(3):
-        sent = {name: [array + rng.standard_normal(array.shape) for array in model] for name in "ab"}
+        sent = {name: {key: array + rng.standard_normal(array.shape) for key, array in model.items()} for name in "ab"}
+        for name in "ab":
+            sent[name]["batches"] = np.array(int(model["batches"]) + 7)  # a counter, which averaging makes a float
         updates.rounds.append(RoundUpdates(before=model, updates=sent, samples={"a": 3, "b": 1}))
-        model = [(0.75 * a + 0.25 * b).astype(m.dtype) for a, b, m in zip(sent["a"], sent["b"], model, strict=True)]
-    for ours, theirs in zip(updates.model_of(["a", "b"]), model, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-        assert ours.dtype == theirs.dtype
+        kinds = {key: np.result_type(array.dtype, np.float32) for key, array in model.items()}
+        model = {key: (0.75 * sent["a"][key] + 0.25 * sent["b"][key]).astype(kinds[key]) for key in model}
+    ours = updates.model_of(["a", "b"])
+    assert list(ours) == list(model)
+    for key, theirs in model.items():
+        np.testing.assert_allclose(ours[key], theirs, rtol=1e-5)
+        assert ours[key].dtype == theirs.dtype
 
 
 @pytest.fixture(scope="module")
