@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
 import subprocess
 import sys
@@ -20,7 +21,7 @@ LIMIT = "at most 1,024 MiB are read"
 MANY = 140_000_000  # numbers: a byte each in the file, and eight in memory
 LOTS = ("lots", "--test", "tests.csv")
 MUCH = 1200 << 20  # bytes
-ROOM = 5 << 29  # bytes that a process is left with: 2.5 GiB
+ROOM = 1 << 32  # bytes that a process may take
 SCENARIO = 'names = ["A", "B"]\nweights = "{}"\ncosts = 0.1\n[payoff]\nfamily = "log"\n'
 TEMPERED = "import resource; resource.setrlimit(resource.RLIMIT_AS, ({0}, {0})); from fedpact.cli import main; main()"
 
@@ -113,6 +114,7 @@ def limited(folder: Path, *arguments: str) -> Result:
     done = subprocess.run(
         [sys.executable, "-c", TEMPERED.format(ROOM), *arguments],
         cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         encoding="utf-8",
         timeout=120,

@@ -96,7 +96,8 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     try:
         file = pyarrow.parquet.ParquetFile(BytesIO(content))
         _check_declared(file.metadata)
-        names, columns, read = file.schema_arrow.names, [[] for _ in file.schema_arrow.names], 0
+        names, read = file.schema_arrow.names, 0
+        columns: list[list[Any]] = [[] for _ in names]
         for batch in file.iter_batches(PARQUET_ROWS):
             for column, found in zip(columns, batch.columns, strict=True):
                 more = found.dictionary_decode() if pyarrow.types.is_dictionary(found.type) else found
