@@ -296,7 +296,6 @@ def _money(field: str, given: Any) -> Money:
 KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "title": text,
     "description": text,
-    "not_recommended": text,
     "unit": name,
     "names": name_list,
     "weights": _rows_or_file,
@@ -310,6 +309,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "task_names": name_list,
     "shared_caps": _shared_caps,
     "money": _money,
+    "not_recommended": text,
     "uncertainty": _uncertainty_table,
 }
 
