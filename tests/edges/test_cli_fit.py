@@ -220,8 +220,8 @@ def test_compare_shows_how_sure_the_deal_is(run, few: Path, tmp_path: Path) -> N
     for words in ("Externality under uncertainty: 90 % intervals from 30 draws", "leaves", "keeps with 95 %"):
         assert words in result.words
     assert 'id="uncertainty"' in (tmp_path / "r.html").read_text(encoding="utf-8")
-    record = run("compare", "s.toml", "-m", "externality", "--draws", "30", "--seed", "1", "--json").record
-    entry = record["uncertainty"]["externality"]
+    record = run("compare", "s.toml", "-m", "shapley", "--draws", "30", "--seed", "1", "--json").record
+    entry = record["uncertainty"]["shapley"]
     assert entry["draws"] + entry["unsolved_draws"] == 30
     assert len(entry["keeping_endowments"]) == 3
     plain = run("compare", "hospitals", "-m", "externality", "--json").record

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fedpact as fp
 from edges.command_line import run_main
 
 pytest.importorskip("sklearn")
@@ -23,6 +24,95 @@ def folder(tmp_path: Path) -> Path:
         text = "\n".join(f"{a:.4f};{b:.4f};{c};".replace(".", ",") for (a, b), c in zip(rows, ill, strict=True))
         (tmp_path / "data" / f"{name}.csv").write_text(f"\ufeffAlter;Größe;krank;\n{text}\n", encoding="utf-8")
     return tmp_path / "data"
+
+
+def flip_north(folder: Path) -> None:
+    """North writes ja where the others write nein."""
+    north = (folder / "North.csv").read_text(encoding="utf-8").replace("ja", "?").replace("nein", "ja")
+    (folder / "North.csv").write_text(north.replace("?", "nein"), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_deal_that_loses_when_it_is_trained_is_not_recommended(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip_north(folder)
+    out = tmp_path / "out"
+    words = ["pilot", str(folder), "--target", "krank", "--models", "4", "--signs", "positive", "-o", str(out)]
+    words += ["--cost", "0.5 EUR/record", "--value", "20 EUR/point"]
+    assert run_main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "random_state=0)) Not recommended: measured at " in shown and " EUR less than alone" in shown
+    assert "The deal, trained" in shown and "promised measured" in shown and "Next: fedpact compare" not in shown
+    models = (out / "models.jsonl").read_bytes()
+    assert run_main([*words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (out / "models.jsonl").read_bytes() == models  # nothing is trained twice
+    found = record["confirmation"]
+    assert not found["recommended"] and found["promised_total"] > 0.0 > found["measured_total"]
+    np.testing.assert_allclose(sum(found["measured_gains"]), found["measured_total"])
+    assert "North" in found["measured_to_lose"] and record["advice"] == found["advice"]
+    costs = 0.5 * (np.array(found["records_in_deal"]) - found["records_alone"])
+    scores = 2000.0 * (np.array(found["score_in_deal"]) - found["score_alone"])
+    np.testing.assert_allclose(found["measured_gains"], scores - costs + found["payments"], atol=1e-9)
+    assert json.loads((out / "pilot.json").read_text())["confirmation"] == found
+    assert all(each["leave_probability"] is None for each in record["open"] if each["mechanism"] == "Externality")
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert found["advice"] in report and "Gain promised" in report and "Gain measured" in report
+    assert "Who stays is settled" not in report and "data that is shared never harms" in report
+    assert run_main(["compare", str(out / "scenario.toml"), "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["recommendation"] == {"mechanism": "standalone", "reason": found["advice"]}
+    assert fp.load_scenario(out / "scenario.toml").not_recommended == found["advice"]
+
+
+@pytest.mark.parametrize("cleo", [0.55, 0.05])
+def test_a_deal_is_recommended_by_what_was_measured_and_losers_are_named(cleo: float) -> None:
+    """Scores that follow no curve: together is better for two members and worse for the third, or worse for all."""
+
+    def score(coalition: fp.CoalitionRecords) -> list[float]:
+        given = np.array(coalition.contributions)
+        return [0.85, 0.85, cleo] if (given > 0).sum() > 1 else [0.6 + 0.001 * given.sum()] * 3
+
+    rng = np.random.default_rng(0)
+    members = {name: (rng.normal(size=(60, 2)), rng.integers(0, 2, 60)) for name in ("Ada", "Ben", "Cleo")}
+    found = fp.pilot(members, model=score, models=4, cost=0.0005, value=1.0, signs="positive")
+    confirmed, chosen = found.confirmation, found.compare(mechanisms=["externality"], draws=5).recommendation
+    assert confirmed is not None and confirmed.losers == ["Cleo"] and chosen is not None
+    assert confirmed.promised.min() > -1e-9  # which weights of at least zero cannot but promise
+    if cleo > 0.5:
+        assert found.advice.startswith("Recommended: ") and "Measured to lose by it: Cleo." in found.advice
+        assert found.scenario.not_recommended == "" and chosen.mechanism != "standalone"
+    else:
+        assert found.advice.startswith("Not recommended: measured at ") and " less than alone" in found.advice
+        assert found.scenario.not_recommended == chosen.reason == found.advice and chosen.mechanism == "standalone"
+    assert found.scenario.description.startswith(found.advice)
+
+
+@pytest.mark.parametrize("signs", ["positive", "any"])
+def test_probabilities_to_leave_that_were_assumed_are_not_shown(
+    signs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With weights of at least zero nobody can lose under Externality: a theorem, not a finding."""
+    rows = ["contributions.A,contributions.B,accuracy.A,accuracy.B"]
+    rows += ["50,0,.70,.60", "0,50,.62,.72", "50,50,.75,.76", "20,20,.68,.69", "90,10,.76,.66", "10,90,.70,.77"]
+    (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
+    scenario = tmp_path / "scenario.toml"
+    assert run_main(["fit", str(tmp_path / "log.csv"), "--signs", signs, "--cost", "0.001", "-o", str(scenario)]) == 0
+    capsys.readouterr()
+    page = tmp_path / "page.html"
+    arguments = ["compare", str(scenario), "-m", "externality", "-m", "voluntary", "--draws", "50"]
+    assert run_main([*arguments, "--html", str(page)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert run_main([*arguments, "--json"]) == 0
+    outlooks = json.loads(capsys.readouterr().out)["uncertainty"]
+    html = page.read_text(encoding="utf-8")
+    assert "Who stays is settled" not in html
+    for text in (shown, html):
+        assert ("data that is shared never harms" in text) == (signs == "positive")
+    assert ("keeps with 95 %" in shown) == ("leaves: " in html) == (signs == "any")
+    for outlook in outlooks.values():
+        assert (outlook["leave_probabilities"] is None) == (signs == "positive")
 
 
 @pytest.mark.slow
@@ -45,8 +135,7 @@ def test_from_german_tables_to_a_deal(folder: Path, tmp_path: Path, capsys: pyte
 
 @pytest.mark.slow
 def test_harm_and_what_the_prior_decides_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    north = (folder / "North.csv").read_text(encoding="utf-8").replace("ja", "?").replace("nein", "ja")
-    (folder / "North.csv").write_text(north.replace("?", "nein"), encoding="utf-8")
+    flip_north(folder)
     words = ["pilot", str(folder), "--target", "krank", "--models", "6"]
     assert run_main(words) == 0
     shown = " ".join(capsys.readouterr().out.split())

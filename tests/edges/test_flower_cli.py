@@ -31,6 +31,7 @@ from fedpact.negotiation.processes import load_agent
 from fedpact.scenario.examples import example
 from fedpact.training import Experiment, Training, mnist
 from unit.flower.in_process import Stage
+from unit.flower.test_signed_ledger import content, entries_of, rechain, relink
 
 Run = Callable[..., Result]
 NAMES = example("hospitals").federation.names
@@ -278,6 +279,19 @@ def test_check_shows_a_run_that_failed(run: Run, tmp_path: Path) -> None:
     result = run("check", stage.ledger)
     assert result.code == 1
     assert 'Nobody is paid: the run failed (sign): the deal is not signed: "City": least gain' in result.words
+
+
+def test_a_ledger_that_states_no_end_of_rounds_takes_no_memory_for_them(run: Run, ledger: Path) -> None:
+    """The number of rounds stands in the deal; what was delivered in each of them stands, or does not, below it."""
+    entries = entries_of(ledger)
+    entries[0]["content"]["rounds"] = 10**12
+    content(entries, "trained")["deliveries"] = {}
+    relink(entries)
+    rechain(ledger, entries)
+    for command in (("check", ledger), ("check", "hospitals", ledger, "--signed"), ("fit", ledger)):
+        result = run(*command)
+        assert result.code in (1, 2) and "Traceback" not in result.err
+    assert "has not signed what it delivered in each of 1000000000000 rounds" in run("check", ledger).words
 
 
 def test_check_a_ledger_without_a_deal(run: Run, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def _compare(scenario: Scenario, rules: list[Mechanism] | str | None, draws: int
             uncertainty=scenario.uncertainty,
             draws=draws,
             rng=seed,
+            not_recommended=scenario.not_recommended,
         )
         if not compared.outcomes:
             raise NotConverged("; ".join(compared.unsolved.values()))
@@ -297,15 +298,18 @@ def _show_outlook(outlook: Outlook, unit: Unit) -> None:
     """Intervals of payments and gains, who may leave, and what would keep them."""
     payments, gains = outlook.interval("payments"), outlook.interval("ir_gaps")
     columns = [("payment", _interval_texts(payments, unit))] if np.nan_to_num(outlook.payments).any() else []
-    columns += [
-        ("gain", _interval_texts(gains, unit)),
-        ("leaves", [probability_text(float(part), outlook.n_draws) for part in outlook.leave_probabilities]),
-        (f"keeps with {percent(outlook.assurance, decimals=0)}", unit.column(outlook.keeping_endowments)),
-    ]
+    columns += [("gain", _interval_texts(gains, unit))]
+    if not outlook.assumption:
+        columns += [
+            ("leaves", [probability_text(float(part), outlook.n_draws) for part in outlook.leave_probabilities]),
+            (f"keeps with {percent(outlook.assurance, decimals=0)}", unit.column(outlook.keeping_endowments)),
+        ]
     level = percent(outlook.level, decimals=0)
     title = f"{outlook.title} under uncertainty: {level} intervals from {outlook.n_draws} draws, in {unit.label}"
     sizes = outlook.leave_probabilities + np.abs(payments).max(axis=1)
     print_agents(terminal_text(title), outlook.agents, columns, sizes=sizes)
+    if outlook.assumption:
+        console.print(f"Who would leave: {outlook.assumption}.")
     low, high = outlook.interval("reciprocity")
     if np.isfinite([low, high]).all():
         console.print(f"Reciprocity between {low:.3f} and {high:.3f}.")

@@ -8,15 +8,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from fedpact.cli.common import AsJson, ClusterOption, console, escape, print_json, progress, table, working_on
+from fedpact.cli.common import (
+    AsJson,
+    ClusterOption,
+    console,
+    escape,
+    print_json,
+    progress,
+    table,
+    terminal_text,
+    working_on,
+)
 from fedpact.fitting.pilots import BUILT_IN_PILOTS, PilotStudy
 from fedpact.fitting.pilots import pilot as run_pilot
+from fedpact.fitting.pilots.confirmation import DealConfirmation
 from fedpact.fitting.pilots.estimators import REGRESSION_MAP
 from fedpact.fitting.pilots.folder import pilot_record
 from fedpact.fitting.pilots.records import REGRESSION, TEST_SHARE
 from fedpact.fitting.pilots.search import AUTO_SIGNS, MAX_MODELS, PilotState, Tell
+from fedpact.report.numbers import Unit
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -26,7 +39,7 @@ OPTION = re.compile(  # where errors name an argument: first of all, in brackets
 )
 PER_MEMBER = "for all, or NAME=...; may be repeated"
 ENDINGS = {
-    "settled": "The deal is settled: it is known with 95 % who stays, and every payment to a tenth.",
+    "settled": "Every payment is known to a tenth of what is paid and gained, as far as the curves hold.",
     "budget": "All models are trained that may be. --models allows more; where tests are small, larger ones "
     "(--test-share, or more records) tell more.",
     "no run helps": "No further model would settle much; longer tests would (--test-share, or more records).",
@@ -96,7 +109,9 @@ def pilot(
             "worse than alone.",
         ),
     ] = AUTO_SIGNS,
-    models: Annotated[int, typer.Option("--models", help="How many models may be trained.", min=2)] = MAX_MODELS,
+    models: Annotated[
+        int, typer.Option("--models", help="How many models may be trained, beside those of the deal.", min=2)
+    ] = MAX_MODELS,
     test_share: Annotated[
         float, typer.Option("--test-share", help="The share of each member's records to test with.")
     ] = TEST_SHARE,
@@ -135,7 +150,8 @@ def pilot(
     _show(found)
     if files:
         console.print(f"\nWritten: {escape(', '.join(files))}", soft_wrap=True)
-        console.print(f"Next: fedpact compare {escape(str(output))}/scenario.toml", soft_wrap=True)
+        if found.confirmation is not None and found.confirmation.is_recommended:
+            console.print(f"Next: fedpact compare {escape(str(output))}/scenario.toml", soft_wrap=True)
 
 
 def _by_member(option: str, given: list[str] | None) -> Mapping[str, str] | None:
@@ -176,7 +192,7 @@ def _known(state: PilotState) -> str:
     if state.doubts is None:
         return ""
     unsure = state.doubts.unsure
-    who = f"; open: {count_text(len(unsure), 'member')}'s staying" if unsure else "; who stays is known"
+    who = f"; open: {count_text(len(unsure), 'member')}'s staying" if unsure else ""
     return f"{who}, payments to {100 * state.doubts.widest_payment:.0f} %"
 
 
@@ -188,9 +204,12 @@ def _show(found: PilotStudy) -> None:
     )
     if data.task == REGRESSION:
         console.print(f"Regression: {REGRESSION_MAP}.")
-    console.print()
+    console.print(f"[bold]{escape(found.advice)}[/bold]\n")
     _show_members(found)
     console.print()
+    if found.confirmation is not None:
+        _show_gains(found, found.confirmation)
+        console.print()
     for warning in found.warnings:
         console.print(f"[red]Warning[/red]: {escape(warning)}.")
     console.print(ENDINGS[found.ended])
@@ -202,6 +221,30 @@ def _show(found: PilotStudy) -> None:
         console.print(f"  {known}; the smallest test has {count_text(fewest, 'record')}, the same for every model")
     for note in (*data.notes, *found.terms.words, *found.fit.notes):
         console.print(f"Note: {escape(note)}.")
+
+
+def _show_gains(found: PilotStudy, confirmed: DealConfirmation) -> None:
+    """The deal, trained: what the curves promise beside what was measured."""
+    data, deal = found.data, confirmed.deal
+    unit = Unit.of(found.terms.money, found.terms.worth)
+    promised, measured, error = confirmed.totals
+    columns = [
+        unit.column([*confirmed.promised, promised], signed=True),
+        unit.column([*confirmed.measured, measured], signed=True),
+        unit.column([*confirmed.errors, error]),
+    ]
+    heads = ("member", "alone", "in the deal", "promised", "measured", "error")
+    made = table(f"The deal, trained: records, and gains against alone in {unit.label}", *heads)
+    owners = np.array(data.lot_owners)
+    for place, name in enumerate([*data.names, "all"]):
+        own = owners == name if place < len(data.names) else np.ones(len(owners), dtype=bool)
+        given = [np.sum(deal.alone_runs, axis=0)[own].sum(), np.array(deal.deal_run)[own].sum()]
+        cells = [terminal_text(column[place]) for column in columns]
+        made.add_row(escape(name), *(f"{int(count):,}" for count in given), *cells)
+    console.print(made)
+    assumed = next(filter(None, found.doubts.assumptions), "")
+    if assumed:
+        console.print(f"Who would leave: {assumed}.")
 
 
 def _show_members(found: PilotStudy) -> None:

@@ -44,6 +44,8 @@ class Comparison:
         Mechanisms without an outcome, and why.
     uncertainty
         What each mechanism may make of the federation while its numbers are uncertain; empty if they are not.
+    not_recommended
+        Why no deal is to be recommended, where a trained deal was measured to lose; empty if none was.
     """
 
     federation: Federation
@@ -51,6 +53,7 @@ class Comparison:
     mechanisms: Mapping[str, Mechanism]
     unsolved: Mapping[str, str]
     uncertainty: Mapping[str, Outlook] = field(default_factory=dict)
+    not_recommended: str = ""
 
     def __getitem__(self, mechanism: str) -> Outcome:
         for outcome in self.outcomes:
@@ -251,6 +254,7 @@ def compare(
     uncertainty: Uncertainty | None = None,
     draws: int | None = None,
     rng: np.random.Generator | int | None = 0,
+    not_recommended: str = "",
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
 
@@ -260,7 +264,8 @@ def compare(
     A baseline without an admissible equilibrium, or a fair deal that does not exist, is listed in `unsolved`; another
     mechanism that fails raises. `progress` is told the title of each mechanism before it is solved. With `uncertainty`,
     which a fitted scenario carries, every mechanism is also solved on `draws` of the federation (see
-    `fedpact.comparison.outlook.outlooks`).
+    `fedpact.comparison.outlook.outlooks`). With `not_recommended`, which the scenario of a pilot carries whose deal was
+    measured to lose, the recommendation is to stay alone, for that reason.
 
     Examples
     --------
@@ -298,6 +303,7 @@ def compare(
         mechanisms={mechanism.name: mechanism for mechanism in chosen},
         unsolved=unsolved,
         uncertainty=_outlooks(federation, uncertainty, drawn, draws, rng),
+        not_recommended=not_recommended,
     )
 
 

@@ -3,17 +3,21 @@
 Each draw is a federation as it may be. A mechanism is solved on each, so payments, gains against standing alone and
 reciprocity have intervals, and there is a probability that each member would leave: the part of the draws in which it
 does better alone. The endowment that keeps it with 95 % probability is what covers its loss in 95 % of the draws.
+
+Where weights are assumed to be at least zero, nobody can lose under many mechanisms: that is a theorem about what was
+assumed, and no draw could show otherwise. `Outlook.assumption` says so; such probabilities are not to be shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fedpact.certificates.claims import Claim
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.comparison.batch_outcome import solve_batch
 from fedpact.deals import Outcome
@@ -27,6 +31,7 @@ from fedpact.utils.errors import InvalidInput, NotConverged
 LEVEL, ASSURANCE = 0.9, 0.95
 VECTORISED_DRAWS, SINGLE_DRAWS = 400, 60  # by default, of mechanisms that solve many federations at once, and of others
 SEED = 0
+ASSUMED = "assumed: data that is shared never harms, under which nobody can lose by this deal; not measured"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +54,8 @@ class Outlook:
         Probability of the intervals.
     assurance
         Probability with which `keeping_endowments` keep a member.
+    assumption
+        What has decided that nobody can leave, in words, whatever was measured; empty where the draws decide.
     """
 
     mechanism: str
@@ -62,6 +69,7 @@ class Outlook:
     leaves: np.ndarray
     level: float = LEVEL
     assurance: float = ASSURANCE
+    assumption: str = ""
 
     @property
     def n_draws(self) -> int:
@@ -131,9 +139,13 @@ def outlooks(
     chosen = [each for each in resolve_mechanisms(mechanisms) if each.federated]
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
         raise InvalidInput(field="count", rule="must be a positive whole number of draws", value=count)
+
+    def judged(mechanism: Mechanism, outlook: Outlook) -> Outlook:
+        return replace(outlook, assumption=ASSUMED if nobody_can_lose(federation, uncertainty, mechanism) else "")
+
     if federation.has_lots:
         each = drawn_federations(federation, uncertainty.draws(federation, count or SINGLE_DRAWS, rng))
-        return {mechanism.name: outlook_of_each(each, mechanism, progress) for mechanism in chosen}
+        return {mechanism.name: judged(mechanism, outlook_of_each(each, mechanism, progress)) for mechanism in chosen}
     drawn = uncertainty.draws(federation, count or VECTORISED_DRAWS, rng)
     batch = batch_of(federation, drawn)
     fewer = None if count else batch_of(federation, drawn, max_draws=SINGLE_DRAWS)
@@ -142,8 +154,19 @@ def outlooks(
         if progress is not None:
             progress(mechanism.title)
         small = fewer is not None and not mechanism.is_vectorised(batch)
-        found[mechanism.name] = outlook_of(fewer if small and fewer is not None else batch, mechanism)
+        outlook = outlook_of(fewer if small and fewer is not None else batch, mechanism)
+        found[mechanism.name] = judged(mechanism, outlook)
     return found
+
+
+def nobody_can_lose(federation: Federation, uncertainty: Uncertainty, mechanism: Mechanism) -> bool:
+    """Whether all draws have weights of at least zero, and nobody loses under a mechanism then.
+
+    Either it promises that, or nobody pays: others' data only adds to what a member could do alone.
+    """
+    if uncertainty.signs != "positive" or federation.has_harm:
+        return False
+    return Claim.INDIVIDUAL_RATIONALITY in mechanism.promises(federation) or not mechanism.has_payments
 
 
 def batch_of(federation: Federation, drawn: FederationDraws, *, max_draws: int | None = None) -> Batch:

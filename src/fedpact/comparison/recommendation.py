@@ -51,11 +51,14 @@ class Recommendation:
 def recommend(comparison: Comparison) -> Recommendation | None:
     """The mechanism with the most welfare once the unwilling have left; among equals one that holds, then the fairer.
 
-    None where only baselines were compared; "standalone" where nobody gains by federating.
+    None where only baselines were compared; "standalone" where nobody gains by federating, or a deal was measured to
+    lose.
     """
     stable = comparison.after_departures
     if not stable:
         return None
+    if comparison.not_recommended:
+        return Recommendation(mechanism="standalone", sentences=(comparison.not_recommended,))
     best = max(settled.welfare for settled in stable.values())
     alone = float(comparison.outcomes[0].standalone.sum())
     if best <= alone + MIN_RELATIVE_GAIN * abs(alone):
@@ -113,7 +116,9 @@ def _who_leaves(comparison: Comparison, name: str) -> str:
         Verdict.HOLDS: ", and no group gains by leaving together",
         Verdict.NOT_REFUTED: ", and no group was found that gains by leaving together",
     }
-    return f"Nobody would leave{groups.get(verdict, '')}"
+    outlook = comparison.uncertainty.get(name)
+    assumed = f"; {outlook.assumption}" if outlook is not None and outlook.assumption else ""
+    return f"Nobody would leave{groups.get(verdict, '')}{assumed}"
 
 
 def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:

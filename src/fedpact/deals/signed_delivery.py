@@ -64,11 +64,17 @@ def signed_delivery(document: Mapping[str, Any], deliveries: Any) -> dict[str, f
     return found
 
 
-def signed_subsets(document: Mapping[str, Any], deliveries: Mapping[str, Any]) -> list[list[str]]:
-    """Of which members' updates the models are made that members measure, as the updates they signed decide."""
+def signed_subsets(
+    document: Mapping[str, Any], deliveries: Mapping[str, Any], *, most: int | None = None
+) -> list[list[str]]:
+    """Of which members' updates the models are made that members measure, as the updates they signed decide.
+
+    Of `most` or more the first `most`.
+    """
     listed = [name for name in document["agents"] if deliveries.get(name)]
     digests = {name: [str(each["update"]) for each in deliveries[name]] for name in listed}
     count = document["verification"]["subsets"]
+    count = count if most is None else min(count, most)
     return draw_subsets(digests, count, salt=document_digest(document)) if digests else []
 
 
@@ -84,6 +90,7 @@ def _signed_samples(document: Mapping[str, Any], name: str, agreed: int, listed:
             raise InvalidInput(f'"{name}" agreed to {agreed} samples, and {short_repr(said["samples"])} are counted')
         rounds.append(said["round"])
         samples.append(said["samples"])
-    if rounds != (list(range(1, document["rounds"] + 1)) if agreed else []):
+    wanted = document["rounds"] if agreed else 0
+    if len(rounds) != wanted or rounds != list(range(1, len(rounds) + 1)):
         raise InvalidInput(f'"{name}" has not signed what it delivered in each of {document["rounds"]} rounds')
     return samples

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, error_context
-from fedpact.utils.files import read_bytes, replace_files
+from fedpact.utils.files import MAX_FILE_BYTES, read_bytes, replace_files
+from fedpact.utils.memory_limits import read_arrays
 
 Arrays = Mapping[str, NDArray[Any]]  # by name, in a model's own order
 MAX_MEMBERS_BY_SUBSETS = 12  # members: with so many or fewer all subsets are listed and drawn from
@@ -110,16 +111,19 @@ class TrainingUpdates:
             if hashlib.sha256(content).hexdigest() != digest:
                 raise InvalidInput("the file was changed: it does not have the digest in the ledger")
             try:
-                with np.load(BytesIO(content), allow_pickle=False) as stored:
-                    listed = json.loads(str(stored["rounds"]))
-                    return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
+                stored = read_arrays(content, "write it anew, as it was", max_bytes=MAX_FILE_BYTES, number_bytes=1)
+                listed = json.loads(str(stored["rounds"]))
+                return cls(rounds=[_stored_round(stored, number, each) for number, each in enumerate(listed)])
+            except InvalidInput:
+                raise
             except (BadZipFile, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
                 raise InvalidInput(f"the file does not hold the updates of a training: {error!r:.120}") from error
 
 
-def _stored_round(stored: Any, number: int, listed: Mapping[str, Any]) -> RoundUpdates:
+def _stored_round(stored: Mapping[str, Any], number: int, listed: Mapping[str, Any]) -> RoundUpdates:
     names = listed["arrays"]
-    names = _place_names(names) if isinstance(names, int) else names  # files of version 0.2 hold no names
+    if isinstance(names, int):  # files of version 0.2 hold no names
+        names = _place_names(min(names, len(stored)))
     orders = listed.get("orders", {})
 
     def arrays(whose: int | str, order: Sequence[str]) -> dict[str, NDArray[Any]]:

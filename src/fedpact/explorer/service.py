@@ -75,7 +75,7 @@ class Service:
         """All mechanisms on the federation, with everything a page shows worked out."""
 
         def work() -> Comparison:
-            found = compare(scenario.federation)
+            found = compare(scenario.federation, not_recommended=scenario.not_recommended)
             for outcome in found:
                 _ = outcome.certificates
             _ = found.recommendation
@@ -87,7 +87,7 @@ class Service:
         """Those of the literature as well, with what each keeps; members lie, pose as two and leave for it."""
 
         def work() -> Comparison:
-            found = compare(scenario.federation, ALL)
+            found = compare(scenario.federation, ALL, not_recommended=scenario.not_recommended)
             _ = found.verdicts, found.misreporting_gains, found.recommendation
             return found
 

@@ -77,11 +77,14 @@ class DealDoubts:
         That the member would rather train alone: the part of the draws in which it would.
     payment_spreads
         Standard deviation of its payment, in parts of what is typically paid and gained under the mechanism.
+    assumptions
+        What has decided the probability, in words, whatever was measured; empty where the draws decide.
     """
 
     labels: tuple[tuple[str, str], ...]
     leave_probabilities: FloatArray
     payment_spreads: FloatArray
+    assumptions: tuple[str, ...]
 
     @property
     def unsure(self) -> tuple[tuple[str, str, float], ...]:
@@ -97,7 +100,7 @@ class DealDoubts:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known, with 95 %, who stays, and every payment is known to a tenth."""
+        """Whether nobody's staying is open, and every payment is known to a tenth: as far as the curves hold."""
         return not self.unsure and self.widest_payment <= NARROW
 
 
@@ -138,6 +141,7 @@ def deal_doubts(fit: Fit, *, costs: Costs, caps: ArrayLike = np.inf, worth: Arra
         labels=tuple((each.title, agent) for each in found for agent in each.agents),
         leave_probabilities=np.concatenate([each.leave_probabilities for each in found]),
         payment_spreads=np.concatenate([_open([each], len(each.payments)).spreads for each in found]),
+        assumptions=tuple(each.assumption for each in found for _ in each.agents),
     )
 
 

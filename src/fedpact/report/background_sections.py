@@ -78,8 +78,26 @@ def summary(view: View) -> dict[str, Any]:
         "about": recommendation and comparison.mechanism(recommendation.mechanism).description,
         "max_reason_length": MAX_REASON_LENGTH,
         "cards": cards,
+        "measured": _measured(view),
         "overview": _overview(view),
         "unsolved": [(comparison.title(name), reason) for name, reason in comparison.unsolved.items()],
+    }
+
+
+def _measured(view: View) -> dict[str, Any] | None:
+    """Of every member and in total, the gain that the curves promise and the one measured; None if none was."""
+    found = view.confirmation
+    if found is None:
+        return None
+    promised, measured, error = found.totals
+    columns = [
+        view.unit.column([*gains, total], signed=signed)
+        for gains, total, signed in ((found.promised, promised, True), (found.measured, measured, True))
+    ]
+    columns.append(view.unit.column([*found.errors, error]))
+    return {
+        "advice": found.text if found.is_recommended else "",
+        "rows": list(zip([*found.agents, "All members"], *columns, strict=True)),
     }
 
 

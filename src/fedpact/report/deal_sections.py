@@ -285,6 +285,7 @@ def uncertainty(view: View) -> dict[str, Any]:
         "panels": [_outlook_panel(view, outlook, *lines) for outlook in outlooks],
         "level": percent(outlooks[0].level, decimals=0),
         "max_subsidies": MAX_SUBSIDIES,
+        "likely": percent(1.0 - UNLIKELY, decimals=0),
     }
 
 
@@ -293,7 +294,10 @@ def _outlook_panel(view: View, outlook: Outlook, gain_line: NumberLine, payment_
     doubt = chances * (1.0 - chances)
     chosen = view.select(doubt + 1e-9 * np.abs(outcome.ir_gaps), "the least certain part in it")
     gains = _whiskers(view, outlook.interval("ir_gaps"), outcome.ir_gaps, chosen.agents, gain_line)
-    words = [f"leaves: {probability_text(float(chances[agent]), outlook.n_draws)}" for agent in chosen.agents]
+    words = [
+        "" if outlook.assumption else f"leaves: {probability_text(float(chances[agent]), outlook.n_draws)}"
+        for agent in chosen.agents
+    ]
     pays = bool(np.nan_to_num(outlook.payments).any())
     needed = np.flatnonzero(outlook.keeping_endowments > view.unit.noise)
     ranked = needed[np.argsort(-outlook.keeping_endowments[needed], kind="stable")]

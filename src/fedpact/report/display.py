@@ -130,6 +130,8 @@ def _chances(outlook: Outlook | None) -> str:
     """The members most likely to leave, with their probabilities."""
     if outlook is None:
         return ""
+    if outlook.assumption:
+        return outlook.assumption
     order = np.argsort(-outlook.leave_probabilities, kind="stable")[:MAX_LEAVERS]
     likely = [agent for agent in order if outlook.leave_probabilities[agent] >= MIN_CHANCE]
     texts = [probability_text(float(outlook.leave_probabilities[agent]), outlook.n_draws) for agent in likely]

@@ -139,11 +139,13 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
     outlook = view.comparison.uncertainty.get(outcome.mechanism)
     if outlook is not None:
         low, high = (unit.text(float(end), signed=True) for end in outlook.interval("ir_gaps")[place])
-        chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
         rows.append(
             ("How sure the gain is", f"{low} to {high}", f"in {percent(outlook.level, decimals=0)} of the draws")
         )
-        rows.append(("It would do better alone", chance, "of the draws of what is not known for sure"))
+        chance = probability_text(float(outlook.leave_probabilities[place]), outlook.n_draws)
+        words = "of the draws of what is not known for sure"
+        said = ("not measured", outlook.assumption) if outlook.assumption else (chance, words)
+        rows.append(("It would do better alone", *said))
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from fedpact.comparison import Comparison
+from fedpact.fitting.pilots.confirmation import DealConfirmation
 from fedpact.report.background_sections import certificates, conditions, federation, method, summary
 from fedpact.report.deal_sections import contributions, fairness, gains, payments, uncertainty, welfare
 from fedpact.report.markup import render
@@ -62,6 +64,7 @@ def render_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
+    confirmation: DealConfirmation | None = None,
 ) -> str:
     """The report as HTML text.
 
@@ -75,6 +78,8 @@ def render_report(
         The exchange rate; without one, amounts are in units of payoff.
     unit
         What contributions are counted in, such as "thousand records".
+    confirmation
+        What a pilot measured of its recommended deal; None if none was trained.
 
     Examples
     --------
@@ -84,6 +89,7 @@ def render_report(
     True
     """
     view = View.of(comparison, title=scenario_title, description=description, money=money, data=unit)
+    view = replace(view, confirmation=confirmation)
     contents = {
         ident: label
         for ident, label in CONTENTS.items()
@@ -122,6 +128,7 @@ def write_report(
     description: str = "",
     money: Money | None = None,
     unit: str = "",
+    confirmation: DealConfirmation | None = None,
 ) -> None:
     """Write the report to a file, whole or not at all; see `render_report`.
 
@@ -130,5 +137,12 @@ def write_report(
     InvalidInput
         If the folder does not exist or the file cannot be written.
     """
-    text = render_report(comparison, scenario_title=scenario_title, description=description, money=money, unit=unit)
+    text = render_report(
+        comparison,
+        scenario_title=scenario_title,
+        description=description,
+        money=money,
+        unit=unit,
+        confirmation=confirmation,
+    )
     replace_text(Path(path), text)

@@ -94,9 +94,10 @@ def outlook_record(outlook: Outlook) -> dict[str, Any]:
             "unsolved_draws": outlook.n_unsolved,
             "level": outlook.level,
             "intervals": {name: outlook.interval(name) for name in fields},
-            "leave_probabilities": outlook.leave_probabilities,
+            "leave_probabilities": None if outlook.assumption else outlook.leave_probabilities,
+            "assumption": outlook.assumption or None,
             "assurance": outlook.assurance,
-            "keeping_endowments": outlook.keeping_endowments,
+            "keeping_endowments": None if outlook.assumption else outlook.keeping_endowments,
         }
     )
     return plain

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import io
 import math
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,9 +29,10 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, Row, is_number, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes
+from fedpact.utils.memory_limits import read_arrays
 
-MAX_ARRAY_BYTES = 1 << 30  # a dense matrix of 11,585 agents
 MAX_MATRIX_ROWS = 1_000_000  # of a sparse matrix
+REMEDY = "keep sparse weights as a sparse matrix, by scipy.sparse.save_npz"
 
 
 def read_weights(path: Path, *, square: bool = True) -> tuple[Any, list[str] | None, list[str] | None]:
@@ -50,9 +50,8 @@ def read_factor(path: Path) -> FloatArray:
         choose_format(path, {".npz": None})
         content = read_bytes(path)
         try:
-            _check_sizes(content)
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                return np.asarray(archive["factor"], dtype=np.float64)
+            arrays = read_arrays(content, "leave the correlations out")
+            return np.asarray(arrays["factor"], dtype=np.float64)
         except InvalidInput:
             raise
         except Exception as error:  # a damaged archive raises whatever zipfile, zlib or NumPy stumble over
@@ -136,7 +135,6 @@ def _number(row: int, column: int, cell: str, written: NumberFormat) -> float:
 def _read_npz(path: Path) -> tuple[Any, None, None]:
     content = read_bytes(path)
     try:
-        _check_sizes(content)
         weights = _matrix_of(content)
     except InvalidInput:
         raise
@@ -152,41 +150,15 @@ def _read_npz(path: Path) -> tuple[Any, None, None]:
     return weights, None, None
 
 
-def _check_sizes(content: bytes) -> None:
-    """Refuse an archive that says it holds more than is ever read, before memory is set aside for it."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for entry in archive.infolist():
-            with archive.open(entry) as file:
-                shape, itemsize = _declared_size(file)
-            if max(math.prod(shape) * itemsize, entry.file_size) > MAX_ARRAY_BYTES:
-                raise InvalidInput(
-                    f"the array {short_repr(entry.filename.removesuffix('.npy'))} of shape {shape} has more than "
-                    f"{MAX_ARRAY_BYTES >> 20:,} MiB, the most that is read; keep sparse weights as a sparse matrix"
-                )
-
-
-def _declared_size(file: IO[bytes]) -> tuple[tuple[int, ...], int]:
-    """The shape and the bytes of an entry that the head of an array states; none of what is no array."""
-    try:
-        version = np.lib.format.read_magic(file)
-    except ValueError:
-        return (), 0
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    shape, _, dtype = readers[version](file)
-    return shape, dtype.itemsize
-
-
 def _matrix_of(content: bytes) -> Any:
     """The dense or sparse matrix in an archive, None if it holds neither."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        if "weights" in archive.files:
-            return np.asarray(archive["weights"])
-        if "format" not in archive.files:
-            return None
-        if max(archive["shape"]) > MAX_MATRIX_ROWS:
-            raise InvalidInput(
-                f"the matrix must have up to {MAX_MATRIX_ROWS:,} rows, got shape {archive['shape'].tolist()}"
-            )
+    arrays = read_arrays(content, REMEDY)
+    if "weights" in arrays:
+        return arrays["weights"]
+    if "format" not in arrays:
+        return None
+    if max(arrays["shape"]) > MAX_MATRIX_ROWS:
+        raise InvalidInput(f"the matrix must have up to {MAX_MATRIX_ROWS:,} rows, got shape {arrays['shape'].tolist()}")
     weights = sp.load_npz(io.BytesIO(content))
     if hasattr(weights, "check_format"):
         weights.check_format(full_check=True)  # SciPy trusts the indices otherwise, and reads out of bounds

@@ -19,7 +19,7 @@ from fedpact.federation.payoffs import FAMILIES
 from fedpact.scenario.fields import capacities, check_keys, name, name_list, number, numbers, rows, table, text
 from fedpact.scenario.matrix_files import read_factor, read_weights
 from fedpact.scenario.members_words import convert_prices
-from fedpact.scenario.scenario import Money, Scenario
+from fedpact.scenario.scenario import WORDS, Money, Scenario
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.arrays import NON_NEGATIVE, checked_numbers, non_negative
 from fedpact.utils.errors import ErrorCollector, InvalidInput, error_context, short_repr
@@ -27,7 +27,7 @@ from fedpact.utils.files import DECODERS, choose_format, read_text
 
 AGREE = "must agree with the weights file"
 OWNERS = {key: name for name, family in FAMILIES.items() for key in family.parameter_names()}  # of parameters
-AROUND = ("title", "description", "unit", "money", "uncertainty")  # keys that are no argument of `Federation`
+AROUND = (*WORDS, "money", "uncertainty")  # keys that are no argument of `Federation`
 STAND_INS: dict[str, Any] = {"costs": 1.0, "payoff": Log()}  # for what cannot be read while the rest is checked
 OWNER_KEYS = ("lot_owners", "task_owners")
 REMEDIES = {
@@ -309,6 +309,7 @@ KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "task_names": name_list,
     "shared_caps": _shared_caps,
     "money": _money,
+    "not_recommended": text,
     "uncertainty": _uncertainty_table,
 }
 

@@ -16,6 +16,8 @@ from fedpact.scenario.quantities import DataUnit
 from fedpact.scenario.uncertainty import Uncertainty
 from fedpact.utils.errors import InvalidInput, short_repr
 
+WORDS = ("title", "description", "unit", "not_recommended")
+
 
 @dataclass(frozen=True)
 class Money:
@@ -61,6 +63,8 @@ class Scenario:
         How sure the weights, the values and the payoff's parameter are; None if nothing is known about that.
     unit
         What contributions are counted in, such as "thousand records"; empty if the file does not say.
+    not_recommended
+        Why no deal of these members is to be recommended, where one was trained and measured to lose; else empty.
     """
 
     federation: Federation
@@ -69,6 +73,7 @@ class Scenario:
     money: Money | None = None
     uncertainty: Uncertainty | None = None
     unit: str = ""
+    not_recommended: str = ""
 
     def __post_init__(self) -> None:
         kinds: Mapping[str, tuple[Any, str]] = {
@@ -78,6 +83,7 @@ class Scenario:
             "money": (Money | None, 'must be Money("EUR", 1000.0) or the like, or None'),
             "uncertainty": (Uncertainty | None, "must be an Uncertainty or None"),
             "unit": (str, 'must be a text such as "thousand records"'),
+            "not_recommended": (str, "must be a text"),
         }
         for field, (kind, rule) in kinds.items():
             if not isinstance(given := getattr(self, field), kind):
@@ -108,7 +114,7 @@ class Scenario:
         return (
             self.federation == other.federation
             and type(self.federation.costs) is type(other.federation.costs)
-            and (self.title, self.description, self.unit) == (other.title, other.description, other.unit)
+            and all(getattr(self, word) == getattr(other, word) for word in WORDS)
             and self.money == other.money
             and self.uncertainty == other.uncertainty
         )

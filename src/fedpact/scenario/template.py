@@ -97,6 +97,7 @@ family = "power-law"
 beta = {beta}
 
 # A table called uncertainty, which `fedpact fit` writes from measured accuracies, says how sure the numbers above are.
+# A text not_recommended, which `fedpact pilot` writes where a trained deal lost, says why no deal is to be recommended.
 
 # Needed where costs and values are plain numbers and payments are to be settled in money: how much money one unit of
 # payoff is worth. Remove the # to use it.

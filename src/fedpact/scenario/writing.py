@@ -66,6 +66,7 @@ def _document(scenario: Scenario, *, weights_file: str | None, correlations_file
     document = {
         "title": scenario.title,
         "description": scenario.description,
+        "not_recommended": scenario.not_recommended,
         "unit": scenario.unit,
         "names": list(federation.names),
         **_ownership(federation),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fedpact.utils.arrays import FloatArray
 from fedpact.utils.cells import NumberFormat, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import read_bytes
+from fedpact.utils.memory_limits import read_arrays
 from fedpact.utils.tables import csv_rows
 
 LABEL = "label"
@@ -33,8 +33,7 @@ def read_samples(path: Path) -> tuple[FloatArray, NDArray[Any]]:
         if suffix != ".npz":
             return _read_table(path)
         try:
-            with np.load(BytesIO(read_bytes(path)), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+            arrays = read_arrays(read_bytes(path), "write fewer samples or features")
         except InvalidInput:
             raise
         except Exception as error:  # whatever a file raises that is no such archive

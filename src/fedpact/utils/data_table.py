@@ -6,7 +6,6 @@ where nearly all are is a mistake that is named, not a column of texts.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from fedpact.utils.cells import CELL_FORMATS, NumberFormat, is_missing, number_format, read_cells
 from fedpact.utils.errors import InvalidInput, error_context, short_repr
 from fedpact.utils.files import choose_format, read_bytes
+from fedpact.utils.memory_limits import read_arrays
 from fedpact.utils.tables import read_parquet
 
 MOSTLY_NUMBERS = 0.8  # share of a column's cells from which the others are mistakes
@@ -189,8 +189,9 @@ def _from_npz(path: Path) -> dict[str, Column]:
     """Arrays with an entry per record are columns; those with a row per record, a column for each of theirs."""
     content = read_bytes(path)
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            arrays = {name: np.asarray(stored[name]) for name in stored.files}
+        arrays = read_arrays(content, "write fewer records or columns")
+    except InvalidInput:
+        raise
     except Exception as error:  # whatever a file raises that is no such archive
         raise InvalidInput("this is no archive of arrays as numpy.savez writes it") from error
     columns: dict[str, Column] = {}

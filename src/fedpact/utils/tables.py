@@ -15,8 +15,11 @@ from typing import Any
 
 from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
 from fedpact.utils.files import check_writable, choose_format, replace_files
+from fedpact.utils.memory_limits import TEXT_BYTES, check_memory
 
 Columns = Mapping[str, Sequence[Any]]
+PARQUET_ROWS = 256  # that are read at a time
+REMEDY = "write fewer rows or columns; large tables and weights fit in an .npz file"
 FORMULA = re.compile("'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]")  # the last four are wide, for East Asian keyboards
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-?inf")
 
@@ -91,13 +94,32 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     """The columns of a Parquet file by name; what is missing is None."""
     pyarrow = _pyarrow()
     try:
-        found = pyarrow.parquet.read_table(BytesIO(content))
-        names, columns = found.column_names, [column.to_pylist() for column in found.columns]
+        file = pyarrow.parquet.ParquetFile(BytesIO(content))
+        _check_declared(file.metadata)
+        names, read = file.schema_arrow.names, 0
+        columns: list[list[Any]] = [[] for _ in names]
+        for batch in file.iter_batches(PARQUET_ROWS):
+            for column, found in zip(columns, batch.columns, strict=True):
+                more = found.dictionary_decode() if pyarrow.types.is_dictionary(found.type) else found
+                read += more.nbytes
+                check_memory(read, "what the file holds, read in part,", REMEDY)
+                column.extend(more.to_pylist())
+    except InvalidInput:
+        raise
     except Exception as error:  # whatever a damaged file raises
         raise InvalidInput("the file is not a readable Parquet file; write it again") from error
     if len(set(names)) < len(names):
         raise InvalidInput("the file has two columns of one name; keep one of them")
     return dict(zip(names, columns, strict=True))
+
+
+def _check_declared(metadata: Any) -> None:
+    """Refuse a table by the sizes it states; every cell becomes an object."""
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    entries = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    cells = max(entries, metadata.num_rows * metadata.num_columns)
+    stated = max(TEXT_BYTES * cells, sum(group.total_byte_size for group in groups))
+    check_memory(stated, f"a table of {metadata.num_rows:,} rows and {metadata.num_columns:,} columns", REMEDY)
 
 
 def _pyarrow() -> Any:

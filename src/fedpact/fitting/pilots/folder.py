@@ -52,6 +52,7 @@ def _write_report(found: PilotStudy, path: Path) -> None:
         description=scenario.description,
         money=scenario.money,
         unit=scenario.unit,
+        confirmation=found.confirmation,
     )
 
 
@@ -74,11 +75,23 @@ def pilot_record(found: PilotStudy) -> dict[str, Any]:
         "models": len(found.runs),
         "ended": found.ended,
         "open": [
-            {"mechanism": mechanism, "agent": agent, "leave_probability": leaves, "payment_spread": spread}
-            for (mechanism, agent), leaves, spread in zip(
-                doubts.labels, doubts.leave_probabilities.tolist(), doubts.payment_spreads.tolist(), strict=True
+            {
+                "mechanism": mechanism,
+                "agent": agent,
+                "leave_probability": None if assumed else leaves,
+                "assumption": assumed or None,
+                "payment_spread": spread,
+            }
+            for (mechanism, agent), leaves, spread, assumed in zip(
+                doubts.labels,
+                doubts.leave_probabilities.tolist(),
+                doubts.payment_spreads.tolist(),
+                doubts.assumptions,
+                strict=True,
             )
         ],
+        "advice": found.advice,
+        "confirmation": None if found.confirmation is None else found.confirmation.record(),
         "costs": found.terms.costs,
         "worth": found.terms.worth,
         "currency": None if found.terms.money is None else found.terms.money.currency,

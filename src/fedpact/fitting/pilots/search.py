@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from fedpact.comparison import Comparison, compare
 from fedpact.fitting import Fit, Observations, fit, suggest
-from fedpact.fitting.noise import sampling_variances
 from fedpact.fitting.pilots.built_in import BUILT_IN_PILOTS, built_in_pilot
 from fedpact.fitting.pilots.coalitions import first_runs
+from fedpact.fitting.pilots.confirmation import DealConfirmation, confirm_deal, recommended_deal, score_variances
 from fedpact.fitting.pilots.estimators import CoalitionModel
 from fedpact.fitting.pilots.found_lots import AUTO_LOTS, with_found_lots
 from fedpact.fitting.pilots.records import CLASSIFICATION, TEST_SHARE, PilotData
@@ -81,6 +81,9 @@ class PilotStudy:
         "settled", "budget" if no more models may be trained, or "no run helps".
     title
         For people.
+    confirmation
+        The deal that the fit recommends, trained: what members gain by it as measured; None where the fit recommends
+        that everybody stays alone.
     """
 
     data: PilotData
@@ -91,6 +94,7 @@ class PilotStudy:
     terms: PilotTerms
     ended: str
     title: str
+    confirmation: DealConfirmation | None = None
 
     def __repr__(self) -> str:
         return f"PilotStudy({self.data!r}, {len(self.runs)} models, {self.model.label}, ended: {self.ended})"
@@ -102,8 +106,15 @@ class PilotStudy:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known, with 95 %, who stays, and every payment is known to a tenth."""
+        """Whether no payment, and nobody's staying where it is not assumed, is open: as far as the curves hold."""
         return self.ended == "settled"
+
+    @property
+    def advice(self) -> str:
+        """Whether the deal is recommended, by what was measured of it."""
+        if self.confirmation is None:
+            return "No deal is recommended: by the curves nobody gains by one."
+        return self.confirmation.text
 
     @cached_property
     def alone_and_together(self) -> FloatArray:
@@ -140,9 +151,11 @@ class PilotStudy:
             f"From {len(self.runs)} models of coalitions ({self.model.label}) on {len(self.data.names)} members' "
             f"records, {self.fit.observations.n_measured} scores."
         )
+        words = " ".join([*([] if self.confirmation is None else [self.advice]), words])
         words += "".join(f" Warning: {warning}." for warning in self.warnings)
         words += "".join(f" Note: {note}." for note in self.terms.words)
-        return self.fit.scenario(
+        loses = self.confirmation is not None and not self.confirmation.is_recommended
+        made = self.fit.scenario(
             costs=costs,
             caps=caps,
             worth=worth,
@@ -151,10 +164,12 @@ class PilotStudy:
             money=self.terms.money,
             unit="records",
         )
+        return replace(made, not_recommended=self.advice if loses else "")
 
     def compare(self, **options: Any) -> Comparison:
         """The mechanisms side by side, with their uncertainty; options as `fedpact.compare` takes them."""
-        return compare(self.scenario.federation, uncertainty=self.scenario.uncertainty, **options)
+        made = self.scenario
+        return compare(made.federation, uncertainty=made.uncertainty, not_recommended=made.not_recommended, **options)
 
     def plot(self, *, figure: Any = None) -> Any:
         """Learning curves, each member alone and all together, on `figure` or a new one; needs matplotlib."""
@@ -220,7 +235,7 @@ def pilot(
         Of the weights: "positive", "any" if data may harm, or "auto": positive, unless a member's score together is
         below its score alone by more than two standard errors of its test.
     models
-        How many models may be trained.
+        How many models may be trained; beside them, one of the deal and one of each member alone.
     test_share
         The share of each member's records to test with.
     seed
@@ -297,8 +312,7 @@ class _Search:
             if wanted:
                 runs = [*runs, *wanted]
                 continue
-            self._say(len(runs), "done", doubts)
-            return PilotStudy(
+            study = PilotStudy(
                 data=data,
                 model=self.trainer.model,
                 runs=tuple(runs),
@@ -308,6 +322,22 @@ class _Search:
                 ended=ended,
                 title=title,
             )
+            study = self._confirmed(study)
+            self._say(len(runs), "done", doubts)
+            return study
+
+    def _confirmed(self, study: PilotStudy) -> PilotStudy:
+        """With the recommended deal trained, and each member alone."""
+
+        def count(done: int, total: int) -> None:
+            self._say(len(study.runs), f"training the deal and everybody alone, {done} of {total}", study.doubts)
+
+        deal = recommended_deal(study)
+        if deal is None:
+            return study
+        self.trainer.train(deal.runs, self.store, count)
+        scores = [trained_scores(self.store, run, len(study.data.names)) for run in deal.runs]
+        return replace(study, confirmation=confirm_deal(study, deal, scores))
 
     def _fit(self, seen: Observations) -> Fit:
         """Members have their own floors and ceilings, since tests differ; one for all where the runs do not tell."""
@@ -365,16 +395,9 @@ def _alone_and_together(data: PilotData, seen: Observations) -> FloatArray:
 
 
 def _harmed(data: PilotData, scores: FloatArray) -> NDArray[np.bool_]:
-    """(n,): to whom everybody's data does worse than its own by more than chance, as if it were tested twice.
-
-    A mean of m squared errors has a relative standard error of about sqrt(2 / m).
-    """
-    if data.task == CLASSIFICATION:
-        variances = sampling_variances(scores, data.test_sizes)
-    else:
-        variances = 2.0 * (1.0 - scores) ** 2 / data.test_sizes
+    """(n,): to whom everybody's data does worse than its own by more than chance, as if it were tested twice."""
     alone, together = scores
-    return np.asarray(alone - together > HARM_ERRORS * np.sqrt(variances.sum(axis=0)))
+    return np.asarray(alone - together > HARM_ERRORS * np.sqrt(score_variances(data, scores).sum(axis=0)))
 
 
 def _records(data: Any, target: str | None, **options: Any) -> PilotData:

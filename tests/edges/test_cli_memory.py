@@ -1,0 +1,142 @@
+"""Files that are small on the disk and take gigabytes once they are read are refused before they do."""
+
+from __future__ import annotations
+
+import io
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edges.command_line import Result
+
+Run = Callable[..., Result]
+LIMIT = "at most 1,024 MiB are read"
+MANY = 140_000_000  # numbers: a byte each in the file, and eight in memory
+LOTS = ("lots", "--test", "tests.csv")
+MUCH = 1200 << 20  # bytes
+ROOM = 1 << 32  # bytes that a process may take
+SCENARIO = 'names = ["A", "B"]\nweights = "{}"\ncosts = 0.1\n[payoff]\nfamily = "log"\n'
+TEMPERED = "import resource; resource.setrlimit(resource.RLIMIT_AS, ({0}, {0})); from fedpact.cli import main; main()"
+
+
+def zeros(path: Path, **shapes: tuple[int, ...]) -> None:
+    np.savez_compressed(path, **{name: np.zeros(shape, dtype=np.uint8) for name, shape in shapes.items()})  # type: ignore[arg-type]
+    assert path.stat().st_size < 1 << 20
+
+
+def parquet(path: Path, rows: int, columns: int) -> None:
+    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ones = arrow.array(np.ones(rows))
+    written.write_table(arrow.table({f"c{place}": ones for place in range(columns)}), path)
+    assert path.stat().st_size < 1 << 20
+
+
+def claim(path: Path, name: str, shape: tuple[int, ...], held: int, *, stated: int | None = None) -> None:
+    """An archive whose array says a shape and holds `held` bytes, of which its directory says `stated`."""
+    entry = io.BytesIO()
+    np.lib.format.write_array_header_1_0(entry, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    whole = len(entry.getvalue()) + held
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{name}.npy", "w") as file:
+        file.write(entry.getvalue())
+        for begun in range(0, held, 1 << 24):
+            file.write(bytes(min(1 << 24, held - begun)))
+    content = path.read_bytes()
+    if stated is not None:
+        size = (len(entry.getvalue()) + stated).to_bytes(4, "little")
+        path.write_bytes(content.replace(whole.to_bytes(4, "little"), size))
+
+
+def refusal(result: Result, file: str) -> str:
+    """What was said of a file that was refused, without line breaks."""
+    assert result.code == 2 and "Traceback" not in result.err
+    words = " ".join(result.err.split())
+    assert file in words
+    return words
+
+
+def test_samples_of_an_archive(run: Run, tmp_path: Path) -> None:
+    zeros(tmp_path / "samples.npz", labels=(1_400_000,), features=(1_400_000, 100))
+    words = refusal(run(*LOTS, "samples.npz"), "samples.npz")
+    assert "the array 'features' of shape (1400000, 100)" in words
+    assert "takes 1,079 MiB of memory" in words and LIMIT in words and "write fewer samples or features" in words
+
+
+def test_members_records_in_an_archive(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    (tmp_path / "data").mkdir()
+    zeros(tmp_path / "data" / "A.npz", ill=(5,), x=(5, 2))
+    zeros(tmp_path / "data" / "B.npz", ill=(MANY // 100,), x=(MANY // 100, 100))
+    words = refusal(run("pilot", "data", "--target", "ill"), "B.npz")
+    assert "'x' of shape (1400000, 100)" in words and LIMIT in words and "write fewer records or columns" in words
+
+
+def test_parquet_tables(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    parquet(tmp_path / "wide.parquet", 1_700_000, 10)
+    (tmp_path / "two.toml").write_text(SCENARIO.format("wide.parquet"))
+    for command in (
+        ("solve", "two.toml"),
+        (*LOTS, "wide.parquet"),
+        ("fit", "wide.parquet"),
+        ("pilot", "wide.parquet", "--member", "c0", "--target", "c1"),
+    ):
+        words = refusal(run(*command), "wide.parquet")
+        assert "a table of 1,700,000 rows and 10 columns takes 1,038 MiB" in words
+        assert LIMIT in words and "fit in an .npz file" in words
+
+
+def test_weights_of_an_archive(run: Run, tmp_path: Path) -> None:
+    zeros(tmp_path / "w.npz", weights=(MANY // 10_000, 10_000))
+    (tmp_path / "two.toml").write_text(SCENARIO.format("w.npz"))
+    words = refusal(run("solve", "two.toml"), "w.npz")
+    assert LIMIT in words and "keep sparse weights as a sparse matrix" in words
+
+
+def test_an_archive_is_not_taken_at_its_word(run: Run, tmp_path: Path) -> None:
+    """The head of an array says little and the archive holds much, or the other way round; or the directory lies."""
+    claim(tmp_path / "huge.npz", "features", (10**12, 10), 100)
+    assert "takes 76,293,946 MiB" in refusal(run(*LOTS, "huge.npz"), "huge.npz")
+    claim(tmp_path / "short.npz", "features", (10**7, 10), 100)
+    assert "says shape (10000000, 10) and holds" in refusal(run(*LOTS, "short.npz"), "short.npz")
+    claim(tmp_path / "lying.npz", "features", (5, 2), MANY, stated=10)
+    refusal(run(*LOTS, "lying.npz"), "lying.npz")
+
+
+def limited(folder: Path, *arguments: str) -> Result:
+    """Run `fedpact` in a process that cannot take more than `ROOM`."""
+    done = subprocess.run(
+        [sys.executable, "-c", TEMPERED.format(ROOM), *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="memory is not limited here")
+def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
+    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("sklearn")
+    claim(tmp_path / "much.npz", "features", (5, 2), MUCH)
+    assert LIMIT in refusal(limited(tmp_path, *LOTS, "much.npz"), "much.npz")
+    claim(tmp_path / "lying.npz", "features", (MUCH,), MUCH, stated=3 << 20)
+    refusal(limited(tmp_path, *LOTS, "lying.npz"), "lying.npz")
+    parquet(tmp_path / "w.parquet", 60_000_000, 1)
+    (tmp_path / "two.toml").write_text(SCENARIO.format("w.parquet"))
+    assert LIMIT in refusal(limited(tmp_path, "solve", "two.toml"), "w.parquet")
+    long = arrow.array(["x" * 1_000_000]).dictionary_encode().take(arrow.array(np.zeros(20_000, dtype=np.int32)))
+    written.write_table(arrow.table({"ill": np.arange(20_000) % 2, "note": long}), tmp_path / "long.parquet")
+    assert (tmp_path / "long.parquet").stat().st_size < 1 << 21
+    words = refusal(limited(tmp_path, "pilot", "long.parquet", "--member", "ill", "--target", "note"), "long.parquet")
+    assert LIMIT in words
