@@ -79,9 +79,7 @@ def _declared_size(file: IO[bytes], number_bytes: int) -> tuple[tuple[int, ...],
     except ValueError:
         return (0,), 0, 0
     if version not in HEADERS:
-        raise InvalidInput(
-            f"its arrays are in version {version[0]}.{version[1]} of the format; write plain ones"
-        )
+        raise InvalidInput(f"its arrays are in version {version[0]}.{version[1]} of the format; write plain ones")
     shape, _, dtype = HEADERS[version](file)
     if dtype.hasobject:  # which is never read
         return shape, 1, 1

@@ -93,8 +93,9 @@ class DealConfirmation:
 
     @property
     def is_recommended(self) -> bool:
-        """Whether all together were measured to gain."""
-        return self.totals[1] > 0.0
+        """Whether all together were measured to gain, by more than the standard error."""
+        _, measured, error = self.totals
+        return measured > error
 
     @property
     def losers(self) -> list[str]:
@@ -111,9 +112,10 @@ class DealConfirmation:
             return f"Not recommended: {deal} was not measured, since there is no score of {nobody}."
         where = f"the curves promise {self._against_alone(promised)}"
         if not self.is_recommended:
+            chance = ": no more than chance" if measured > 0.0 else ""
             return (
-                f"Not recommended: measured at {self._against_alone(measured)} (standard error {self._amount(error)}), "
-                f"where {where}: {deal}, trained."
+                f"Not recommended: measured at {self._against_alone(measured)} (standard error {self._amount(error)}"
+                f"{chance}), where {where}: {deal}, trained."
             )
         lost = f" Measured to lose by it: {join_names(self.losers, most=MAX_NAMED)}." if self.losers else ""
         return (
