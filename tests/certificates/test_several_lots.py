@@ -1,4 +1,4 @@
-"""Verdicts on deals of members with several lots each: a right deal holds, and "violated" needs an action that gains."""
+"""Verdicts on deals of members with several lots: a right deal holds, and "violated" needs an action that gains."""
 
 from __future__ import annotations
 

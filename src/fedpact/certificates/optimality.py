@@ -128,7 +128,7 @@ def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: floa
         for direction in (_newton_step, _scaled_slopes):
             step = np.zeros_like(s)
             step[free] = direction(federation, s, slopes, free)
-            ahead = _ahead(federation, s, slopes, gain, step, upper, scale)
+            ahead = _ahead(federation, s, slopes, gain, step, upper=upper, scale=scale)
             if ahead is not None:
                 s, slopes, gain = ahead
                 break
@@ -143,6 +143,7 @@ def _ahead(
     slopes: FloatArray,
     gain: float,
     step: FloatArray,
+    *,
     upper: FloatArray,
     scale: float,
 ) -> tuple[FloatArray, FloatArray, float] | None:

@@ -20,7 +20,13 @@ from fedpact.certificates.assumptions import BOUND_TOLERANCE, Assumption, assump
 from fedpact.certificates.certificates import Certificate, certify
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
+from fedpact.certificates.reciprocity import (
+    EquilibriumBenefits,
+    WorstReciprocity,
+    fair_parts,
+    reciprocity_ratios,
+    worst_over_face,
+)
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation, SharedCap
@@ -234,6 +240,16 @@ class Outcome:
     def reciprocity(self) -> float:
         """The smallest ratio at this equilibrium."""
         return float(self.reciprocity_ratios.min())
+
+    @cached_property
+    def fair_parts(self) -> FloatArray:
+        """The ratio of those whose Shapley share is above zero; NaN for the others, who have no share to get back."""
+        return read_only_copy(fair_parts(self.payoffs + self.payments, self.shapley_values))
+
+    @property
+    def lowest_fair_part(self) -> float:
+        """The smallest of `fair_parts`; NaN where nobody has a share above zero, or shares are undefined."""
+        return float(np.fmin.reduce(self.fair_parts))
 
     @cached_property
     def worst_reciprocity(self) -> WorstReciprocity:
