@@ -1,4 +1,4 @@
-"""A member whose data harms a little: no percentage of a share that is not above zero, anywhere; and who brings nothing.
+"""A member whose data harms a little: no percentage of a share that is not above zero; and who brings nothing.
 
 Kueste's data is of use to itself and harms the three others: its Shapley share is below zero while its benefit is not,
 so that the ratio of both is a large negative number that says nothing about fairness.

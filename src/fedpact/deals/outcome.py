@@ -36,7 +36,7 @@ from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import GAIN_TOLERANCE, Solution
 from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
-from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.arrays import FloatArray, aligned, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
@@ -314,8 +314,8 @@ class Outcome:
         """The same rules with another profile and other payments."""
         return replace(
             self,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
+            contributions=self.federation.checked_contributions(contributions),
+            payments=np.asarray(aligned("payments", payments, self.federation.names)),
             equilibria=AS_GIVEN,
             solution=None,
             face=None,
@@ -333,7 +333,7 @@ class Outcome:
 
     def played_in(self, federation: Federation, contributions: ArrayLike) -> Outcome:
         """A profile of another federation under the same rules; nothing is solved."""
-        profile = np.asarray(contributions, dtype=np.float64)
+        profile = federation.checked_contributions(contributions)
         return replace(
             self,
             federation=federation,
