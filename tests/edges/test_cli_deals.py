@@ -395,3 +395,24 @@ def test_side_payments_are_said_when_money_moves(run: Any) -> None:
     settled = run("settle", "hospitals", "-m", "fair")
     assert "fixed whatever anybody contributes: University +64,987" in " ".join(settled.out.split())
     assert len(run("settle", "hospitals", "-m", "fair", "--json").record["side_payments"]) == 5
+
+
+def test_a_right_deal_of_members_with_three_lots_is_checked_and_settled(run, tmp_path: Path) -> None:
+    """Alone the first could use three lots that replace each other: the search for its best must not stop short."""
+    federation = fp.Federation(
+        [
+            [0.48, 0.72, 0.5, 0.0, 0.011, 0.019, 0.008, 0.0, 0.005],
+            [0.019, 0.018, 0.009, 1.0, 0.52, 0.52, 0.001, 0.01, 0.008],
+            [0.015, 0.001, 0.01, 0.017, 0.008, 0.016, 0.63, 0.56, 0.77],
+        ],
+        costs=[0.0105, 0.0042, 0.001, 0.0009, 0.0018, 0.1084, 0.0062, 0.0054, 0.0161],
+        caps=[14.0, 89.0, 984.0, 42.0, 12.0, 38.0, 34.0, 8.0, 4.0],
+        payoff=fp.PowerLaw([0.238, 0.081, 0.024]),
+        lot_owners=[0, 0, 0, 1, 1, 1, 2, 2, 2],
+    )
+    fp.save_scenario(fp.Scenario(federation=federation, money=fp.Money("EUR", 1000.0)), tmp_path / "lots.toml")
+    (tmp_path / "deal.json").write_text(run("solve", "lots.toml", "--json").out, encoding="utf-8")
+    checked = run("check", "lots.toml", "deal.json", "--json")
+    assert checked.code == 0
+    assert checked.record["certificates"]["individual-rationality"]["verdict"] == "holds"
+    assert run("settle", "lots.toml", "deal.json").code == 0

@@ -58,6 +58,13 @@ def test_json_tells_the_same(run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_theorems_come_out_as_known_before_at_the_defaults(run) -> None:
+    result = run("paper", "theorems", "-o", "out", "--check")
+    assert "Not as known before" not in result.words
+    assert result.code == 0
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("surprise")
 def test_check_fails_where_a_judgement_is_not_the_known_one(run, tmp_path: Path) -> None:
     result = run("paper", "fig1", "-o", "out", "--check")

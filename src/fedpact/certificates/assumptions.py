@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.certificates.deviations import isolation
+from fedpact.certificates.reciprocity import shown_shares
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.words import MAX_NAMES, join_names
 
 MIN_BENEFICIARIES = 3
 # Contributions closer to a bound than this share of the cap (or of the largest contribution) lie on it.
@@ -118,6 +120,12 @@ class DiagnosedOutcome(Protocol):
     @property
     def contributions(self) -> FloatArray: ...
     @property
+    def federated(self) -> bool: ...
+    @property
+    def payoffs(self) -> FloatArray: ...
+    @property
+    def payments(self) -> FloatArray: ...
+    @property
     def leavers(self) -> Sequence[str]: ...
     @property
     def endowments(self) -> FloatArray: ...
@@ -155,8 +163,69 @@ def diagnose(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_t
         elif harms and outcome.contributions[agent] > 0:
             sentences.append(f"{name} harms the others on net, yet gains by staying.")
         elif harms:
-            sentences.append(f"{name}'s data would harm the others on net: it contributes none.")
+            sentences.append(harms_if_brought(name))
     return tuple(sentences)
+
+
+def harm_sentences(outcome: DiagnosedOutcome, amount: Callable[[float], str] = units_text) -> tuple[str, ...]:
+    """One sentence per agent whose data takes away more than it adds for all, so that its Shapley share is below zero.
+
+    Of such a share no part is got back: what the others want to know is whether it pays for the harm.
+    """
+    shares = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)
+    sentences = []
+    for agent in np.flatnonzero(shares < 0).tolist():
+        payment = float(outcome.payments[agent])
+        paid = (
+            f"pays {amount(-payment)}" if payment < 0 else f"receives {amount(payment)}" if payment else "pays nothing"
+        )
+        sentences.append(
+            f"{outcome.agents[agent]}'s data takes away more than it adds for all (Shapley share "
+            f"{amount(float(shares[agent]))}), and it {paid}."
+        )
+    return tuple(sentences)
+
+
+def idle_sentences(outcome: DiagnosedOutcome) -> tuple[str, ...]:
+    """Who contributes nothing and why, a sentence for each reason."""
+    federation = outcome.federation
+    idle = federation.per_agent_from_lots(outcome.contributions) <= 0
+    if not outcome.federated or not idle.any():
+        return ()
+    slopes = federation.marginal_payoffs(outcome.contributions)
+    earned = np.asarray(federation.weights.T @ slopes)
+    dear = earned <= federation.costs.slope(outcome.contributions) * (1.0 + NO_EXTERNALITY)
+    externality = outcome.net_externality
+    harmful = externality < -NO_EXTERNALITY * max(float(np.abs(externality).max()), np.finfo(float).tiny)
+    found: dict[str, list[str]] = {"harms": [], "empty": [], "dear": [], "otherwise": []}
+    for agent in np.flatnonzero(idle).tolist():
+        own = federation.lot_owners == agent
+        if not (federation.caps[own] > 0).any():
+            found["empty"].append(outcome.agents[agent])
+        elif harmful[own].all():
+            found["harms"].append(outcome.agents[agent])
+        else:
+            found["dear" if dear[own].all() else "otherwise"].append(outcome.agents[agent])
+    return tuple(_idle_sentence(reason, names) for reason, names in found.items() if names)
+
+
+def _idle_sentence(reason: str, names: Sequence[str]) -> str:
+    who, one = join_names(names, most=MAX_NAMES), len(names) == 1
+    whose, contribute = ("its", "contributes") if one else ("their", "contribute")
+    if reason == "harms" and one:
+        return harms_if_brought(who)
+    why = {
+        "harms": f"{whose} data would harm the others on net",
+        "empty": "there is no data to give",
+        "dear": f"{whose} data costs more than it is worth to all",
+        "otherwise": f"by these rules {whose} data would cost more than it brings {'it' if one else 'them'}",
+    }
+    return f"{who} {contribute} nothing: {why[reason]}."
+
+
+def harms_if_brought(name: str) -> str:
+    """Why somebody whose data harms brings none."""
+    return f"{name}'s data would harm the others on net: it contributes none."
 
 
 def _diagnose_lots(outcome: DiagnosedOutcome, amount: Callable[[float], str]) -> tuple[str, ...]:

@@ -173,17 +173,29 @@ def certify(outcome: CertifiedOutcome) -> Certificates:
 def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
     """Nobody gains by acting differently, over the whole range of its actions."""
     proves = best.shares is None or best.shares.proves
-    gains, tols = best.utilities - outcome.utilities, outcome_tolerances(outcome)
+    tols = outcome_tolerances(outcome)
     if best.shares is not None and not proves:
         tols = tols + best.shares.error
+    there, refuted = _most(best, outcome.utilities, tols)
+    gains = there - outcome.utilities
     agent = int(np.argmax(gains / tols))
     witness = _about(outcome, agent) | {
         "contribution": _own(outcome, outcome.contributions, agent),
         "deviation": _own(outcome, best.actions, agent),
         "utility": float(outcome.utilities[agent]),
-        "deviation_utility": float(best.utilities[agent]),
+        "deviation_utility": float(there[agent]),
     }
-    return Certificate.judge(Claim.NASH, -float(gains[agent]), float(tols[agent]), best.scope, witness, proven=proves)
+    margin, tol = -float(gains[agent]), float(tols[agent])
+    return Certificate.judge(Claim.NASH, margin, tol, best.scope, witness, proven=proves, refuted=refuted)
+
+
+def _most(best: Deviations, utilities: FloatArray, tols: FloatArray) -> tuple[FloatArray, bool]:
+    """What everybody could have, and whether an action shows that somebody gains by it; if none does, by the bounds.
+
+    A bound above what somebody has refutes nothing: it may be loose.
+    """
+    refuted = bool((best.reached - utilities > tols).any())
+    return (best.reached if refuted else best.utilities), refuted
 
 
 def certify_balance(outcome: CertifiedOutcome) -> Certificate:
@@ -213,7 +225,8 @@ def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
 
 def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
     """Everybody does at least as well as alone."""
-    alone, tols = isolation(outcome.federation, outcome.contributions).utilities, outcome_tolerances(outcome)
+    tols = outcome_tolerances(outcome)
+    alone, refuted = _most(isolation(outcome.federation, outcome.contributions), outcome.utilities, tols)
     gaps = outcome.utilities - alone
     agent = int(np.argmin(gaps / tols))
     names = outcome.federation.names
@@ -221,10 +234,10 @@ def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
         "ir_gap": float(gaps[agent]),
         "utility": float(outcome.utilities[agent]),
         "standalone": float(alone[agent]),
-        "endowments": {names[i]: float(-gaps[i]) for i in np.flatnonzero(would_leave(gaps, tols))},
+        "endowments": {names[i]: float(-gaps[i]) for i in np.flatnonzero(would_leave(gaps, tols)) if refuted},
     }
     margin, tol = float(gaps[agent]), float(tols[agent])
-    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, tol, "this profile", witness)
+    return Certificate.judge(Claim.INDIVIDUAL_RATIONALITY, margin, tol, "this profile", witness, refuted=refuted)
 
 
 def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None) -> Certificate:

@@ -64,7 +64,7 @@ def _sharing_total_lots(
     rises = tangent_gains(contributions, slopes, upper, federation.shared_caps)
     gains = federation.per_agent_from_lots(rises)
     tols = utility_tolerances(payoffs, costs, here + costs - payoffs, agent_values(federation))
-    actions = np.array(contributions)
+    actions, short = np.array(contributions), gains.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
         own = federation.lots_of(agent)
         columns = federation.weights[:, own]
@@ -80,9 +80,9 @@ def _sharing_total_lots(
         if not game.admits(np.zeros(own.size)):  # the others need its data: the tangents bound what it gains
             continue
         limits = np.maximum(game.box(federation.reachable_caps[own]), contributions[own])
-        actions[own], best = game.best(contributions[own], limits)
+        actions[own], best, short[agent] = game.best(contributions[own], limits)
         gains[agent] = max(best - game.welfare(contributions[own]), 0.0)
-    return Deviations(actions=actions, utilities=here + gains, scope=SCOPE_OF_LOTS)
+    return Deviations(actions=actions, utilities=here + gains, shortfalls=short, scope=SCOPE_OF_LOTS)
 
 
 def total_bounds(batch: Batch, contributions: FloatArray, constants: FloatArray, *, share: float = 1.0) -> FloatArray:

@@ -39,6 +39,8 @@ class Deviations:
         Its contribution (of each of its lots), and the utility it would have, or a bound on it.
     scope
         What was searched.
+    shortfalls
+        How much less than `utilities` each has at its `actions`, where these are bounds; None where it has that much.
     shares
         The Shapley values it was worked out from, where these are the rule.
     as_two
@@ -49,8 +51,15 @@ class Deviations:
     actions: FloatArray
     utilities: FloatArray
     scope: str
+    shortfalls: FloatArray | None = None
     shares: CheckedShares | None = None
     as_two: Callable[[], Deviations] | None = None
+
+    @property
+    def reached(self) -> FloatArray:
+        """The utilities that the actions give; minus infinity where nothing is known but that there is no bound."""
+        reached = self.utilities if self.shortfalls is None else self.utilities - self.shortfalls
+        return np.where(np.isposinf(self.utilities), -np.inf, reached)
 
 
 def shapley_sharing(federation: Federation, contributions: FloatArray) -> Deviations:
@@ -116,14 +125,15 @@ def _shared_lots(
     with np.errstate(invalid="ignore"):
         gains = federation.per_agent_from_lots(tangent_gains(contributions, slopes, upper, federation.shared_caps))
     tols = utility_tolerances(payoffs, costs, shares.values - payoffs, agent_values(federation))
-    actions = contributions.copy()
+    actions, short = contributions.copy(), gains.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
         own = federation.lots_of(agent)
         game = own_share_game(federation, contributions, agent, upper[own], probability=probability)
-        actions[own], found = game.best(contributions[own], game.box(upper[own]))
+        actions[own], found, short[agent] = game.best(contributions[own], game.box(upper[own]))
         gains[agent] = max(found - (shares.values - costs)[agent], 0.0)
     scope = f"all amounts of one member's lots within the caps, by {shares.method}"
-    return Deviations(actions=actions, utilities=shares.values - costs + gains, scope=scope, shares=shares)
+    utilities = shares.values - costs + gains
+    return Deviations(actions=actions, utilities=utilities, shortfalls=short, scope=scope, shares=shares)
 
 
 def _own_limits(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -259,23 +269,23 @@ def _price_taking_lots(federation: Federation, contributions: FloatArray) -> Dev
     here = payoffs - costs + payments
     gains = federation.per_agent_from_lots(tangent_gains(contributions, rises, box, federation.shared_caps))
     tols = utility_tolerances(payoffs, costs, payments, agent_values(federation))
-    actions, utilities = contributions.copy(), here + gains
+    actions, utilities, short = contributions.copy(), here + gains, gains.copy()
     for agent in np.flatnonzero(~(gains <= tols)).tolist():
         own, tasks = federation.lots_of(agent), federation.tasks_of(agent)
         prices = np.asarray(federation.weights[tasks].T @ slopes[tasks])
         prices[own] = prices[own] - earned[own]
-        asked, utilities[agent] = best_at_prices_of_lots(federation, agent, contributions, prices, box)
+        asked, utilities[agent], short[agent] = best_at_prices_of_lots(federation, agent, contributions, prices, box)
         actions[own] = asked[own]
     scope = "all profiles one member could ask for at its prices"
-    return Deviations(actions=actions, utilities=np.maximum(utilities, here), scope=scope)
+    return Deviations(actions=actions, utilities=np.maximum(utilities, here), shortfalls=short, scope=scope)
 
 
 def free_riding(federation: Federation, contributions: FloatArray) -> Deviations:
     """Without payments, agent i maximises a_i(x, s_-i) - c_i(x)."""
     if federation.has_lots:
-        actions, utilities = best_without_payments(federation, contributions, contributions)
+        actions, utilities, short = best_without_payments(federation, contributions, contributions)
         scope = "all amounts of one member's lots within the caps, without payments"
-        return Deviations(actions=actions, utilities=utilities, scope=scope)
+        return Deviations(actions=actions, utilities=utilities, shortfalls=short, scope=scope)
     others = federation.data(contributions) - federation.own_weights * contributions
     return _own(federation, others, "all contributions of one member in [0, cap], without payments")
 
@@ -284,9 +294,9 @@ def isolation(federation: Federation, contributions: FloatArray) -> Deviations:
     """Alone, agent i maximises a_i(x, 0) - c_i(x)."""
     if federation.has_lots:
         nothing = np.zeros(federation.n_lots)
-        actions, utilities = best_without_payments(federation, nothing, nothing)
+        actions, utilities, short = best_without_payments(federation, nothing, nothing)
         scope = "all amounts of one member's lots within the caps, alone"
-        return Deviations(actions=actions, utilities=utilities, scope=scope)
+        return Deviations(actions=actions, utilities=utilities, shortfalls=short, scope=scope)
     return _own(federation, np.zeros_like(contributions), "all contributions of one member in [0, cap], alone")
 
 

@@ -125,22 +125,43 @@ def climb(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: floa
         if gain <= TANGENT_GAIN_TOLERANCE * scale:
             break
         free = np.flatnonzero(~((s <= 0) & (slopes <= 0)) & ~((s >= upper) & (slopes >= 0)))
-        step = np.zeros_like(s)
-        step[free] = _newton_step(federation, s, slopes, free)
-        before = federation.welfare(s)
-        for halving in range(MAX_HALVINGS):
-            ahead = np.clip(s + 0.5**halving * step, 0.0, upper)
-            if not federation.admits(ahead):
-                continue
-            risen = federation.welfare(ahead) - before
-            new_slopes, new_gain = _slopes_and_gain(federation, ahead, upper)
-            finishing = abs(risen) <= WELFARE_ROUNDING * scale and new_gain < 0.5 * gain
-            if finishing or risen > SUFFICIENT_RISE * float(slopes @ (ahead - s)) > 0:
-                s, slopes, gain = ahead, new_slopes, new_gain
+        for direction in (_newton_step, _scaled_slopes):
+            step = np.zeros_like(s)
+            step[free] = direction(federation, s, slopes, free)
+            ahead = _ahead(federation, s, slopes, gain, step, upper=upper, scale=scale)
+            if ahead is not None:
+                s, slopes, gain = ahead
                 break
         else:
             break
     return np.asarray(s)
+
+
+def _ahead(
+    federation: ConcaveGame,
+    s: FloatArray,
+    slopes: FloatArray,
+    gain: float,
+    step: FloatArray,
+    *,
+    upper: FloatArray,
+    scale: float,
+) -> tuple[FloatArray, FloatArray, float] | None:
+    """The first profile along a step, halved, at which welfare rises, with its slopes and gain; None if there is none.
+
+    At the end of a climb, where welfare no longer tells profiles apart, it is one at which the gain falls.
+    """
+    before = federation.welfare(s)
+    for halving in range(MAX_HALVINGS):
+        ahead = np.clip(s + 0.5**halving * step, 0.0, upper)
+        if not federation.admits(ahead):
+            continue
+        risen = federation.welfare(ahead) - before
+        new_slopes, new_gain = _slopes_and_gain(federation, ahead, upper)
+        finishing = abs(risen) <= WELFARE_ROUNDING * scale and new_gain < 0.5 * gain
+        if finishing or risen > SUFFICIENT_RISE * float(slopes @ (ahead - s)) > 0:
+            return ahead, new_slopes, new_gain
+    return None
 
 
 def _climb_within(federation: ConcaveGame, s: FloatArray, upper: FloatArray, scale: float) -> FloatArray:
@@ -172,8 +193,7 @@ def _newton_step(federation: ConcaveGame, s: FloatArray, slopes: FloatArray, fre
         bends = -federation.values * federation.payoff.curvature(federation.data(s))
     plain = federation.costs.take(free).curvature(s[free])
     columns = federation.weights[:, free]
-    squares = columns**2 if isinstance(columns, np.ndarray) else columns.power(2)
-    unit = 1.0 / np.sqrt(np.maximum(squares.T @ bends + plain, np.finfo(float).tiny))
+    unit = 1.0 / np.sqrt(_own_curvatures(federation, s, free))
 
     def product(direction: FloatArray) -> FloatArray:
         """The curvature, scaled to a unit diagonal, with a ridge for where there are many optima."""
@@ -188,6 +208,24 @@ def _newton_step(federation: ConcaveGame, s: FloatArray, slopes: FloatArray, fre
 
     operator = LinearOperator((free.size, free.size), matvec=product, dtype=np.float64)
     return np.asarray(unit * cg(operator, unit * slopes[free], rtol=CG_TOLERANCE)[0])
+
+
+def _scaled_slopes(federation: ConcaveGame, s: FloatArray, slopes: FloatArray, free: NDArray[np.intp]) -> FloatArray:
+    """A step uphill where a Newton step is none: along a flat direction it is so long that the others are lost in it.
+
+    So it is where lots of one agent replace each other.
+    """
+    return np.asarray(slopes[free] / _own_curvatures(federation, s, free))
+
+
+def _own_curvatures(federation: ConcaveGame, s: FloatArray, free: NDArray[np.intp]) -> FloatArray:
+    """The diagonal of the welfare's curvature, positive, for those who are free to move."""
+    with np.errstate(over="ignore"):
+        bends = -federation.values * federation.payoff.curvature(federation.data(s))
+    columns = federation.weights[:, free]
+    squares = columns**2 if isinstance(columns, np.ndarray) else columns.power(2)
+    curvatures = squares.T @ bends + federation.costs.take(free).curvature(s[free])
+    return np.maximum(np.asarray(curvatures), np.finfo(float).tiny)
 
 
 def _dual_value(federation: Federation, prices: FloatArray, upper: FloatArray) -> float:

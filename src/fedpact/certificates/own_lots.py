@@ -1,7 +1,8 @@
 """What an agent with several lots could gain by bringing other amounts of them: a concave program in its own lots.
 
 Its utility is a sum of concave functions of what the lots bring to each task, less their costs. Newton steps find the
-best amounts, and at the amounts found the tangents bound every other choice: what is reported is never too little.
+best amounts, and at the amounts found the tangents bound every other choice: what is reported is never too little. How
+much of it the amounts found do not reach is reported too.
 """
 
 from __future__ import annotations
@@ -80,8 +81,11 @@ class OwnGame:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.minimum(caps, self.costs.affordable(2.0 * largest_spending(worth, 1)[0]))
 
-    def best(self, start: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
-        """The best choice up to `upper`, and a bound on the gain of every choice; both from `start`, in the domain."""
+    def best(self, start: FloatArray, upper: FloatArray) -> tuple[FloatArray, float, float]:
+        """The best choice up to `upper`, a bound on the gain of every choice, and what the choice falls short of it.
+
+        From `start`, in the domain.
+        """
         most = self.payoff.increment(self.background, np.maximum(self.weights, 0.0) @ upper)
         scale = max(float((self.values * most).sum()), np.finfo(float).tiny)
         found = np.minimum(start, upper)
@@ -94,7 +98,8 @@ class OwnGame:
             part = replace(self, weights=self.weights[:, used], costs=self.costs.take(used))
             found[used] = climb(part, found[used], upper[used], scale)
         slopes = np.asarray(self.weights.T @ self.marginal_payoffs(found)) - self.costs.slope(found)
-        return found, self.welfare(found) + float(tangent_gains(found, slopes, upper, self.shared_caps).sum())
+        short = float(tangent_gains(found, slopes, upper, self.shared_caps).sum())
+        return found, self.welfare(found) + short, short
 
     def _cheapest(self, upper: FloatArray) -> FloatArray:
         """The amounts up to `upper` that cost least, or earn most where charges are negative."""
@@ -124,9 +129,12 @@ def own_game(federation: Federation, agent: int, contributions: FloatArray) -> O
 
 def best_without_payments(
     federation: Federation, background: FloatArray, start: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Every agent's best lots, and a bound on its payoff less costs; the others bring `background`, nobody pays."""
-    actions, utilities = start.copy(), np.zeros(federation.n_agents)
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Every agent's best lots, a bound on its payoff less costs, and what the lots fall short of it.
+
+    The others bring `background`, nobody pays.
+    """
+    actions, utilities, short = start.copy(), np.zeros(federation.n_agents), np.zeros(federation.n_agents)
     for agent in range(federation.n_agents):
         own, tasks = federation.lots_of(agent), federation.tasks_of(agent)
         others = background.copy()
@@ -138,15 +146,15 @@ def best_without_payments(
             actions[own] = 0.0
             continue
         upper = game.box(federation.reachable_caps[own])
-        actions[own], gain = game.best(start[own], upper)
+        actions[own], gain, short[agent] = game.best(start[own], upper)
         utilities[agent] = float((game.values * game.payoff.value(game.background)).sum()) + gain
-    return actions, utilities
+    return actions, utilities, short
 
 
 def best_at_prices_of_lots(
     federation: Federation, agent: int, contributions: FloatArray, prices: FloatArray, upper: FloatArray
-) -> tuple[FloatArray, float]:
-    """The profile an agent would ask for at its prices, and a bound on its utility there."""
+) -> tuple[FloatArray, float, float]:
+    """The profile an agent would ask for at its prices, a bound on its utility, and what the profile falls short."""
     own, tasks = federation.lots_of(agent), federation.tasks_of(agent)
     linear, quadratic = prices.copy(), np.zeros_like(prices)
     linear[own] += np.broadcast_to(federation.costs.linear, prices.shape)[own]

@@ -33,8 +33,9 @@ def sharing_in_proportion(federation: Federation, contributions: FloatArray) -> 
         return Deviations(actions=contributions, utilities=anything, scope="somebody is outside its payoff's domain")
     bounds = np.maximum(contribution_bounds(federation)[0], contributions)
     upper = np.minimum(own_limits(federation, contributions), bounds)
-    actions, utilities = _best(federation, federation.dense_weights()[None], contributions[None], upper[None])
-    return Deviations(actions=actions[0], utilities=utilities[0], scope=INTERVALS_SCOPE)
+    found = _best(federation, federation.dense_weights()[None], contributions[None], upper[None])
+    actions, utilities, short = (numbers[0] for numbers in found)
+    return Deviations(actions=actions, utilities=utilities, shortfalls=short, scope=INTERVALS_SCOPE)
 
 
 def proportional_bounds(batch: Batch, contributions: FloatArray) -> FloatArray:
@@ -46,25 +47,31 @@ def proportional_bounds(batch: Batch, contributions: FloatArray) -> FloatArray:
 
 def _best(
     federation: Federation, weights: FloatArray, contributions: FloatArray, upper: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Everybody's best contribution up to `upper`, and a bound on what it has at any, in federations side by side."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Everybody's best contribution up to `upper`, a bound on what it has at any, and what it falls short of that.
+
+    In federations side by side.
+    """
     flat, shape = contributions.ravel(), contributions.shape
     payoffs, costs = federation.payoffs(flat).reshape(shape), federation.costs.value(flat).reshape(shape)
     given = contributions.sum(axis=1, keepdims=True)
     parts = np.divide(contributions, given, out=np.full(shape, 1.0 / shape[1]), where=given > 0)
     paid = payoffs.sum(axis=1, keepdims=True) * parts - payoffs
     tols = 0.5 * utility_tolerances(payoffs, costs, paid, federation.values.reshape(shape))
-    actions, bounds = np.empty(flat.size), np.empty(flat.size)
+    actions, bounds, short = (np.empty(flat.size) for _ in range(3))
     size = max(1, MAX_NUMBERS // (len(FIRST_INTERVALS) * shape[1]))
     for first in range(0, flat.size, size):
         agents = np.arange(first, min(first + size, flat.size))
         games = _Games(federation, weights, contributions, agents)
-        actions[agents], bounds[agents] = _search(games, flat[agents], upper.ravel()[agents], tols.ravel()[agents])
-    return actions.reshape(shape), bounds.reshape(shape)
+        found = _search(games, flat[agents], upper.ravel()[agents], tols.ravel()[agents])
+        actions[agents], bounds[agents], short[agents] = found
+    return actions.reshape(shape), bounds.reshape(shape), short.reshape(shape)
 
 
-def _search(games: _Games, here: FloatArray, upper: FloatArray, tols: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The best contribution of each agent up to `upper`, and a bound on what it has at any."""
+def _search(
+    games: _Games, here: FloatArray, upper: FloatArray, tols: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The best contribution of each agent up to `upper`, a bound on what it has at any, and what it falls short."""
     everybody = np.arange(here.size)
     best, most, open_bounds = here.copy(), games.utilities(everybody, here), np.full(here.size, -np.inf)
     least = games.needed()
@@ -90,7 +97,8 @@ def _search(games: _Games, here: FloatArray, upper: FloatArray, tols: FloatArray
         owners = np.tile(owners[apart], 2)
         if not owners.size:
             break
-    return best, np.maximum(most + tols, open_bounds)
+    bounds = np.maximum(most + tols, open_bounds)
+    return best, bounds, bounds - most
 
 
 class _Games:

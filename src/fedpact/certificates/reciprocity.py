@@ -18,6 +18,8 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NO_SHARE = 1e-13
+# Shares up to this part of the largest share or benefit are zero to a reader: no part of them is spoken of.
+SHARE_ROUNDING = 1e-9
 MAX_EVALUATIONS, CHEAP_AGENTS = 600, 8  # a quarter of it with more agents, where one takes long
 MAX_AXES = 30
 MIN_IMPROVEMENT = 1e-12
@@ -36,6 +38,22 @@ def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
     no_benefit = np.abs(benefits) <= NO_SHARE * size
     undefined = np.where(no_benefit, 1.0, np.where(benefits > 0, np.inf, -np.inf))
     return np.where(no_share, undefined, benefits / np.where(no_share, 1.0, shares))
+
+
+def shown_shares(benefits: FloatArray, shares: FloatArray) -> FloatArray:
+    """Shapley shares with what is rounding set to zero; the last axis runs over the agents of one federation."""
+    size = np.maximum(np.abs(benefits), np.abs(shares)).max(axis=-1, keepdims=True)
+    return np.where(np.abs(shares) <= SHARE_ROUNDING * size, 0.0, shares)
+
+
+def fair_parts(benefits: FloatArray, shares: FloatArray) -> FloatArray:
+    """benefits / shares of those whose share is above zero, NaN for the others.
+
+    Of a share at or below zero no part can be had: the ratio is large where somebody harms a little, and negative where
+    it gets more than its share.
+    """
+    shown = shown_shares(benefits, shares)
+    return np.where(shown > 0, benefits / np.where(shown > 0, shares, 1.0), np.nan)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -201,7 +201,7 @@ class InteriorClimb:
         change, room = self._rows @ step, self._room(x)
         rising = change > 0
         longest = TO_BOUNDARY * float((room[rising] / change[rising]).min(initial=np.inf))
-        here, low, high, length = float(push @ step), 0.0, longest, min(1.0, longest)
+        here, low, high, length = float(push @ step), 0.0, np.inf, min(1.0, longest)
         if not here < 0:
             return x
         best = x
@@ -216,7 +216,7 @@ class InteriorClimb:
                 best, low = ahead, length
                 if left <= MAX_LEFT or length >= longest:
                     break
-            length = 0.5 * (low + high) if high < longest else min(2.0 * length, longest)
+            length = 0.5 * (low + high) if np.isfinite(high) else min(2.0 * length, longest)
         return best
 
 

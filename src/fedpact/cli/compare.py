@@ -38,7 +38,7 @@ from fedpact.comparison import compare as compare_mechanisms
 from fedpact.deals import Outcome
 from fedpact.mechanisms import Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
-from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text
+from fedpact.report.numbers import Unit, lowest_share_text, number_texts, percent, probability_text, share_text
 from fedpact.report.property_table import HEADS, LIES, property_rows
 from fedpact.report.records import comparison_record, properties_record
 from fedpact.report.stability import NOBODY, Temptation, leaving_group, posing_as_two
@@ -310,9 +310,10 @@ def _show_outlook(outlook: Outlook, unit: Unit) -> None:
     print_agents(terminal_text(title), outlook.agents, columns, sizes=sizes)
     if outlook.assumption:
         console.print(f"Who would leave: {outlook.assumption}.")
-    low, high = outlook.interval("reciprocity")
-    if np.isfinite([low, high]).all():
-        console.print(f"Reciprocity between {low:.3f} and {high:.3f}.")
+    ends = outlook.interval("lowest_fair_part")
+    if np.isfinite(ends).all():
+        low, high = (terminal_text(share_text(float(end), 1.0)) for end in ends)
+        console.print(f"Lowest fair share back between {low} and {high}.")
     if outlook.n_unsolved:
         console.print(f"{outlook.n_unsolved} draws could not be solved and are left out.")
 

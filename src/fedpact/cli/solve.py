@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from fedpact.certificates import Certificate, Claim, Verdict
-from fedpact.certificates.assumptions import diagnose
+from fedpact.certificates.assumptions import diagnose, idle_sentences
 from fedpact.certificates.claims import claim_title
 from fedpact.certificates.core import SOME_GROUPS
 from fedpact.cli.common import (
@@ -35,7 +35,7 @@ from fedpact.cli.violation_words import violation_sentences
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.deal_sections import shared_cap_sentences
-from fedpact.report.numbers import Unit, number_texts, share_text
+from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, share_texts
 from fedpact.report.records import blocking_group_record, departures_record
 from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput
@@ -130,6 +130,9 @@ def _show_outcome(outcome: Outcome, unit: Unit) -> None:
         console.print(escape(sentence))
     for sentence in diagnose(outcome, unit.text):
         console.print(escape(terminal_text(sentence)))
+    for sentence in idle_sentences(outcome):
+        if sentence not in outcome.diagnosis:
+            console.print(escape(sentence))
     for assumption in outcome.assumptions:
         if not assumption.holds:
             who = escape(join_names(assumption.agents, most=MAX_NAMES))
@@ -179,7 +182,6 @@ def _show_group(found: BlockingGroup, unit: Unit) -> None:
 
 def _show_agents(outcome: Outcome, unit: Unit) -> None:
     leaves = np.isin(outcome.agents, outcome.leavers)
-    shares = zip(outcome.reciprocity_ratios, outcome.shapley_values, strict=True)
     federation = outcome.federation
     if federation.has_lots:
         _show_lots(outcome, unit)
@@ -189,10 +191,12 @@ def _show_agents(outcome: Outcome, unit: Unit) -> None:
         ("cost", unit.column(outcome.costs)),
         ("is paid", unit.column(outcome.payments, signed=True)),
         ("gain", gain_texts(outcome.ir_gaps, unit, leaves=leaves)),
-        ("fair share back", [share_text(float(ratio), float(share)) for ratio, share in shares]),
+        ("fair share back", share_texts(outcome)),
     ]
     sizes = outcome.costs if federation.has_lots else outcome.contributions
     print_agents(f"Members ({_amounts(unit)})", outcome.agents, columns, sizes=sizes)
+    for sentence in share_notes(outcome, unit):
+        console.print(escape(terminal_text(sentence)))
     show_side_payments(outcome.deal, unit)
     welfare = terminal_text(unit.text(outcome.welfare))
     console.print(f"Welfare {escape(welfare)}; {escape(_reciprocity_text(outcome))}")
@@ -216,10 +220,10 @@ def _amounts(unit: Unit) -> str:
 
 
 def _reciprocity_text(outcome: Outcome) -> str:
-    """The lowest ratio, or why there is none."""
+    """The lowest part of a fair share that anybody gets back, or why there is none."""
     if np.isnan(outcome.reciprocity):
         return f"reciprocity undefined: {outcome.certificates[Claim.RECIPROCITY].scope}"
-    return f"reciprocity {outcome.reciprocity:.4g}"
+    return f"lowest fair share back {terminal_text(lowest_share_text(outcome))}"
 
 
 def _show_lots(outcome: Outcome, unit: Unit) -> None:

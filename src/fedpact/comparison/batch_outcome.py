@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.certificates.reciprocity import reciprocity_ratios
+from fedpact.certificates.reciprocity import fair_parts, reciprocity_ratios
 from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.comparison.batch_certificates import BatchCertificates, Judgements
 from fedpact.deals import Outcome
@@ -182,6 +182,12 @@ class BatchOutcome:
     def reciprocity(self) -> FloatArray:
         """(federations,): the smallest ratio at this equilibrium."""
         return read_only_copy(self.reciprocity_ratios.min(axis=1))
+
+    @cached_property
+    def lowest_fair_part(self) -> FloatArray:
+        """(federations,): the smallest ratio of those whose Shapley share is above zero; NaN where there is none."""
+        parts = fair_parts(self.payoffs + self.payments, self.shapley_values)
+        return read_only_copy(np.fmin.reduce(parts, axis=1))
 
     @cached_property
     def net_externality(self) -> FloatArray:

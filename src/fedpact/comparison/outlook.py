@@ -46,8 +46,8 @@ class Outlook:
         Whose outcomes these are.
     contributions, payments, ir_gaps, reciprocity_ratios
         By draw; NaN where the mechanism could not be solved or a ratio is not defined.
-    welfare
-        (draws,).
+    lowest_fair_part, welfare
+        (draws,): the smallest ratio of those whose Shapley share is above zero, and the welfare.
     leaves
         Whether the member would rather train alone, beyond rounding.
     level
@@ -65,6 +65,7 @@ class Outlook:
     payments: FloatArray
     ir_gaps: FloatArray
     reciprocity_ratios: FloatArray
+    lowest_fair_part: FloatArray
     welfare: FloatArray
     leaves: np.ndarray
     level: float = LEVEL
@@ -93,8 +94,16 @@ class Outlook:
         return read_only_copy(np.maximum(np.quantile(losses, self.assurance, axis=0, method="higher"), 0.0))
 
     def interval(self, field: str) -> FloatArray:
-        """(n, 2) for a field per member, (2,) for "welfare" and "reciprocity", the smallest ratio."""
-        known = ("contributions", "payments", "ir_gaps", "reciprocity_ratios", "welfare", "reciprocity")
+        """(n, 2) for a field per member, (2,) for the others; "reciprocity" is the smallest ratio of all."""
+        known = (
+            "contributions",
+            "payments",
+            "ir_gaps",
+            "reciprocity_ratios",
+            "lowest_fair_part",
+            "welfare",
+            "reciprocity",
+        )
         if field not in known:
             raise InvalidInput(field="field", rule=f"must be one of {', '.join(known)}", value=field)
         numbers = self.reciprocity_ratios.min(axis=1) if field == "reciprocity" else getattr(self, field)
@@ -220,6 +229,7 @@ def outlook_of_each(
         payments=gather(lambda outcome: outcome.payments),
         ir_gaps=gather(lambda outcome: outcome.ir_gaps),
         reciprocity_ratios=gather(lambda outcome: outcome.reciprocity_ratios),
+        lowest_fair_part=gather(lambda outcome: outcome.lowest_fair_part),
         welfare=gather(lambda outcome: outcome.welfare),
         leaves=leaves == 1.0,
     )
@@ -239,6 +249,7 @@ def outlook_of(batch: Batch, mechanism: Mechanism | str) -> Outlook:
         payments=outcome.payments,
         ir_gaps=outcome.ir_gaps,
         reciprocity_ratios=outcome.reciprocity_ratios,
+        lowest_fair_part=outcome.lowest_fair_part,
         welfare=outcome.welfare,
         leaves=outcome.would_leave,
     )

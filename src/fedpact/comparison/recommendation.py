@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedpact.certificates.assumptions import idle_sentences
 from fedpact.certificates.claims import Verdict
+from fedpact.certificates.reciprocity import shown_shares
 from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
     from fedpact.comparison.comparison import Comparison
+    from fedpact.deals import Outcome
 
 # Welfare within this share of the best counts as equally good; then who would leave and fairness decide.
 CLOSE_SHARE = 0.01
@@ -74,7 +77,7 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     near = [name for name in plain if stable[name].welfare >= most - CLOSE_SHARE * abs(most)]
 
     def rank(name: str) -> tuple[int, float, float]:
-        share = np.nan_to_num(comparison[name].reciprocity, nan=-np.inf)
+        share = np.nan_to_num(comparison[name].lowest_fair_part, nan=-np.inf)
         holds = (False, None, True).index(comparison.holds_together(name))
         return holds, float(share), stable[name].welfare
 
@@ -92,9 +95,13 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
     yield f"{without}{comparison.title(chosen)} reaches {share} of the best welfare{gained}"
     if not settled.leavers:
         yield _who_leaves(comparison, chosen)
-    if not settled.leavers and outcome.reciprocity < 1.0 - CLOSE_SHARE:
-        unlucky = outcome.agents[int(outcome.reciprocity_ratios.argmin())]
-        yield f"Its price is fairness: {unlucky} gets back {_whole(outcome.reciprocity)} of its fair (Shapley) share"
+    if not settled.leavers and outcome.lowest_fair_part < 1.0 - CLOSE_SHARE:
+        unlucky = outcome.agents[int(np.nanargmin(outcome.fair_parts))]
+        back = _whole(outcome.lowest_fair_part)
+        yield f"Its price is fairness: {unlucky} gets back {back} of its fair (Shapley) share"
+    if settled.outcome is not None:
+        yield from _harmful(settled.outcome)
+        yield from (sentence.removesuffix(".") for sentence in idle_sentences(settled.outcome))
     if comparison.mechanisms[chosen].has_side_payments:
         yield "Its fixed sums come from everybody's numbers: choose it where these are known, not just claimed"
     yield from _splitting(comparison, chosen)
@@ -106,6 +113,21 @@ def _reasons(comparison: Comparison, chosen: str) -> Iterator[str]:
         unpaid = rules.is_baseline and not rules.has_payments and free.federated and not free.leavers
         if unpaid and free.welfare >= settled.welfare - NEARLY_SHARE * abs(settled.welfare):
             yield _without_payments(comparison, free.mechanism)
+
+
+def _harmful(outcome: Outcome) -> Iterator[str]:
+    """Whose data takes away more than it adds: of its fair share nothing can be got back, but it may pay for it."""
+    shares = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)
+    harmful = np.flatnonzero(shares < 0)
+    if not harmful.size:
+        return
+    who = _names([outcome.agents[agent] for agent in harmful.tolist()])
+    if harmful.size > 1:
+        yield f"The data of {who} takes away more than it adds for all: their fair (Shapley) shares are below zero"
+        return
+    payment = float(outcome.payments[harmful[0]])
+    paid = "and it pays the others" if payment < 0 else "yet it is paid" if payment > 0 else "and it pays nothing"
+    yield f"{who}'s data takes away more than it adds for all: its fair (Shapley) share is below zero, {paid}"
 
 
 def _who_leaves(comparison: Comparison, name: str) -> str:
@@ -123,13 +145,13 @@ def _who_leaves(comparison: Comparison, name: str) -> str:
 
 def _fairer(comparison: Comparison, chosen: str, other: str) -> list[str]:
     """What fixed sums between the members would bring, and what they invite; nothing where they bring nothing."""
-    outcome, now = comparison[other], comparison[chosen].reciprocity
-    better = outcome.reciprocity >= now + MIN_SHARE_RAISED
+    outcome, now = comparison[other], comparison[chosen].lowest_fair_part
+    better = outcome.lowest_fair_part >= now + MIN_SHARE_RAISED
     if not comparison.mechanisms[other].has_side_payments or outcome.leavers or not better:
         return []
     title = comparison.title(other)
     said = [
-        f"{title} brings the lowest fair share from {_whole(now)} to {_whole(outcome.reciprocity)} by fixed sums "
+        f"{title} brings the lowest fair share from {_whole(now)} to {_whole(outcome.lowest_fair_part)} by fixed sums "
         f"between the members, worked out from everybody's numbers: choose it where these are known, not just claimed"
     ]
     if comparison.group_verdict(other) is Verdict.VIOLATED:
@@ -190,7 +212,7 @@ def _percent(part: float) -> str:
 
 
 def _whole(part: float) -> str:
-    return f"{100.0 * part:.0f} %"
+    return f"{100.0 * part:.0f} %" if part >= 0 else "less than nothing"
 
 
 def _share(gain: float, has: float) -> str:

@@ -59,10 +59,10 @@ class FieldStudy:
         How many members every federation has, and what they were drawn from.
     numbers
         `numbers[kind][mechanism][name]`, one per federation. "share_of_best" is welfare as a part of the best,
-        "lowest_share" the smallest part of its Shapley value that a member gets back, "budget" the sum of payments,
-        "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it does not,
-        -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found; "split-proof" is 1
-        where nobody was found to gain.
+        "lowest_share" the smallest part of a Shapley value above zero that a member gets back, "budget" the sum of
+        payments, "solved" whether there is an outcome. Under the name of a claim stands 1 where it holds, 0 where it
+        does not, -1 where it is undefined or was not looked at. Reciprocity is that of the equilibrium found;
+        "split-proof" is 1 where nobody was found to gain.
     """
 
     kinds: Sequence[str]
@@ -257,7 +257,7 @@ class StudyPiece:
         return found | {
             "welfare": np.asarray(outcome.welfare),
             "share_of_best": share,
-            "lowest_share": np.asarray(outcome.reciprocity),
+            "lowest_share": np.asarray(outcome.lowest_fair_part),
             "budget": np.where(outcome.solved, outcome.payments.sum(axis=1), np.nan),
             "solved": outcome.solved,
         }

@@ -1,7 +1,8 @@
 """What a sweep found: for every mechanism and every metric, an array over the grid.
 
 Metrics are the fields of an outcome, and the margins of its certificates by the claim's name. "reciprocity" is the
-field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin".
+field, the smallest of the agents' ratios; the margin of that claim is "reciprocity-margin". "lowest_fair_part" is the
+smallest ratio of those whose Shapley share is above zero.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.mechanisms import Mechanism
 from fedpact.utils.arrays import FloatArray
 
-FIELDS = (*PER_AGENT, "welfare", "reciprocity")
+FIELDS = (*PER_AGENT, "welfare", "reciprocity", "lowest_fair_part")
 MARGINS: Mapping[str, Claim] = {f"{claim}-margin" if claim in FIELDS else str(claim): claim for claim in Claim}
 METRICS = (*FIELDS, *MARGINS)
 
@@ -27,6 +28,7 @@ UNITS: Mapping[str, str] = {
     "contributions": "samples",
     "reciprocity_ratios": "ratio",
     "reciprocity": "ratio",
+    "lowest_fair_part": "ratio",
     "net_externality": "payoff per sample",
 }
 

@@ -20,7 +20,13 @@ from fedpact.certificates.assumptions import BOUND_TOLERANCE, Assumption, assump
 from fedpact.certificates.certificates import Certificate, certify
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.reciprocity import EquilibriumBenefits, WorstReciprocity, reciprocity_ratios, worst_over_face
+from fedpact.certificates.reciprocity import (
+    EquilibriumBenefits,
+    WorstReciprocity,
+    fair_parts,
+    reciprocity_ratios,
+    worst_over_face,
+)
 from fedpact.certificates.tolerances import outcome_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
 from fedpact.federation import Federation, SharedCap
@@ -30,7 +36,7 @@ from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import GAIN_TOLERANCE, Solution
 from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
-from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
+from fedpact.utils.arrays import FloatArray, aligned, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
@@ -236,6 +242,16 @@ class Outcome:
         return float(self.reciprocity_ratios.min())
 
     @cached_property
+    def fair_parts(self) -> FloatArray:
+        """The ratio of those whose Shapley share is above zero; NaN for the others, who have no share to get back."""
+        return read_only_copy(fair_parts(self.payoffs + self.payments, self.shapley_values))
+
+    @property
+    def lowest_fair_part(self) -> float:
+        """The smallest of `fair_parts`; NaN where nobody has a share above zero, or shares are undefined."""
+        return float(np.fmin.reduce(self.fair_parts))
+
+    @cached_property
     def worst_reciprocity(self) -> WorstReciprocity:
         """The smallest ratio over all equilibria, as the paper defines reciprocity, and where it is attained."""
         defined = np.isfinite(self.shapley_values).all()
@@ -298,8 +314,8 @@ class Outcome:
         """The same rules with another profile and other payments."""
         return replace(
             self,
-            contributions=np.asarray(contributions),
-            payments=np.asarray(payments),
+            contributions=self.federation.checked_contributions(contributions),
+            payments=np.asarray(aligned("payments", payments, self.federation.names)),
             equilibria=AS_GIVEN,
             solution=None,
             face=None,
@@ -317,7 +333,7 @@ class Outcome:
 
     def played_in(self, federation: Federation, contributions: ArrayLike) -> Outcome:
         """A profile of another federation under the same rules; nothing is solved."""
-        profile = np.asarray(contributions, dtype=np.float64)
+        profile = federation.checked_contributions(contributions)
         return replace(
             self,
             federation=federation,

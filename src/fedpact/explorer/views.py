@@ -56,7 +56,7 @@ MAPPED: Mapping[str, tuple[str, bool]] = {
     "individual-rationality": ("Smallest gain of anybody", False),
     "core": ("Smallest gain of any group by staying", False),
     "welfare": ("Welfare", False),
-    "reciprocity": ("Lowest part of a Shapley share returned", False),
+    "lowest_fair_part": ("Lowest part of a Shapley share returned", False),
     "ir_gaps": ("Gain of one member", True),
     "payments": ("Payment of one member", True),
     "contributions": ("Contribution of one member", True),
@@ -250,10 +250,13 @@ def _most_moved(gaps: FloatArray) -> list[int]:
 def map_values(found: Sweep, agent: int) -> FloatArray:
     """The numbers of a map with one mechanism and one metric, of one member where they are members'.
 
-    Where a claim is proved, its margin is not shown below zero: that is rounding.
+    Where a claim is proved, its margin is not shown below zero: that is rounding. Nor is a part of a share: who gets
+    less than nothing gets none of it.
     """
     ((mechanism, metrics),) = found.metrics.items()
     ((metric, values),) = metrics.items()
+    if unit_of(metric) == "ratio":
+        values = np.maximum(values, 0.0)
     for claim in found.holds.get(mechanism, {}).values():
         values = np.where(claim, np.maximum(values, 0.0), values)
     return values[..., agent] if found.is_per_agent(metric) else values

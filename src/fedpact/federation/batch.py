@@ -21,7 +21,7 @@ from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.lots import SharedCap, take_shared_caps
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, aligned_columns
 from fedpact.utils.errors import InvalidInput
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -139,8 +139,8 @@ class Batch:
             )
         size, tasks, lots = lengths.pop(), base.n_tasks, base.n_lots
 
-        def spread(name: str, otherwise: FloatArray, count: int) -> FloatArray:
-            numbers = given.get(name)
+        def spread(name: str, otherwise: FloatArray, count: int, labels: Sequence[str] = ()) -> FloatArray:
+            numbers = aligned_columns(name, given.get(name), labels) if labels else given.get(name)
             try:
                 return np.broadcast_to(
                     np.asarray(otherwise if numbers is None else numbers, dtype=np.float64), (size, count)
@@ -156,11 +156,13 @@ class Batch:
         return cls._stacked(
             base,
             weights=np.broadcast_to(stack, (size, tasks, lots)),
-            linear=spread("costs", base.costs.linear, lots),
-            quadratic=spread("quadratic", base.costs.quadratic, lots),
-            caps=spread("caps", base.caps, lots),
-            values=spread("values", base.values, tasks),
-            parameters={name: spread(name, numbers, tasks) for name, numbers in base.payoff.parameters.items()},
+            linear=spread("costs", base.costs.linear, lots, base.lot_labels),
+            quadratic=spread("quadratic", base.costs.quadratic, lots, base.lot_labels),
+            caps=spread("caps", base.caps, lots, base.lot_labels),
+            values=spread("values", base.values, tasks, base.task_labels),
+            parameters={
+                name: spread(name, numbers, tasks, base.task_labels) for name, numbers in base.payoff.parameters.items()
+            },
             shared_caps=[
                 tuple(each._replace(cap=float(cap)) for each, cap in zip(base.shared_caps, row, strict=True))
                 for row in spread(

@@ -18,7 +18,9 @@ from fedpact.utils.arrays import (
     NON_NEGATIVE,
     POSITIVE,
     FloatArray,
+    aligned,
     checked_numbers,
+    labels_of,
     non_negative,
     positive,
 )
@@ -84,7 +86,7 @@ class Linear(Cost):
         def __init__(self, rate: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, POSITIVE))
+        object.__setattr__(self, "rate", checked_numbers("costs", self.rate, positive, POSITIVE, keep_labels=True))
 
     @property
     def linear(self) -> FloatArray:  # type: ignore[override]
@@ -128,7 +130,9 @@ class Quadratic(Cost):
         errors = ErrorCollector()
         for part in ("linear", "quadratic"):
             given = getattr(self, part)
-            numbers = errors.attempt(checked_numbers, f"costs.{part}", given, non_negative, NON_NEGATIVE)
+            numbers = errors.attempt(
+                checked_numbers, f"costs.{part}", given, non_negative, NON_NEGATIVE, keep_labels=True
+            )
             object.__setattr__(self, part, numbers)
         errors.raise_errors()
         if self.linear.ndim and self.quadratic.ndim and self.linear.size != self.quadratic.size:
@@ -137,7 +141,9 @@ class Quadratic(Cost):
                 rule="must have as many numbers as each other",
                 given=f": {self.linear.size} and {self.quadratic.size} given",
             )
-        free = np.flatnonzero((self.linear == 0) & (self.quadratic == 0))[:MAX_ERRORS]
+        labels = labels_of(self.linear)
+        quadratic = self.quadratic if labels is None else aligned("costs.quadratic", self.quadratic, labels)
+        free = np.flatnonzero((self.linear == 0) & (quadratic == 0))[:MAX_ERRORS]
         if free.size:
             way_out = ": linear and quadratic are both 0; give one a positive number"
             raise InvalidInput.first_of(

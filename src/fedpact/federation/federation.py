@@ -42,7 +42,7 @@ from fedpact.federation.lots import (
 )
 from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
-from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, checked_numbers, first_where, read_only_copy, sum_by
+from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, aligned, checked_numbers, read_only_copy, sum_by
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
@@ -246,9 +246,13 @@ class Federation:
         """Whether any weight is negative."""
         return bool((self.weight_entries < 0).any())
 
+    def _profile(self, contributions: ArrayLike) -> FloatArray:
+        """Contributions as an array, in the order of the lots where they are labelled."""
+        return np.asarray(aligned("contributions", contributions, self.lot_labels), dtype=np.float64)
+
     def data(self, contributions: ArrayLike) -> FloatArray:
         """y_i = sum_j w_ij s_j, the weighted data each agent reaches."""
-        return np.asarray(self.weights @ np.asarray(contributions, dtype=np.float64))
+        return np.asarray(self.weights @ self._profile(contributions))
 
     def reach(self, contributions: ArrayLike) -> FloatArray:
         """xi_i = 1 + sum_j w_ij s_j."""
@@ -256,7 +260,7 @@ class Federation:
 
     def agent_data(self, contributions: ArrayLike) -> Weights:
         """u_rj, the weighted data that agent j's lots together bring to task r; dense or sparse like the weights."""
-        brought = np.asarray(contributions, dtype=np.float64)
+        brought = self._profile(contributions)
         if not isinstance(self.weights, np.ndarray):
             entries = (np.ones(self.n_lots), (np.arange(self.n_lots), self.lot_owners))
             owned = sp.csr_array(entries, shape=(self.n_lots, self.n_agents))
@@ -270,7 +274,7 @@ class Federation:
     def lowest_data(self, contributions: ArrayLike) -> FloatArray:
         """The lowest y of every task in any coalition: that of the agents whose data harms it."""
         if not self.has_lots:
-            return np.asarray(self.negative_weights() @ np.asarray(contributions, dtype=np.float64))
+            return np.asarray(self.negative_weights() @ self._profile(contributions))
         if not self.has_harm:
             return np.zeros(self.n_tasks)
         brought = self.agent_data(contributions)
@@ -280,7 +284,7 @@ class Federation:
     def highest_data(self, contributions: ArrayLike) -> FloatArray:
         """The highest y of every task in any coalition: that of the agents whose data helps it."""
         if not self.has_lots:
-            return np.asarray(self.positive_weights() @ np.asarray(contributions, dtype=np.float64))
+            return np.asarray(self.positive_weights() @ self._profile(contributions))
         if not self.has_harm:
             return self.data(contributions)
         brought = self.agent_data(contributions)
@@ -289,7 +293,7 @@ class Federation:
 
     def own_data(self, contributions: ArrayLike) -> FloatArray:
         """Per task, the weighted data that its owner's lots bring to it."""
-        brought = np.asarray(contributions, dtype=np.float64)
+        brought = self._profile(contributions)
         return np.asarray(self._own_weights_only @ brought) if self.has_lots else self.own_weights * brought
 
     def own_worth(self, slopes: FloatArray) -> FloatArray:
@@ -306,7 +310,7 @@ class Federation:
 
     def spending(self, contributions: ArrayLike) -> FloatArray:
         """c_i(s_i), what each agent's contributions cost it."""
-        return self.per_agent_from_lots(self.costs.value(np.asarray(contributions, dtype=np.float64)))
+        return self.per_agent_from_lots(self.costs.value(self._profile(contributions)))
 
     def marginal_payoffs(self, contributions: ArrayLike) -> FloatArray:
         """values_r g_r'(xi_r - 1): what one more unit of reach is worth to each task (one per agent: to each agent)."""
@@ -320,7 +324,7 @@ class Federation:
 
     def welfare(self, contributions: ArrayLike) -> float:
         """sum of payoffs minus sum of costs."""
-        spent = self.costs.value(np.asarray(contributions, dtype=np.float64))
+        spent = self.costs.value(self._profile(contributions))
         return float(self.task_payoffs(contributions).sum() - spent.sum())
 
     def net_externality(self, contributions: ArrayLike) -> FloatArray:
@@ -336,8 +340,7 @@ class Federation:
         names = self.lot_labels
         numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=names)
         profile = read_only_copy(np.broadcast_to(numbers, self.n_lots))
-        outside = first_where((profile < 0) | (profile > self.caps))
-        if outside is not None:
+        for outside in np.flatnonzero((profile < 0) | (profile > self.caps))[:1].tolist():
             raise InvalidInput(
                 field="contributions",
                 index=outside,
@@ -467,8 +470,7 @@ class Federation:
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
         floor = np.broadcast_to(self.payoff.floor, data.shape)
-        task = first_where(data <= floor)
-        if task is not None:
+        for task in np.flatnonzero(data <= floor)[:1].tolist():
             said = self.payoff.harm_text(self.task_labels, task, data[task])
             raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
         return data

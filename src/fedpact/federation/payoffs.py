@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
+from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, labels_of, positive
 from fedpact.utils.errors import OutsideDomain
 
 # e^-36 = 2e-16: beyond this many decay lengths the measure no longer counts.
@@ -48,7 +48,9 @@ class Payoff:
     def __post_init__(self) -> None:
         """Every parameter is positive, and kept as a read-only array; a family with other rules says so here."""
         for name, given in self.parameters.items():
-            object.__setattr__(self, name, checked_numbers(f"payoff.{name}", given, positive, POSITIVE))
+            object.__setattr__(
+                self, name, checked_numbers(f"payoff.{name}", given, positive, POSITIVE, keep_labels=True)
+            )
 
     def value(self, y: FloatArray) -> FloatArray:
         """g(y)."""
@@ -143,9 +145,11 @@ class Payoff:
 
     def per_agent(self, names: Sequence[str]) -> Self:
         """The same family, its per-agent parameters checked against the agents' names."""
-        for name, numbers in self.parameters.items():
-            checked_numbers(f"payoff.{name}", numbers, positive, POSITIVE, names=names)
-        return self
+        checked = {
+            name: checked_numbers(f"payoff.{name}", numbers, positive, POSITIVE, names=names)
+            for name, numbers in self.parameters.items()
+        }
+        return type(self)(**checked) if any(map(labels_of, self.parameters.values())) else self
 
     def take(self, agents: ArrayLike) -> Self:
         """The payoffs of some of the agents."""

@@ -29,7 +29,10 @@ from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
     TaskLabels,
+    aligned_columns,
     checked_numbers,
+    labels_of,
+    places_of,
     positive,
     read_only_copy,
     real_numbers,
@@ -121,7 +124,8 @@ def checked_inputs(
         owned |= {"lot_names": lot_names, "task_names": task_names}
         numbers: dict[str, Any] = {"costs": costs, "payoff": payoff, "caps": caps, "values": values}
         return _inputs_with_lots(weights, names, owned, shared_caps, **numbers)
-    matrix = errors.attempt(_checked_matrix, weights)
+    names = errors.attempt(_names_of_weights, weights) if names is None else names
+    matrix = errors.attempt(_checked_matrix, weights, tasks=names, lots=names)
     size = None if matrix is None else matrix.shape[0]
     known = errors.attempt(checked_names, names, size, counted="rows of weights")
     if known is None:
@@ -150,7 +154,9 @@ def _inputs_with_lots(
 ) -> Inputs:
     """The same where agents own several lots or tasks; an agent's own data need not be useful to it."""
     errors = ErrorCollector()
-    matrix = errors.attempt(_checked_matrix, weights, square=False)
+    matrix = errors.attempt(
+        _checked_matrix, np.asarray(weights) if hasattr(weights, "columns") else weights, square=False
+    )
     found = owner_names(owned["lot_owners"], owned["task_owners"]) if names is None else names
     known = errors.attempt(checked_names, found, None)
     errors.raise_errors()
@@ -160,6 +166,10 @@ def _inputs_with_lots(
     assert ownership is not None
     lots = LotLabels(labels(ownership.lot_owners, ownership.lot_names, known))
     tasks = TaskLabels(labels(ownership.task_owners, ownership.task_names, known))
+    if hasattr(weights, "columns"):
+        matrix = errors.attempt(_checked_matrix, weights, square=False, tasks=tasks, lots=lots)
+        errors.raise_errors()
+        assert matrix is not None
     errors.attempt(_check_entries, matrix, tasks, lots)
     checked = _checked_numbers(errors, lots, tasks, **numbers)
     named: dict[str, Any] = {"owners": ownership.lot_owners, "lot_names": ownership.lot_names, "names": known}
@@ -231,7 +241,27 @@ def checked_names(given: Sequence[str] | None, n_agents: int | None, *, counted:
     return names
 
 
-def _checked_matrix(given: Any, *, square: bool = True) -> Weights:
+def _names_of_weights(weights: Any) -> Sequence[str] | None:
+    """The names that a frame of weights brings: its index, where its columns are the same in any order."""
+    rows, columns = labels_of(weights), labels_of(weights, "columns")
+    if rows is None and columns is None:
+        return None
+    if rows is None or columns is None:
+        lacking = "index" if rows is None else "columns"
+        why = f": its {lacking} only counts; label both, give names, or give its .to_numpy() to go by position"
+        raise InvalidInput(field="weights", rule="must have the members' names on both sides", value=weights, given=why)
+    places_of("weights", columns, checked_names(rows, None), where="columns")
+    return rows
+
+
+def _checked_matrix(
+    given: Any, *, square: bool = True, tasks: Sequence[str] | None = None, lots: Sequence[str] | None = None
+) -> Weights:
+    """The weights as they are kept; a frame's rows and columns in the order of the names, where these are known."""
+    if tasks is not None and labels_of(given) is not None:
+        given = given.iloc[places_of("weights", labels_of(given) or [], tasks)]
+    if lots is not None:
+        given = aligned_columns("weights", given, lots)
     if sp.issparse(given) and given.dtype.kind in "iuf":
         weights = sp.csr_array(given, dtype=np.float64, copy=True)
         weights.sum_duplicates()

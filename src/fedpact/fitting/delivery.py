@@ -24,7 +24,13 @@ from fedpact.federation import Federation
 from fedpact.federation.lots import require_single_lots
 from fedpact.fitting.accuracy_curves import checked_range
 from fedpact.fitting.delivery_misfit import CurveMisfit
-from fedpact.fitting.observations import Observations, check_accuracies, checked_matrix, checked_test_sizes
+from fedpact.fitting.observations import (
+    Observations,
+    check_accuracies,
+    checked_matrix,
+    checked_test_sizes,
+    same_runs,
+)
 from fedpact.fitting.result import Fit
 from fedpact.fitting.subset_models import MAX_DELIVERED_SHARE, Predict, SharesFit, SubsetModels, lowest_data
 from fedpact.scenario import Uncertainty
@@ -123,7 +129,7 @@ def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
     require_single_lots(federation, "estimating what was delivered")
     agreed = federation.checked_contributions(contributions)
     chosen = _checked_subsets(subsets, federation)
-    measured = checked_matrix("accuracies", accuracies)
+    measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=federation.names)
     if measured.shape != chosen.shape:
         raise InvalidInput(
             f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
@@ -136,7 +142,7 @@ def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
     seen = Observations(
         contributions=read_only_copy(chosen * agreed),
         accuracies=read_only_copy(measured),
-        test_sizes=read_only_copy(checked_test_sizes(test_sizes, measured.shape)),
+        test_sizes=read_only_copy(checked_test_sizes(test_sizes, measured.shape, names=federation.names)),
         names=federation.names,
         rows=tuple(range(len(measured))),
     )
@@ -369,7 +375,7 @@ def leave_out_shares(models: SubsetModels, wanted: NDArray[np.bool_], *, rely_on
 
 
 def _checked_subsets(given: ArrayLike, federation: Federation) -> NDArray[np.bool_]:
-    numbers = checked_matrix("subsets", given)
+    numbers = checked_matrix("subsets", given, names=federation.names)
     if numbers.shape[1] != federation.n_agents:
         raise InvalidInput(
             f"subsets must have a column per member: {federation.n_agents} members, {numbers.shape[1]} columns given"

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation.lots import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
-from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, read_only_copy
+from fedpact.utils.arrays import (
+    FloatArray,
+    LotLabels,
+    TaskLabels,
+    aligned,
+    aligned_columns,
+    labels_of,
+    places_of,
+    read_only_copy,
+)
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -89,15 +98,20 @@ class Observations:
         >>> seen.n_runs, seen.n_measured
         (2, 3)
         """
-        given = checked_matrix("contributions", contributions)
-        measured = checked_matrix("accuracies", accuracies)
+        has_lots = lot_owners is not None or task_owners is not None
+        if names is None and not has_lots:
+            names = labels_of(contributions, "columns") or labels_of(accuracies, "columns")
+        of_lots = None if has_lots else names
+        accuracies = same_runs("accuracies", accuracies, contributions)
+        given = checked_matrix("contributions", contributions, names=of_lots)
+        measured = checked_matrix("accuracies", accuracies, names=of_lots)
         has_lots = lot_owners is not None or task_owners is not None
         if measured.shape != given.shape and not (has_lots and len(measured) == len(given)):
             raise InvalidInput(
                 f"accuracies must have the shape of contributions, a row per run and a column per member: "
                 f"{given.shape} and {measured.shape} given"
             )
-        sizes = checked_test_sizes(test_sizes, measured.shape)
+        sizes = checked_test_sizes(test_sizes, measured.shape, names=of_lots)
         _check(
             "contributions", given, np.isnan(given) | (np.isfinite(given) & (given >= 0)), "at least zero and finite"
         )
@@ -293,8 +307,29 @@ def _column_names(owners: Owners, own_names: Sequence[str], names: Sequence[str]
     return tuple(name if own == name else f"{name}.{own}" for name, own in pairs)
 
 
-def checked_matrix(label: str, given: ArrayLike) -> FloatArray:
-    """Numbers with a row per run and a column per agent."""
+class RunLabels(tuple[Any, ...]):
+    """What the rows of a frame of runs are called."""
+
+    kind = "run"
+
+
+def same_runs(label: str, given: Any, others: Any) -> Any:
+    """A frame with its rows in the order of another's, where the index of both says which runs they are."""
+    labels, wanted = labels_of(given), labels_of(others)
+    if labels is None or wanted is None or labels == wanted:
+        return given
+    return given.iloc[places_of(label, labels, RunLabels(wanted))]
+
+
+def checked_matrix(label: str, given: ArrayLike, *, names: Sequence[str] | None = None) -> FloatArray:
+    """Numbers with a row per run and a column per agent, in the order of the names where columns are labelled."""
+    if names is not None:
+        given = aligned_columns(label, given, names)
+    elif labels_of(given, "columns") is not None:
+        raise InvalidInput(
+            f"{label} must have no labels on its columns where members have several lots or tasks: give its "
+            f".to_numpy(), in the order of the owners"
+        )
     try:
         matrix = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -306,8 +341,13 @@ def checked_matrix(label: str, given: ArrayLike) -> FloatArray:
     return matrix
 
 
-def checked_test_sizes(given: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+def checked_test_sizes(
+    given: ArrayLike | None, shape: tuple[int, ...], *, names: Sequence[str] | None = None
+) -> FloatArray:
     """One size per accuracy, NaN where it is not known."""
+    if names is not None:
+        columns = hasattr(given, "columns")
+        given = (aligned_columns if columns else aligned)("test_sizes", given, names)
     try:
         sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
     except (TypeError, ValueError) as error:

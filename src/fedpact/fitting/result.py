@@ -23,7 +23,15 @@ from fedpact.fitting.parameters import MAX_CURVE, MIN_CURVE, MIN_RANGE
 from fedpact.fitting.posterior import Posterior
 from fedpact.fitting.scenario_uncertainty import scenario_uncertainty
 from fedpact.scenario import Money, Scenario, Uncertainty
-from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive, read_only_copy
+from fedpact.utils.arrays import (
+    POSITIVE,
+    FloatArray,
+    aligned,
+    aligned_columns,
+    checked_numbers,
+    positive,
+    read_only_copy,
+)
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import count_text
 
@@ -276,15 +284,20 @@ class Fit:
 
     def predict(self, contributions: ArrayLike) -> FloatArray:
         """Fitted accuracies at contributions (n,) or (runs, n); of lots, (lots,) or (runs, lots)."""
-        given = np.asarray(contributions, dtype=np.float64)
+        given = self._profiles(contributions)
         curve, _, _ = CURVE_FAMILIES[self.family].evaluate(given @ self.weights.T, self.posterior.point.curves[:, 0])
         return np.asarray(self.floors + self.values * curve)
 
     def prediction_errors(self, contributions: ArrayLike) -> FloatArray:
         """Standard errors of the fitted accuracies at contributions (n,) or (runs, n), with doubt about the model."""
-        given = np.asarray(contributions, dtype=np.float64)
+        given = self._profiles(contributions)
         errors = self.posterior.prediction_errors(np.atleast_2d(given))
         return errors[0] if given.ndim == 1 else errors
+
+    def _profiles(self, contributions: Any) -> FloatArray:
+        """Contributions as an array, in the order of the lots where they are labelled."""
+        put = aligned_columns if hasattr(contributions, "columns") else aligned
+        return np.asarray(put("contributions", contributions, self.observations.lot_labels), dtype=np.float64)
 
     def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:
         """Parameters that the data leaves possible, `count` times over; `rng` is a Generator, an int or None."""

@@ -31,7 +31,7 @@ from fedpact.federation import Batch, Federation
 from fedpact.federation.lots import require_own_caps, require_single_lots
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, aligned
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr
 from fedpact.utils.parallel import is_configured, map_parallel
 
@@ -250,19 +250,19 @@ class Mechanism(ABC):
             require_single_lots(federation, f"the mechanism {self.name}")
         if not self.knows_shared_caps:
             require_own_caps(federation, f"the mechanism {self.name}")
-        profile = np.asarray(contributions, dtype=np.float64)
+        profile = np.asarray(aligned("contributions", contributions, federation.lot_labels), dtype=np.float64)
         return Outcome(
             federation=federation,
             mechanism=self.name,
             contributions=profile,
-            payments=np.asarray(self.payment_rule(federation, profile) if payments is None else payments),
+            payments=self.payment_rule(federation, profile) if payments is None else payments,  # type: ignore[arg-type]
             deviations=self.deviations,
             payment_rule=self.payment_rule,
             equilibria=equilibria,
             solution=solution,
             face=face,
             federated=self.federated,
-            side_payments=None if side_payments is None else np.asarray(side_payments),
+            side_payments=side_payments,  # type: ignore[arg-type]
             payoff_rule=self.payoff_rule if self.has_payoff_rule else None,
             price_rule=self.price_rule if self.has_prices else None,
             solver=self.solve,

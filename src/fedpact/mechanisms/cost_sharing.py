@@ -65,6 +65,7 @@ class CostSharing(Voluntary):
         return replace(
             best,
             utilities=(1.0 - part) * best.utilities - paid,
+            shortfalls=None if best.shortfalls is None else (1.0 - part) * best.shortfalls,
             scope="all contributions of one member in [0, cap], at the costs left to it",
         )
 

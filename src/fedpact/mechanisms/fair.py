@@ -141,7 +141,7 @@ class FairMechanism(SidePaymentMechanism):
         priced, found = price_payment_bounds(federation, second), self._fairest(federation, second)
         side = found.utilities - (federation.payoffs(second) - federation.spending(second) + priced.payments)
         lacking = found.groups.shortfalls(outcome.utilities) > found.groups.members @ outcome_tolerances(outcome)
-        if outcome.reciprocity >= found.lowest_share - SHARE_ROUNDING and not lacking.any():
+        if not outcome.lowest_fair_part < found.lowest_share - SHARE_ROUNDING and not lacking.any():
             assert outcome.side_payments is not None
             side = outcome.side_payments
         return PaymentBounds(payments=priced.payments + side, errors=np.full(side.size, np.inf))

@@ -29,7 +29,7 @@ from fedpact.report.numbers import (
     number_text,
     number_texts,
     percent,
-    share_text,
+    share_texts,
     without_rounding,
 )
 from fedpact.report.stability import leaving_group
@@ -136,10 +136,10 @@ def _fairness_card(chosen: Outcome) -> Card:
     text = lowest_share_text(chosen)
     if text == UNDEFINED:
         note = "some groups of members have no payoff"
-    elif not (without_rounding(chosen, chosen.reciprocity_gaps) < 0).any():
+    elif np.isnan(chosen.lowest_fair_part) or not (without_rounding(chosen, chosen.reciprocity_gaps) < 0).any():
         note = "everybody gets its share, or more"
     else:
-        note = Markup("to {}").format(mention(chosen.agents[int(chosen.reciprocity_ratios.argmin())]))
+        note = Markup("to {}").format(mention(chosen.agents[int(np.nanargmin(chosen.fair_parts))]))
     return _card("Lowest Shapley share returned", text, note)
 
 
@@ -383,7 +383,6 @@ def _cost_columns(view: View, shown: NDArray[np.intp]) -> dict[str, list[str]]:
 def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Every per-agent number of an outcome; each member finds its own row here."""
     shown, unit = slice(0, MAX_LISTED_ROWS), view.unit
-    shares = zip(outcome.reciprocity_ratios[shown], outcome.shapley_values[shown], strict=True)
     columns = {
         "Contribution": number_texts(outcome.federation.per_agent_from_lots(outcome.contributions)[shown]),
         "Payoff": unit.column(outcome.payoffs[shown]),
@@ -394,7 +393,7 @@ def _numbers(view: View, outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[
         "Alone": unit.column(outcome.standalone[shown]),
         "Gain": unit.column(outcome.ir_gaps[shown], signed=True),
         "Shapley share": unit.column(outcome.shapley_values[shown]),
-        "Share back": [share_text(float(ratio), float(share)) for ratio, share in shares],
+        "Share back": share_texts(outcome)[shown],
     }
     return _table(outcome.agents[:MAX_LISTED_ROWS], columns)
 

@@ -38,7 +38,9 @@ from fedpact.report.numbers import (
     number_texts,
     percent,
     probability_text,
+    share_notes,
     share_text,
+    share_texts,
     without_rounding,
 )
 from fedpact.report.stability import leaving_group
@@ -53,6 +55,7 @@ FEW_TRANSFERS = 8
 MAX_SUBSIDIES = 8
 # Leaving this probably, or staying this probably, is settled for practical purposes.
 UNLIKELY = 0.05
+MAX_HARM_SENTENCES = 3
 # The lowest ratio of other equilibria is worth a word if it is lower by this much.
 LOWER_SHARE = 1e-6
 MAX_LEAVERS_NAMED = 3
@@ -340,12 +343,13 @@ def fairness(view: View) -> dict[str, Any]:
 def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPanel:
     gaps = np.where(np.abs(outcome.reciprocity_gaps) <= view.unit.noise, 0.0, outcome.reciprocity_gaps)
     exact = not gaps.any()
-    note = "Everybody gets exactly its share." if exact else _share_verdict(outcome)
+    verdict = "Everybody gets exactly its share." if exact else _share_verdict(outcome)
+    note = " ".join([verdict, *share_notes(outcome, view.unit)[:MAX_HARM_SENTENCES]])
     if exact and len(gaps) > FEW:
         return MechanismPanel(outcome=outcome, note=note)
     chosen = view.select(losses_first(gaps), "the largest differences either way")
     gap_texts = view.unit.column(gaps[chosen.agents], signed=True)
-    rows = []
+    rows, parts = [], share_texts(outcome)
     for agent, gap in zip(chosen.agents, gap_texts, strict=True):
         benefit, share = float(outcome.payoffs[agent] + outcome.payments[agent]), float(outcome.shapley_values[agent])
         short, undefined = gaps[agent] < 0, bool(np.isnan(share))
@@ -354,7 +358,7 @@ def _share_panel(view: View, outcome: Outcome, line: NumberLine) -> MechanismPan
             BarRow(
                 label=name_tag(view.names[agent]),
                 picture=dumbbell(line, share, benefit, "alone" if undefined else "loss" if short else "gain", title),
-                number=share_text(float(outcome.reciprocity_ratios[agent]), share),
+                number=parts[agent],
                 word=None if undefined else gap,
                 css="loss-text" if short else "",
             )
@@ -372,8 +376,10 @@ def _share_verdict(outcome: Outcome) -> str:
     short = (without_rounding(outcome, outcome.reciprocity_gaps) < 0).any()
     text = f"Lowest: {lowest_share_text(outcome)}." if short else "Everybody gets at least its share."
     worst = outcome.worst_reciprocity
-    if worst.searched > 1 and worst.value < float(ratios.min()) - LOWER_SHARE:
-        text += f" At another equilibrium of the same deal as low as {percent(worst.value, decimals=0)}."
+    lower = worst.value < outcome.lowest_fair_part - LOWER_SHARE
+    if worst.searched > 1 and lower and not np.isnan(outcome.fair_parts[worst.agent]):
+        lowest = share_text(worst.value, float(outcome.shapley_values[worst.agent]))
+        text += f" At another equilibrium of the same deal as low as {lowest}."
     return text
 
 

@@ -17,7 +17,7 @@ from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.deals.outcome import PER_AGENT, PER_LOT
 from fedpact.federation.lots import require_single_lots
-from fedpact.report.numbers import given_text, number_texts, probability_text
+from fedpact.report.numbers import given_text, lowest_share_text, number_texts, probability_text, share_texts
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
@@ -115,7 +115,7 @@ def comparison_html(comparison: Comparison) -> str:
     if comparison.uncertainty:
         columns["how likely"] = [_chances(comparison.uncertainty.get(outcome.mechanism)) for outcome in outcomes]
     if n_agents <= MAX_JUDGED:
-        columns["lowest ratio"] = number_texts([outcome.reciprocity for outcome in outcomes])
+        columns["lowest fair share back"] = [lowest_share_text(outcome) for outcome in outcomes]
         claims = list(outcomes[0].certificates) if outcomes else []
         columns |= {claim: [outcome.certificates[claim].verdict for outcome in outcomes] for claim in claims}
     parts: list[str] = [_table("mechanism", [outcome.mechanism for outcome in outcomes], columns)]
@@ -286,6 +286,8 @@ def _plain(number: float) -> str:
 
 def _texts(outcome: Outcome, label: str) -> list[str]:
     """The first rows of an attribute; what is rounding to a certificate is written 0."""
+    if label == "reciprocity_ratios":
+        return share_texts(outcome)[:MAX_ROWS]
     rounding = 0.0 if label == "contributions" else float(outcome_tolerances(outcome).sum())
     return number_texts(getattr(outcome, label)[:MAX_ROWS], signed=label in SIGNED_COLUMNS, rounding=rounding)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
 from fedpact.federation.identities import agent_place
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
-from fedpact.report.numbers import money_text, number_text, percent, probability_text, share_text
+from fedpact.report.numbers import money_text, number_text, percent, probability_text, share_texts
 from fedpact.report.page import style_sheet
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
@@ -111,7 +112,7 @@ def _brings(outcome: Outcome, place: int, unit: str) -> str:
 def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]]:
     """What it is, how much, and what that means."""
     unit, federation = view.unit, outcome.federation
-    share, ratio = float(outcome.shapley_values[place]), float(outcome.reciprocity_ratios[place])
+    share = float(outcome.shapley_values[place])
     rows = [
         (
             unit.of_data(f"Contribution, {federation.lot_names[lot]}" if federation.has_lots else "Contribution"),
@@ -134,7 +135,7 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         ("What it would have alone", unit.text(float(outcome.standalone[place])), "with its own data only"),
         ("Gain", unit.text(float(outcome.ir_gaps[place]), signed=True), "net benefit, less what it would have alone"),
         ("Fair share", unit.text(share), "what its data adds for all, averaged over all orders of joining"),
-        ("Of its fair share it gets back", share_text(ratio, share), "worth plus payment, before costs"),
+        ("Of its fair share it gets back", share_texts(outcome)[place], _share_note(outcome, place)),
     ]
     outlook = view.comparison.uncertainty.get(outcome.mechanism)
     if outlook is not None:
@@ -147,6 +148,14 @@ def _rows(view: View, outcome: Outcome, place: int) -> list[tuple[str, str, str]
         said = ("not measured", outlook.assumption) if outlook.assumption else (chance, words)
         rows.append(("It would do better alone", *said))
     return rows
+
+
+def _share_note(outcome: Outcome, place: int) -> str:
+    """What its part of a fair share is a part of; of a share that is not above zero, why there is none."""
+    if not np.isnan(outcome.fair_parts[place]) or np.isnan(outcome.shapley_values[place]):
+        return "worth plus payment, before costs"
+    share = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)[place]
+    return "its data takes away more than it adds for all" if share < 0 else "its data adds nothing for all"
 
 
 def _at_most(outcome: Outcome, lot: int) -> str:

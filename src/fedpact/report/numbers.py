@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedpact.certificates.assumptions import harm_sentences
+from fedpact.certificates.reciprocity import shown_shares
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome, Settlement
 from fedpact.scenario import Money
@@ -220,19 +222,25 @@ def probability_text(part: float, draws: int) -> str:
 def share_text(ratio: float, share: float) -> str:
     """How much of its Shapley share an agent gets back, in words where a percentage would mislead.
 
+    Of a share that is not above zero no part is written, nor of any share where an agent gets less than nothing.
+
     Examples
     --------
     >>> share_text(float("inf"), 0.0)
     'share is zero'
     >>> share_text(-2.0, -0.1)
     'share is below zero'
+    >>> share_text(-0.4, 0.1)
+    'less than nothing'
     """
     if np.isnan(ratio) or np.isnan(share):
         return UNDEFINED
-    if np.isinf(ratio):
-        return "share is zero" if ratio > 0 else "below a zero share"
     if share < 0:
         return "share is below zero"
+    if share == 0 or np.isinf(ratio):
+        return "below a zero share" if ratio < 0 else "share is zero"
+    if ratio < 0:
+        return "less than nothing"
     if ratio > MANY_TIMES:
         return f"{ratio:,.0f} times" if ratio < 1e6 else "over a million times"
     return percent(ratio, decimals=0)
@@ -243,13 +251,24 @@ def without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
     return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
 
 
+def share_texts(outcome: Outcome) -> list[str]:
+    """How much of its Shapley share each agent gets back; shares that are rounding are zero."""
+    shares = shown_shares(outcome.payoffs + outcome.payments, outcome.shapley_values)
+    pairs = zip(outcome.reciprocity_ratios, shares, strict=True)
+    return [share_text(float(ratio), float(share)) for ratio, share in pairs]
+
+
+def share_notes(outcome: Outcome, unit: Unit) -> list[str]:
+    """Sentences on the agents of whose Shapley share no part is written, because it is below zero."""
+    return list(harm_sentences(outcome, unit.text))
+
+
 def lowest_share_text(outcome: Outcome) -> str:
-    """The lowest part of its Shapley share that anybody gets back."""
-    ratios = outcome.reciprocity_ratios
-    if np.isnan(ratios).any():
+    """The lowest part that anybody with a Shapley share above zero gets back of it."""
+    if np.isnan(outcome.shapley_values).any():
         return UNDEFINED
-    agent = int(ratios.argmin())
-    return share_text(float(ratios[agent]), float(outcome.shapley_values[agent]))
+    lowest = outcome.lowest_fair_part
+    return "nobody has a share" if np.isnan(lowest) else share_text(lowest, 1.0)
 
 
 def _fixed(number: float, decimals: int, *, signed: bool) -> str:

@@ -155,10 +155,10 @@ def limits_text(group: Temptation, splitting: Temptation) -> str:
 
 def tradeoff_picture(view: View) -> Markup:
     """Welfare against the lowest fair share, a mark per mechanism; empty where no mechanism has shares."""
-    shown = [outcome for outcome in view.comparison if np.isfinite(outcome.reciprocity)]
+    shown = [outcome for outcome in view.comparison if outcome.lowest_fair_part >= 0]
     if not shown:
         return Markup()
-    shares = np.array([outcome.reciprocity for outcome in shown])
+    shares = np.array([outcome.lowest_fair_part for outcome in shown])
     welfare = np.array([outcome.welfare for outcome in shown])
     low, high = _span(np.append(shares, SHARES_SHOWN))
     left, right = _span(welfare)
@@ -198,5 +198,5 @@ def _span(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 
 def _missing(view: View) -> list[str]:
-    """Mechanisms whose lowest share is undefined or without bound."""
-    return [view.title_of(outcome) for outcome in view.comparison if not np.isfinite(outcome.reciprocity)]
+    """Mechanisms whose lowest share is undefined, or less than nothing."""
+    return [view.title_of(outcome) for outcome in view.comparison if not outcome.lowest_fair_part >= 0]

@@ -61,6 +61,7 @@ METRIC_NAMES: Mapping[str, str] = {
     "shapley_values": "fair (Shapley) share",
     "reciprocity_ratios": "part of the fair share returned",
     "reciprocity": "lowest part of a fair share returned",
+    "lowest_fair_part": "lowest part of a fair share above zero returned",
     "net_externality": "worth of one more sample to the others",
     **{claim.value: f"margin of {head!r}" for claim, head in PROPERTY_HEADS.items() if claim is not Claim.RECIPROCITY},
 }

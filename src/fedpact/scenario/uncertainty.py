@@ -21,7 +21,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import MAX_ERRORS, NON_NEGATIVE, FloatArray, checked_numbers, non_negative, read_only_copy
+from fedpact.utils.arrays import (
+    MAX_ERRORS,
+    NON_NEGATIVE,
+    FloatArray,
+    checked_numbers,
+    labels_of,
+    non_negative,
+    read_only_copy,
+)
 from fedpact.utils.errors import InvalidInput
 
 WEIGHT_SIGNS = ("positive", "any")
@@ -233,6 +241,8 @@ def _near(strayed: FloatArray) -> FloatArray:
 
 def _matrix(field: str, given: ArrayLike) -> FloatArray:
     rule = "must be a matrix of numbers"
+    if labels_of(given) is not None or labels_of(given, "columns") is not None:
+        raise InvalidInput(field=field, rule="has no names to go by", given=": give its .to_numpy() to go by position")
     try:
         matrix = read_only_copy(given)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,9 @@
-"""Numbers given per agent: checked once, kept as read-only float arrays."""
+"""Numbers given per agent: checked once, kept as read-only float arrays.
+
+A pandas Series or frame says whose its numbers are by its labels. Labels that are the names of the agents (lots, tasks)
+are followed, in whatever order they stand; those that only count from zero say nothing, and numbers go by position; all
+others are refused. pandas itself is not needed for it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.utils.errors import InvalidInput
+from fedpact.utils.errors import InvalidInput, short_repr
 
 FloatArray = NDArray[np.float64]
 
@@ -17,6 +22,7 @@ NON_NEGATIVE = "at least zero and finite"
 ONE_OR_ONE_EACH = "must be a number or one number per {kind}"
 MAX_ERRORS = 1000  # of one argument: nobody reads more, and a matrix of NaN would hold millions
 MAX_SCALINGS = 5
+MAX_FAULTS = 4  # labels told of in one error
 
 
 class LotLabels(tuple[str, ...]):
@@ -29,6 +35,62 @@ class TaskLabels(tuple[str, ...]):
     """Names of tasks, where numbers are given per task."""
 
     kind = "task"
+
+
+class Labelled(np.ndarray):
+    """Numbers with labels, until it is known whose they are: parameters of a cost or payoff before it has members."""
+
+    index: Sequence[Any] | None = None
+
+
+def labels_of(given: Any, axis: str = "index") -> list[Any] | None:
+    """The labels of a pandas object, of its `index` or `columns`; None where there are none or they just count."""
+    index = getattr(given, axis, None)
+    if index is None or callable(index):  # lists have a method of that name
+        return None
+    labels = list(index)
+    return None if labels == list(range(len(labels))) else labels
+
+
+def places_of(field: str, labels: Sequence[Any], names: Sequence[str], *, where: str = "index") -> list[int]:
+    """Where the number of each name stands among labels that are these names in any order.
+
+    Examples
+    --------
+    >>> places_of("costs", ["B", "A"], ["A", "B"])
+    [1, 0]
+    >>> places_of("costs", ["B", "C"], ["A", "B"])
+    Traceback (most recent call last):
+        ...
+    fedpact.utils.errors.InvalidInput: costs must have the members' names as its index: "A" is missing, "C" is none of \
+them; label it by these names, or give its .to_numpy() to go by position
+    """
+    kind: str = getattr(names, "kind", "member")
+    place, known = {label: position for position, label in enumerate(labels)}, set(names)
+    faults = [f'"{name}" is missing' for name in names if name not in place]
+    faults += [f'"{label}" is none of them' for label in place if label not in known]
+    faults += [f'"{label}" is there twice' for position, label in enumerate(labels) if place[label] != position]
+    if faults:
+        told = ", ".join(faults[:MAX_FAULTS]) + (", ..." if len(faults) > MAX_FAULTS else "")
+        raise InvalidInput(
+            field=field,
+            rule=f"must have the {kind}s' names as its {where}",
+            value=labels,
+            given=f": {told}; label it by these names, or give its .to_numpy() to go by position",
+        )
+    return [place[name] for name in names]
+
+
+def aligned(field: str, given: Any, names: Sequence[str]) -> Any:
+    """What is given per name, in the order of the names; as it is where it has no labels."""
+    labels = labels_of(given)
+    return given if labels is None else np.asarray(given)[places_of(field, labels, names)]
+
+
+def aligned_columns(field: str, given: Any, names: Sequence[str]) -> Any:
+    """A matrix with a column per name, in the order of the names; as it is where its columns have no labels."""
+    labels = labels_of(given, "columns")
+    return given if labels is None else np.asarray(given)[:, places_of(field, labels, names, where="columns")]
 
 
 def read_only_copy(array: ArrayLike) -> FloatArray:
@@ -79,12 +141,14 @@ def checked_numbers(
     names: Sequence[str] | None = None,
     index: int | tuple[int, ...] = (),
     agent: str | None = None,
+    keep_labels: bool = False,
 ) -> FloatArray:
     """A read-only array of one number, or one per agent, every entry of which passes `accepts`.
 
     The result is 0-d when one number was given. With `names` a 1-d array must have one entry per name, and errors
-    speak of the agent by name, or of the lot or task (`LotLabels`, `TaskLabels`). `index` and `agent` say whose a
-    single number is.
+    speak of the agent by name, or of the lot or task (`LotLabels`, `TaskLabels`); numbers with labels are put in the
+    order of the names. Without names these are refused, unless `keep_labels` keeps them for later. `index` and `agent`
+    say whose a single number is.
     """
     kind: str = getattr(names, "kind", "member")
     one_or_one_each = ONE_OR_ONE_EACH.format(kind=kind)
@@ -97,6 +161,12 @@ def checked_numbers(
     if array.ndim > 1:
         shape = f", got an array of shape {array.shape}"
         raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=shape)
+    labels = labels_of(given) if array.ndim == 1 else None
+    if labels is not None and names is not None:
+        array = array[places_of(field, labels, names)]
+    elif labels is not None and not keep_labels:
+        way_out = f", got labels such as {short_repr(labels[0])}: give its .to_numpy() to go by position"
+        raise InvalidInput(field=field, rule="has no names to go by", value=given, given=way_out)
     if names is not None and array.ndim == 1 and array.size != len(names):
         counts = f": {len(names)} {kind}s, {array.size} numbers given"
         raise InvalidInput(field=field, rule=one_or_one_each, value=given, given=counts)
@@ -117,6 +187,9 @@ def checked_numbers(
                 for place in wrong[:MAX_ERRORS]
             ]
         )
+    if labels is not None and names is None:
+        labelled = array.view(Labelled)
+        labelled.index, array = labels, labelled
     array.setflags(write=False)
     return array
 

@@ -29,12 +29,13 @@ def test_the_best_amounts_against_scipy() -> None:
     for _ in range(cases(12)):
         game = random_game(rng)
         upper = rng.uniform(0.5, 4.0, game.weights.shape[1])
-        found, bound = game.best(np.zeros(upper.size), upper)
+        found, bound, short = game.best(np.zeros(upper.size), upper)
         trial = minimize(
             lambda x, of=game: -of.welfare(x), 0.3 * upper, bounds=[(0.0, top) for top in upper], tol=1e-12
         )
         assert game.welfare(found) >= -trial.fun - 1e-7
         assert game.welfare(found) <= bound <= game.welfare(found) + 1e-10
+        assert short == pytest.approx(bound - game.welfare(found), abs=1e-14)
 
 
 def test_a_bound_holds_where_the_climb_stops_short() -> None:
@@ -43,7 +44,7 @@ def test_a_bound_holds_where_the_climb_stops_short() -> None:
     game = random_game(rng)
     upper = np.full(game.weights.shape[1], 3.0)
     for _ in range(20):
-        _, bound = game.best(rng.uniform(0.0, 3.0, upper.size), upper)
+        _, bound, _ = game.best(rng.uniform(0.0, 3.0, upper.size), upper)
         tried = rng.uniform(0.0, 3.0, (200, upper.size))
         assert max(game.welfare(x) for x in tried) <= bound + 1e-12
 
@@ -56,7 +57,7 @@ def test_what_is_of_no_use_goes_where_charges_are_lowest() -> None:
         costs=Charges(np.array([0.25, 0.1, -0.1, -0.2]), np.array([0.0, 0.0, 0.0, 0.05])),
         background=np.zeros(1),
     )
-    found, _ = game.best(np.ones(4), np.full(4, 10.0))
+    found, _, _ = game.best(np.ones(4), np.full(4, 10.0))
     np.testing.assert_allclose(found, [3.0, 0.0, 10.0, 2.0], rtol=1e-9)
 
 
@@ -92,7 +93,7 @@ def test_agents_without_lots_or_tasks_have_what_the_others_give() -> None:
         [[1.0, 0.5], [0.5, 0.2]], lot_owners=["A", "B"], task_owners=["A", "C"], costs=0.1, payoff=fp.Log(), caps=5.0
     )
     s = np.array([1.0, 2.0])
-    actions, utilities = best_without_payments(fed, s, s)
+    actions, utilities, _ = best_without_payments(fed, s, s)
     assert actions[1] == 0.0 and utilities[1] == 0.0  # B has nothing to gain from its own data
     assert utilities[2] == pytest.approx(np.log1p(0.9), rel=1e-12)
     # A wants 1 / (1 + y) = 0.1 and has 1 from B.

@@ -139,7 +139,7 @@ def test_what_one_federation_spoils_is_worked_out_alone(monkeypatch: pytest.Monk
 
 
 def test_a_federation_whose_certificate_cannot_be_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing holds that was not proved, and the others keep their verdicts."""
+    """Nothing holds that was not proved, nothing is violated that nothing shows; the others keep their verdicts."""
 
     class Doubtful(fp.Voluntary):
         name = "doubtful"
@@ -150,7 +150,7 @@ def test_a_federation_whose_certificate_cannot_be_worked_out(monkeypatch: pytest
             return super().deviations(federation, contributions)
 
     judged = fp.solve_batch(BATCH, Doubtful()).certificates["nash"]
-    assert list(judged.verdicts) == [Verdict.HOLDS, Verdict.VIOLATED, Verdict.HOLDS]
+    assert list(judged.verdicts) == [Verdict.HOLDS, Verdict.NOT_REFUTED, Verdict.HOLDS]
     assert np.isnan(judged.margins[1])
 
 

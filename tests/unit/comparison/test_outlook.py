@@ -62,6 +62,7 @@ def outlook(gaps: np.ndarray) -> Outlook:
         payments=np.where(np.isnan(gaps), np.nan, 0.0),
         ir_gaps=gaps,
         reciprocity_ratios=np.where(gaps > 0, np.inf, 1.0),
+        lowest_fair_part=np.ones(len(gaps)),
         welfare=zeros[:, 0],
         leaves=gaps < 0,
     )

@@ -31,6 +31,7 @@ from fedpact import (
 )
 from fedpact.deals.outcome import PER_AGENT
 from fedpact.report.display import MAX_JUDGED, MAX_ROWS, who_would_leave
+from fedpact.report.numbers import lowest_share_text, share_texts
 from fedpact.scenario.examples import example, hospitals
 
 
@@ -166,6 +167,9 @@ class TestTables:
         head, *body = rows(outcome._repr_html_())
         assert [row[0] for row in body] == list(outcome.agents)
         for column, label in enumerate(head[1:-1], start=1):
+            if label == "reciprocity ratios":  # as parts of shares are read, in per cent or words
+                assert [row[column] for row in body] == share_texts(outcome)
+                continue
             expected = getattr(outcome, label.replace(" ", "_"))
             # Four digits of the largest are shown.
             finite = np.abs(expected[np.isfinite(expected)])
@@ -186,7 +190,7 @@ class TestTables:
             cells = dict(zip(head, row, strict=True))
             assert cells["mechanism"] == outcome.mechanism
             assert as_number(cells["welfare"]) == pytest.approx(outcome.welfare, abs=1e-4)
-            assert as_number(cells["lowest ratio"]) == pytest.approx(outcome.reciprocity, abs=1e-3, nan_ok=True)
+            assert cells["lowest fair share back"] == lowest_share_text(outcome)
             assert {claim: cells[claim] for claim in outcome.certificates} == {
                 claim: certificate.verdict for claim, certificate in outcome.certificates.items()
             }
@@ -261,8 +265,8 @@ class TestFrames:
         outcome = hospital_comparison["externality"]
         found = {name: getattr(outcome, name) for name in dir(outcome) if not name.startswith("_")}
         arrays = {name for name, value in found.items() if isinstance(value, np.ndarray)}
-        # With one task per agent its payoffs are the agent's; prices of shared caps are per cap.
-        assert set(PER_AGENT) == arrays - {"task_payoffs", "shared_cap_prices"}
+        # With one task per agent its payoffs are the agent's; prices of shared caps are per cap; fair parts are ratios.
+        assert set(PER_AGENT) == arrays - {"task_payoffs", "shared_cap_prices", "fair_parts"}
 
     def test_agents_with_several_lots(self) -> None:
         """What is per lot does not stand beside what is per agent."""

@@ -15,7 +15,7 @@ from fedpact.paper.theorems.money import MONEY
 from fedpact.paper.theorems.optimality import OPTIMALITY
 from fedpact.paper.theorems.rationality import RATIONALITY
 from fedpact.paper.theorems.structure import STRUCTURE
-from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Check, Theorem, check
+from fedpact.paper.theorems.theorem import Check, Theorem, check
 
 THEOREMS: Mapping[str, Theorem] = {
     theorem.name: theorem for theorem in (*OPTIMALITY, *RATIONALITY, *GROUPS, *FAIRNESS, *MONEY, *STRUCTURE, *FIELD)
@@ -56,12 +56,12 @@ def _columns(checks: Sequence[Check]) -> dict[str, Sequence[Any]]:
         "where": [theorem.where for theorem in theorems],
         "federations": [each.count for each in checks],
         "failures": [each.failures for each in checks],
-        "worst_margin": [_settled(each.worst) for each in checks],
+        "worst_margin": [_settled(each.theorem, each.worst) for each in checks],
         "condition": [theorem.condition.words if theorem.condition else "" for theorem in theorems],
         "failures_within_condition": [each.failures_within for each in checks],
-        "worst_margin_within_condition": [_settled(each.worst_within) for each in checks],
+        "worst_margin_within_condition": [_settled(each.theorem, each.worst_within) for each in checks],
         "dropped_assumption": [theorem.counterexample.dropped for theorem in theorems],
-        "counterexample_margin": [_settled(each.counterexample) for each in checks],
+        "counterexample_margin": [_settled(each.theorem, each.counterexample) for each in checks],
         "judgement": [str(each.judgement) for each in checks],
     }
 
@@ -79,13 +79,13 @@ def _finding(found: Check) -> PaperFinding:
 
 def _evidence(found: Check) -> str:
     theorem, dropped = found.theorem, found.theorem.counterexample.dropped
-    said = f"{found.failures} of {found.count} random federations refute it, worst margin {_told(found.worst)}"
+    said = f"{found.failures} of {found.count} random federations refute it, worst margin {_told(theorem, found.worst)}"
     if theorem.condition is not None:
         said += (
             f"; if {theorem.condition.words}: {found.failures_within} refute it, worst margin "
-            f"{_told(found.worst_within)}"
+            f"{_told(theorem, found.worst_within)}"
         )
-    return f'{said}; without "{dropped}" the kept counterexample has {_told(found.counterexample)}'
+    return f'{said}; without "{dropped}" the kept counterexample has {_told(theorem, found.counterexample)}'
 
 
 def _table(checks: Sequence[Check]) -> str:
@@ -96,19 +96,19 @@ def _table(checks: Sequence[Check]) -> str:
             each.theorem.where,
             str(each.failures),
             str(each.count),
-            _told(each.worst),
+            _told(each.theorem, each.worst),
             each.theorem.counterexample.dropped,
-            _told(each.counterexample),
+            _told(each.theorem, each.counterexample),
         )
         for each in checks
     ]
     return pipe_table(heads, rows)
 
 
-def _settled(margin: float) -> float:
+def _settled(theorem: Theorem, margin: float) -> float:
     """Six digits, and rounding counts as zero: the same on every machine."""
-    return 0.0 if abs(margin) <= MARGIN_ROUNDING else float(f"{margin:.6g}")
+    return 0.0 if abs(margin) <= theorem.rounding else float(f"{margin:.6g}")
 
 
-def _told(margin: float) -> str:
-    return number(_settled(margin), ".2g")
+def _told(theorem: Theorem, margin: float) -> str:
+    return number(_settled(theorem, margin), ".2g")

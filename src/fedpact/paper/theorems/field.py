@@ -14,16 +14,20 @@ from fedpact.mechanisms import (
     Nucleolus,
     SemivalueMechanism,
 )
-from fedpact.paper.theorems.drawing import homogeneous_optimum, welfare_optimum
+from fedpact.paper.theorems.drawing import MAX_AGENTS, homogeneous_optimum, welfare_optimum
+from fedpact.paper.theorems.groups import best_welfare
 from fedpact.paper.theorems.optimality import ALL_CAPPED
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.groups import group_optima
+from fedpact.programs.nucleolus import EXCESS_TOLERANCE
 
 MAX_HALVINGS = 60
 SMALLEST_STEP = 1e-6  # of a cap: what a smaller one costs is lost in rounding, utility being flat at its best
 WITHOUT_HARM = "weights at least zero; any payoff family of the package, convex costs, agents at zero or at caps"
 NO_HARM = "no weight is negative"
+# The nucleolus is known to EXCESS_TOLERANCE of v(N), which is at most what is at stake for all agents together.
+NUCLEOLUS_ROUNDING = MAX_AGENTS * EXCESS_TOLERANCE
 
 # Two pairs that help each other and harm the other pair: apart they reach more than together.
 _FOES = Federation(
@@ -58,17 +62,15 @@ def gain_by_deviating(instance: Instance, mechanism: Mechanism) -> float:
 def least_added(instance: Instance) -> float:
     """The lowest v(N) - v(N without i) - v(i): what VCG leaves everybody beyond what it has alone."""
     federation = instance.federation
-    everybody = np.ones((1, federation.n_agents), dtype=bool)
-    welfare = group_optima(federation, everybody).values[0]
     without = group_optima(federation, ~np.eye(federation.n_agents, dtype=bool)).values
-    return float((welfare - without - standalone_optimum(federation)[1]).min()) / stakes(instance)
+    return float((best_welfare(instance) - without - standalone_optimum(federation)[1]).min()) / stakes(instance)
 
 
 def shared_surplus(instance: Instance) -> float:
     """(v(N) - sum of v(i)) / n: what Nash bargaining gives everybody beyond what it has alone."""
     federation = instance.federation
-    welfare = group_optima(federation, np.ones((1, federation.n_agents), dtype=bool)).values[0]
-    return float(welfare - standalone_optimum(federation)[1].sum()) / federation.n_agents / stakes(instance)
+    gained = best_welfare(instance) - float(standalone_optimum(federation)[1].sum())
+    return gained / federation.n_agents / stakes(instance)
 
 
 def nucleolus_kept(instance: Instance) -> float:
@@ -173,6 +175,7 @@ FIELD = (
         assumptions=WITHOUT_HARM,
         draw=lambda rng: welfare_optimum(rng, edges=True, wide=True, few=True),
         margin=nucleolus_kept,
+        rounding=NUCLEOLUS_ROUNDING,
         counterexample=Counterexample(dropped=NO_HARM, instance=FOES),
     ),
 )

@@ -18,6 +18,16 @@ def _externality_utilities(instance: Instance) -> FloatArray:
     return utilities(instance, price_payments(instance.federation, instance.contributions))
 
 
+def best_welfare(instance: Instance) -> float:
+    """v(N): the welfare of the profile, or what a solver finds if that is more.
+
+    Instances are drawn with their optimum, which a solver reaches up to its tolerance only.
+    """
+    federation = instance.federation
+    everybody = np.ones((1, federation.n_agents), dtype=bool)
+    return max(federation.welfare(instance.contributions), float(group_optima(federation, everybody).values[0]))
+
+
 def loss_of_groups(instance: Instance) -> float:
     """The least any group loses by leaving M^E together, as a share of what is at stake."""
     gains = group_optima(instance.federation).gains(_externality_utilities(instance))
@@ -26,8 +36,8 @@ def loss_of_groups(instance: Instance) -> float:
 
 def marginal_contribution_kept(instance: Instance) -> float:
     """The lowest v(N) - v(N without i) - U_i under M^E, as a share of what is at stake."""
-    values, everybody = group_optima(instance.federation).values, (1 << instance.federation.n_agents) - 1
-    added = values[everybody] - values[everybody ^ (1 << np.arange(instance.federation.n_agents))]
+    without = group_optima(instance.federation, ~np.eye(instance.federation.n_agents, dtype=bool)).values
+    added = best_welfare(instance) - without
     return float((added - _externality_utilities(instance)).min()) / stakes(instance)
 
 

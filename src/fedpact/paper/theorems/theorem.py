@@ -1,8 +1,8 @@
 """What a theorem is here: a claim, a way to draw federations it speaks of, and a number that says whether it holds.
 
 A margin is the slack of the claim as a share of what is at stake for the average agent, the mean of |a_i| + c_i, unless
-its docstring names another measure. A claim that allows equality holds down to `-MARGIN_ROUNDING`; a strict one must
-exceed `MARGIN_ROUNDING`. Every theorem keeps a counterexample, a federation in plain numbers that lacks one assumption
+its docstring names another measure. A claim that allows equality holds down to minus the theorem's `rounding`; a strict
+one must exceed it. Every theorem keeps a counterexample, a federation in plain numbers that lacks one assumption
 and at which the claim fails: a check that cannot fail would show nothing.
 """
 
@@ -87,6 +87,8 @@ class Theorem:
         Whether the claim needs a margin above zero.
     condition
         What the claim needs that the paper does not state, where we know of something.
+    rounding
+        What a margin may be off by: more than sums of numbers are where it comes from a program solved to a tolerance.
     expected
         The judgement we know.
     """
@@ -100,11 +102,12 @@ class Theorem:
     counterexample: Counterexample
     strict: bool = False
     condition: Condition | None = None
+    rounding: float = MARGIN_ROUNDING
     expected: Judgement = Judgement.CONFIRMED
 
     def holds(self, margin: float) -> bool:
         """Whether a margin is that of a claim that holds; an undefined one is not."""
-        return bool(margin > MARGIN_ROUNDING) if self.strict else bool(margin >= -MARGIN_ROUNDING)
+        return bool(margin > self.rounding) if self.strict else bool(margin >= -self.rounding)
 
     def counterexample_margin(self) -> float:
         """The margin at the counterexample."""

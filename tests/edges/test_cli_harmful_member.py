@@ -1,0 +1,144 @@
+"""A member whose data harms a little: no percentage of a share that is not above zero; and who brings nothing.
+
+Kueste's data is of use to itself and harms the three others: its Shapley share is below zero while its benefit is not,
+so that the ratio of both is a large negative number that says nothing about fairness.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedpact as fp
+
+BANKS = ("Nord", "Kueste", "Sued", "West")
+OF_SHARE = "Kueste's data takes away more than it adds for all"
+NEGATIVE_PERCENTAGE = re.compile(r"[-\N{MINUS SIGN}]\s?\d[\d,.]*\s?%")
+
+
+def harmful() -> fp.Scenario:
+    weights = [[1.0, -0.09, 0.42, 0.72], [0.09, 1.0, 0.45, 0.08], [0.47, -0.11, 1.0, 0.65], [0.37, -0.16, 0.21, 1.0]]
+    costs, caps = [0.0033, 0.0014, 0.0007, 0.0026], [200.0, 5.0, 5.0, 5.0]
+    return _scenario(weights, costs, caps)
+
+
+def idle() -> fp.Scenario:
+    """Kueste's data would harm, West's costs too much."""
+    weights = [[1.0, -0.4, 0.42, 0.72], [0.6, 1.0, 0.45, 0.5], [0.47, -0.4, 1.0, 0.65], [0.37, -0.4, 0.21, 1.0]]
+    return _scenario(weights, [0.0033, 0.014, 0.0007, 0.4], [200.0, 5.0, 5.0, 5.0])
+
+
+def _scenario(weights: list[list[float]], costs: list[float], caps: list[float]) -> fp.Scenario:
+    federation = fp.Federation(weights, costs=costs, caps=caps, payoff=fp.PowerLaw(0.5), names=BANKS)
+    return fp.Scenario(federation=federation, title="Four banks", money=fp.Money("EUR", 150000.0))
+
+
+@pytest.fixture
+def banks(tmp_path: Path) -> str:
+    fp.save_scenario(harmful(), tmp_path / "banks.toml")
+    return "banks.toml"
+
+
+def test_the_case_is_one() -> None:
+    outcome = fp.ExternalityMechanism().solve(harmful().federation)
+    assert outcome.shapley_values[1] < 0 < outcome.contributions[1]
+    assert outcome.reciprocity < -1.0, "the ratio alone names Kueste the worst treated"
+    assert outcome.lowest_fair_part == outcome.reciprocity_ratios[0]
+    np.testing.assert_array_equal(np.isnan(outcome.fair_parts), [False, True, False, False])
+
+
+def test_the_recommendation_names_who_gets_too_little_and_who_harms(run, banks: str) -> None:
+    result = run("compare", banks)
+    assert result.code == 0
+    assert "Its price is fairness: Nord gets back 56 % of its fair (Shapley) share." in result.words
+    assert f"{OF_SHARE}: its fair (Shapley) share is below zero, and it pays the others." in result.words
+    assert "Fair brings the lowest fair share from 56 % to 72 %" in result.words
+    assert not NEGATIVE_PERCENTAGE.search(result.words)
+
+
+def test_solve_says_it_in_words_with_the_money(run, banks: str) -> None:
+    result = run("solve", banks)
+    assert re.search(r"Kueste .* share is below zero", result.out)
+    assert f"{OF_SHARE} (Shapley share -EUR 45,527), and it pays EUR 12,151." in result.words
+    assert "lowest fair share back 56 %" in result.words
+    assert "reciprocity -" not in result.words
+    assert not NEGATIVE_PERCENTAGE.search(result.words)
+
+
+def test_json_keeps_the_numbers(run, banks: str) -> None:
+    record = run("solve", banks, "--json").record
+    assert record["reciprocity"] == record["reciprocity_ratios"][1] < -1.0
+
+
+def test_the_report_and_the_page_of_the_member_say_it_in_words(run, banks: str, tmp_path: Path) -> None:
+    assert run("compare", banks, "--html", "report.html").code == 0
+    text = _text(tmp_path / "report.html")
+    assert "Lowest Shapley share returned 56 % to Nord" in text
+    assert f"{OF_SHARE} (Shapley share −EUR 45,527), and it pays EUR 12,151." in text
+    assert not NEGATIVE_PERCENTAGE.search(text)
+    assert run("compare", banks, "--html", "member.html", "--member", "Kueste").code == 0
+    page = _text(tmp_path / "member.html")
+    assert "Of its fair share it gets back share is below zero its data takes away more than it adds for all" in page
+
+
+def test_sweeps_count_ratios_below_zero_and_say_no_more_of_them(run, banks: str) -> None:
+    result = run("sweep", banks, "--vary", "costs[Nord]=0.003,0.004", "--metric", "reciprocity", "-o", "out.csv")
+    assert result.code == 0, result.err
+    assert re.search(r"Externality .*all +- +- +- +100.0 %", result.out)
+    assert "of a Shapley share below zero no part is got back" in result.words
+    fairly = run("sweep", banks, "--vary", "costs[Nord]=0.003,0.004", "--metric", "lowest_fair_part", "-o", "two.csv")
+    assert re.search(r"Externality .*all +0.5\d+ +0.5\d+ +0.5\d+ +0.0 %", fairly.out)
+
+
+def test_a_notebook_shows_no_percentage_of_it() -> None:
+    compared = fp.compare(harmful().federation, ["externality", "voluntary"])
+    for html in (compared._repr_html_(), compared["externality"]._repr_html_()):
+        assert not NEGATIVE_PERCENTAGE.search(html)
+    assert "share is below zero" in compared["externality"]._repr_html_()
+
+
+def test_studies_take_the_lowest_part_of_shares_above_zero() -> None:
+    federation = harmful().federation
+    found = fp.solve_batch([federation], "externality")
+    assert found.lowest_fair_part[0] == pytest.approx(fp.ExternalityMechanism().solve(federation).lowest_fair_part)
+
+
+def test_shares_that_vanish_are_zero_not_a_percentage() -> None:
+    """Of a member that brings nothing and is of no use, share and benefit vanish: their ratio is set to one."""
+    outcome = fp.ExternalityMechanism().solve(idle().federation)
+    assert "share is zero" in outcome._repr_html_()
+    assert outcome.lowest_fair_part < 1.0
+
+
+def test_who_contributes_nothing_is_named_with_the_reason(run, tmp_path: Path) -> None:
+    fp.save_scenario(idle(), tmp_path / "idle.toml")
+    reasons = (
+        "Kueste's data would harm the others on net: it contributes none.",
+        "West contributes nothing: its data costs more than it is worth to all.",
+    )
+    solved, compared = run("solve", "idle.toml"), run("compare", "idle.toml", "--html", "idle.html")
+    for reason in reasons:
+        assert reason in solved.words
+        assert reason in compared.words
+        assert reason in _text(tmp_path / "idle.html")
+    assert solved.words.count(reasons[0]) == 1
+
+
+def test_many_who_contribute_nothing_are_named_together() -> None:
+    names = [f"bank {number}" for number in range(12)]
+    costs = [0.001, *[5.0] * 11]
+    federation = fp.Federation(np.ones((12, 12)), costs=costs, caps=50.0, payoff=fp.PowerLaw(0.5), names=names)
+    sentence = "contribute nothing: their data costs more than it is worth to all."
+    reason = fp.compare(federation, ["externality"]).recommendation.reason
+    assert reason.count(sentence) == 1 and "bank 1, bank 2" in reason
+
+
+def _text(path: Path) -> str:
+    """What a page says, without tags and breaks."""
+    body = path.read_text(encoding="utf-8").partition("<body")[2]
+    plain = re.sub(r"<(style|script|svg).*?</\1>", " ", body, flags=re.DOTALL)
+    words = re.sub(r"<[^>]+>", " ", plain).replace("&#39;", "'").replace("\N{NO-BREAK SPACE}", " ")
+    return " ".join(words.split()).replace("( ", "(").replace(" .", ".")
