@@ -321,7 +321,7 @@ def test_settle_and_its_files(run, tmp_path: Path) -> None:
     record = run("settle", "--output", tmp_path / "ledger.json", "--json").record
     ledger = json.loads((tmp_path / "ledger.json").read_text(encoding="utf-8"))
     named = {"mechanism": "externality", "agents": [row["agent"] for row in ledger["balances"]]}
-    assert record == named | {"side_payments": [0.0] * 5} | ledger
+    assert record == named | {"excluded": {}, "side_payments": [0.0] * 5} | ledger
     assert record["currency"] == "EUR"
     assert sum(round(100 * float(row["amount"])) for row in record["balances"]) == 0
     payments = fp.ExternalityMechanism().solve(example("hospitals").federation).payments

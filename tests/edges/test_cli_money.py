@@ -14,10 +14,12 @@ import pytest
 import fedpact as fp
 from edges.command_line import Result
 from fedpact.deals import Ledger
-from fedpact.deals.ledger import AGREED, FAILED
+from fedpact.deals.deal_file import deal_record
+from fedpact.deals.ledger import AGREED, FAILED, SETTLED
 from fedpact.flower import signed_run
-from fedpact.flower.entries import Lost, trained_entry
+from fedpact.flower.entries import Lost, settlement_entry, trained_entry
 from fedpact.scenario.examples import example
+from unit.flower.cheats import Cheat, conduct_run, sent_back
 from unit.flower.in_process import Stage
 from unit.flower.test_run import only, silent
 
@@ -69,16 +71,51 @@ def test_cutting_off_the_failure_does_not_pay_either(run: Run, failed: Path) -> 
     assert open_run.code == 0 and "Nobody is paid: the run is not settled yet" in open_run.words
 
 
-def test_a_failure_after_the_deal_of_an_unsigned_ledger(run: Run, tmp_path: Path) -> None:
-    SOLVED.deal.save(tmp_path / "deal.json")
-    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+def write_ledger(path: Path, *entries: tuple[str, dict[str, Any]], deal: dict[str, Any] | None = None) -> None:
+    """An unsigned ledger with the hospitals' deal, and what follows it; its settlement names that deal."""
+    with Ledger(path) as ledger:
         ledger.append("begun", {"agents": list(SOLVED.agents)})
-        ledger.append(AGREED, {"deal": json.loads((tmp_path / "deal.json").read_text(encoding="utf-8"))})
-        ledger.append(FAILED, {"phase": "train", "reason": "City was killed"})
+        agreed = ledger.append(AGREED, {"deal": deal or deal_record(SOLVED.deal)})
+        for kind, content in entries:
+            ledger.append(kind, content | ({"deal": agreed.hash} if kind == SETTLED else {}))
+
+
+def settled(deal: fp.Deal = SOLVED.deal, **changes: Any) -> tuple[str, dict[str, Any]]:
+    entry = settlement_entry(fp.settle(deal, money=HOSPITALS.money), "") | changes
+    return SETTLED, {key: value for key, value in entry.items() if value is not None}
+
+
+@pytest.mark.parametrize("is_settled", [False, True], ids=["last", "before a settlement"])
+def test_a_failure_after_the_deal_of_an_unsigned_ledger(run: Run, tmp_path: Path, is_settled: bool) -> None:
+    SOLVED.deal.save(tmp_path / "deal.json")
+    died = (FAILED, {"phase": "train", "reason": "City was killed"})
+    write_ledger(tmp_path / "ledger.jsonl", died, *([settled()] if is_settled else []))
+    checked = run("check", "ledger.jsonl")
+    assert checked.code == 1 and "Nobody is paid: the run failed (train): City was killed" in checked.words
     for options in ([], ["--unchecked"]):
         refused = run("settle", "hospitals", "ledger.jsonl", *options)
         assert refused.code == 2 and "City was killed" in refused.err and refused.out == ""
     assert run("settle", "hospitals", "deal.json", "--delivered", "City=0").code == 0, "the members may still agree to"
+
+
+@pytest.mark.parametrize(
+    ("trained", "change"),
+    [
+        (None, {"decimals": None}),
+        (None, {"cents": [1]}),
+        ({"samples": None, "samples_per_unit": 1.0}, {}),
+        ({"samples": {"City": ["x"]}, "samples_per_unit": 1.0}, {}),
+        ({"samples": {"City": [-5]}, "samples_per_unit": 1000.0}, {"delivered": [1]}),
+        ({"samples": {}, "samples_per_unit": 1.0, "asked": {"City": "x"}}, {"delivered": [1]}),
+    ],
+)
+def test_a_ledger_of_unsound_entries_pays_nobody(run: Run, tmp_path: Path, trained: Any, change: Any) -> None:
+    entries = [("trained", trained)] if trained else []
+    write_ledger(tmp_path / "ledger.jsonl", *entries, settled(**change))
+    assert run("check", "ledger.jsonl").code == 1
+    for options in ([], ["--unchecked"]):
+        refused = run("settle", "hospitals", "ledger.jsonl", *options)
+        assert refused.code == 2 and refused.out == "" and "fedpact itself" not in refused.err
 
 
 # What nobody has signed
@@ -112,6 +149,25 @@ def test_a_run_is_settled_in_its_own_money_whatever_is_asked(run: Run, tmp_path:
     for options in (["--delivered", "City=0"], ["--currency", "EUR", "--per-payoff", 1], ["--sponsor", "Bank"]):
         refused = run("settle", "hospitals", stage.ledger, *options)
         assert refused.code == 2 and f"leave out {options[0]}" in refused.err
+
+
+@pytest.mark.slow
+def test_how_many_samples_a_measurement_rests_on_is_signed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They weigh what is paid where a deal is settled by what arrived; a coordinator states others."""
+    honest = signed_run.verified_content
+
+    def weighed(*arguments: Any) -> dict[str, Any]:
+        content = honest(*arguments)
+        for place, model in enumerate(content["models"][1:]):
+            for score in model["accuracies"].values():
+                score["samples"] = 10 ** (place % 7)
+        return content
+
+    monkeypatch.setattr(signed_run, "verified_content", weighed)
+    with pytest.raises(fp.InvalidInput, match="has signed one number of samples, and several are stated"):
+        conduct_run(tmp_path, 0, Cheat(updates={0: sent_back}, used=0.0))
 
 
 # Code
@@ -159,6 +215,42 @@ def test_a_deal_that_cannot_be_checked_is_refused(run: Run, tmp_path: Path) -> N
     assert run("settle", "harm.toml", "deal.json", "--unchecked").code == 0
 
 
+def forged_prices(record: dict[str, Any]) -> None:
+    """University's prices of City's and County's data, so that it is due the same in all while all is delivered."""
+    prices, given = record["prices"], record["contributions"]
+    prices[0][1] += 0.04 / given[1]
+    prices[0][2] -= 0.04 / given[2]
+
+
+def reorder(record: dict[str, Any]) -> None:
+    """University and City change places in the file."""
+    for key in ("agents", "contributions", "payments", "side_payments", "prices"):
+        rows = record[key]
+        rows[0], rows[1] = rows[1], rows[0]
+    for row in record["prices"]:
+        row[0], row[1] = row[1], row[0]
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("is_forged", [True, False])
+def test_prices_are_checked_in_any_order_and_in_ledgers(
+    run: Run, tmp_path: Path, is_forged: bool, in_order: bool
+) -> None:
+    """Whoever delivers less is paid by them."""
+    record = deal_record(SOLVED.deal)
+    if is_forged:
+        forged_prices(record)
+    if not in_order:
+        reorder(record)
+    (tmp_path / "deal.json").write_text(json.dumps(record), encoding="utf-8")
+    write_ledger(tmp_path / "ledger.jsonl", settled(fp.load_deal(tmp_path / "deal.json")), deal=record)
+    for arguments in (["deal.json", "--delivered", "County=0"], ["ledger.jsonl"]):
+        paid = run("settle", "hospitals", *arguments)
+        assert paid.code == (2 if is_forged else 0), arguments
+        assert run("check", "hospitals", arguments[0]).code == (1 if is_forged else 0)
+        assert not is_forged or "prices" in paid.err
+
+
 # Members who are left out
 
 
@@ -171,7 +263,7 @@ def four(run: Run, tmp_path: Path) -> dict[str, Any]:
     return dict(json.loads((tmp_path / "deal.json").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("reason", [None, "", "  "])
+@pytest.mark.parametrize("reason", [None, "", "  ", "\u200b", "."])
 def test_who_is_left_out_without_a_word_is_named(run: Run, four: dict[str, Any], tmp_path: Path, reason: Any) -> None:
     if reason is not None:
         (tmp_path / "deal.json").write_text(json.dumps(four | {"excluded": {"Clinic": reason}}), encoding="utf-8")
@@ -197,9 +289,10 @@ def test_who_is_left_out_with_a_reason_is_said_first(run: Run, four: dict[str, A
     assert run("check", "hospitals", "deal.json", "--json").record["excluded"] == said["excluded"]
     settled = run("settle", "hospitals", "deal.json")
     assert settled.code == 0 and settled.words.startswith("Clinic is out: its connector costs more than it gains.")
-    stranger = four | {"excluded": {"Nobody": "left"}}
-    (tmp_path / "deal.json").write_text(json.dumps(stranger), encoding="utf-8")
-    assert run("check", "hospitals", "deal.json").code == 2
+    assert run("settle", "hospitals", "deal.json", "--json").record["excluded"] == said["excluded"]
+    for wrong in ({"Nobody": "left"}, {"Clinic": None}, {"Clinic": 0}, ["Clinic"]):
+        (tmp_path / "deal.json").write_text(json.dumps(four | {"excluded": wrong}), encoding="utf-8")
+        assert run("check", "hospitals", "deal.json").code == 2
 
 
 def test_who_left_is_in_the_deal_of_those_who_stayed(run: Run, tmp_path: Path) -> None:

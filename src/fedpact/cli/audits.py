@@ -149,4 +149,4 @@ def _show_transcript(found: TranscriptAudit) -> None:
 def show_excluded(deal: Deal) -> None:
     """Who is out, and why; where nobody federates all are."""
     for name, reason in deal.excluded.items() if deal.is_federated else ():
-        console.print(f"{escape(name)} is out: {escape(reason)}.", soft_wrap=True)
+        console.print(f"{escape(name)} is out: {escape(reason):.400}.", soft_wrap=True)

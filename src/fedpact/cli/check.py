@@ -161,7 +161,7 @@ def _check_deal(
 def _show_out(found: CheckedDeal) -> None:
     """Who of the scenario is not in the deal, and why, before anything is said of the others."""
     for name, reason in found.out.items():
-        why = escape(reason) if reason else "[red]the deal does not say why[/red]"
+        why = f"{escape(reason):.400}" if reason else "[red]the deal does not say why[/red]"
         console.print(f"{escape(name)} is out: {why}.", soft_wrap=True)
     if found.out:
         console.print(f"All that follows is about {escape(join_names(found.outcome.agents))} alone.\n", soft_wrap=True)

@@ -31,7 +31,7 @@ from fedpact.deals import settle as settle_deal
 from fedpact.deals.ledger import AGREED, SETTLED, TRAINED
 from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNIT, settle_shares
 from fedpact.deals.signed_delivery import ledger_delivery
-from fedpact.fitting.ledger_shares import SHARES, with_paid_shares
+from fedpact.fitting.ledger_shares import with_paid_shares
 from fedpact.mechanisms import mechanism_named
 from fedpact.negotiation.audit import FINISHED, LedgerAudit, audit_ledger
 from fedpact.report.numbers import Unit, cents_text, number_texts
@@ -129,7 +129,12 @@ def settle(
     if path is not None:
         (settlement.to_csv if path.suffix.lower() == ".csv" else settlement.to_json)(path)
     if as_json:
-        terms = {"mechanism": agreed.mechanism, "agents": agreed.agents, "side_payments": agreed.side_payments}
+        terms = {
+            "mechanism": agreed.mechanism,
+            "agents": agreed.agents,
+            "excluded": agreed.excluded,
+            "side_payments": agreed.side_payments,
+        }
         print_json(jsonable(terms) | settlement.record())
         return
     show_excluded(agreed)
@@ -166,6 +171,9 @@ def _finished_run(path: Path | None, options: list[str]) -> LedgerAudit | None:
             f"{path}: {found.findings[FINISHED].reason}. If the members agree to pay all the same: `fedpact settle "
             f"SCENARIO DEAL.json --delivered NAME=AMOUNT`, with the file of the deal"
         )
+    if found.failed:
+        claim = found.failed[0]
+        raise InvalidInput(f"{path}: {claim}: {found.findings[claim].reason}; `fedpact check {path}` shows everything")
     if options:
         raise InvalidInput(
             f"{path}: a ledger is settled by what it holds, in the money of its run; leave out {join_names(options)}, "
@@ -185,8 +193,6 @@ def _as_recorded(run: LedgerAudit, agreed: Deal, due: Settlement, path: Path | N
     """What is due, which must be what the run was settled with."""
     settled = run.entry(SETTLED).content
     if "paid_shares" in settled:
-        if run.findings[SHARES].holds is not True:
-            raise InvalidInput(f"{path}: {SHARES}: {run.findings[SHARES].reason}")
         due = settle_shares(agreed, settled["paid_shares"], due)
     for name, cents in zip(due.names, due.cents, strict=True):
         if settled["cents"].get(name) != cents:

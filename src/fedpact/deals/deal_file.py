@@ -275,7 +275,7 @@ def _prices(given: Any, count: int, n_lots: int) -> Any:
 def _excluded(given: Any) -> dict[str, str]:
     if not isinstance(given, dict | None):
         raise InvalidInput(f"excluded must be reasons by name, got {short_repr(given)}")
-    return {str(name): str(reason) for name, reason in (given or {}).items()}
+    return dict(given or {})
 
 
 def _text(key: str, given: Any) -> str | None:

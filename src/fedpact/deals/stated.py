@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATED_TOLERANCE
 from fedpact.deals.deal import Deal
-from fedpact.deals.deal_file import OUTCOME_FIELDS, deal_record, outcome_record
+from fedpact.deals.deal_file import MAX_NUMBER, OUTCOME_FIELDS, deal_record, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
@@ -159,7 +159,7 @@ def _compare(path: str, stated: Any, due: Any, tol: float) -> Iterator[str]:
 
 
 def _is_number(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool)
+    return isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= MAX_NUMBER
 
 
 def _largest(numbers: FloatArray) -> float:

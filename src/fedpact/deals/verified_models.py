@@ -55,12 +55,20 @@ def unmeasured(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def measured_documents(
     document: Mapping[str, Any], models: Sequence[Mapping[str, Any]], *, head: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What each member that measured something has to have signed."""
+    """What each member that measured something has to have signed.
+
+    Raises
+    ------
+    InvalidInput
+        If a member is said to have tested models on different numbers of samples: it signs one number.
+    """
     digest = document_digest(document)
     names = dict.fromkeys(name for model in models for name in model["accuracies"])
     for name in names:
         scores = [model["accuracies"].get(name, {}) for model in models]
         if any(score.get("accuracy") is not None for score in scores):
+            if any(score.get("samples") != scores[0].get("samples") for score in scores):
+                raise InvalidInput(f'"{name}" has signed one number of samples, and several are stated for it')
             measured = {
                 "models": [model.get("model") for model in models],
                 "accuracies": [score.get("accuracy") for score in scores],

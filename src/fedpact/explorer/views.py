@@ -153,9 +153,7 @@ def check_view(name: str, scenario: Scenario, found: CheckedDeal) -> Markup:
         found=found,
         unit=unit,
         rows=list(zip(outcome.agents, *columns, strict=True)),
-        absent={
-            who: found.deal.excluded.get(who, "") for who in scenario.federation.names if who not in outcome.agents
-        },
+        absent=found.out,
         is_recomputed=isinstance(found.audit, TranscriptAudit),
         findings={} if found.audit is None else found.audit.findings,
         claims=checked_claims(outcome, found.claims, unit),

@@ -28,6 +28,7 @@ from fedpact.deals.ledger import (
     VERIFIED,
     Chain,
     Entry,
+    is_end,
     is_ledger,
     read_ledger,
 )
@@ -322,12 +323,16 @@ def _chain_finding(chain: Chain) -> AuditFinding:
 
 
 def _finished_finding(chain: Chain) -> AuditFinding:
-    """Whether the run came to its end: the last deal settled, and nothing failed after it."""
-    ends = [entry for entry in chain.entries if entry.kind in (AGREED, SETTLED, FAILED)]
-    if ends and ends[-1].kind == SETTLED:
+    """Whether the run came to its end: the last deal settled, and nothing failed after it or made it void before."""
+    last: Entry | None = None
+    for entry in chain.entries:
+        is_void = last is not None and is_end(last)
+        if entry.kind == AGREED or (entry.kind in (SETTLED, FAILED) and not is_void):
+            last = entry
+    if last is not None and last.kind == SETTLED:
         return AuditFinding(holds=True, reason="the run has come to its settlement")
-    if ends and ends[-1].kind == FAILED:
-        why = _failure_text(ends[-1].content)
+    if last is not None and last.kind == FAILED:
+        why = _failure_text(last.content)
         return AuditFinding(holds=False, reason=f"{why}; a run that did not finish pays nobody")
     return AuditFinding(holds=None, reason=UNFINISHED)
 

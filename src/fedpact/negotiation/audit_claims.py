@@ -140,8 +140,11 @@ def _check_signatures(record: LedgerRecord) -> str:
 def _check_contributions(record: LedgerRecord) -> str:
     content, deal = record.content(TRAINED, "nothing was trained yet"), record.deal
     agreed = whole_samples(deal.contributions, float(content["samples_per_unit"]))
+    asked = {name: [rounds] for name, rounds in (content.get("asked") or {}).items()}
     for name, used in content["samples"].items():
         own = agreed[deal.agents.index(name)]
+        if any(type(count) is not int or count < 0 for count in [*used, *asked.get(name, [])]):
+            raise ClaimBroken(f'samples and rounds of member "{name}" must be whole numbers, none below 0')
         if max(used, default=0) > own:
             raise ClaimBroken(f'member "{name}" agreed to {own} samples and {max(used)} were used')
     return "nobody's samples were used beyond what it agreed to"

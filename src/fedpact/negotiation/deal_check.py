@@ -25,9 +25,11 @@ from fedpact.mechanisms.payment_check import PaymentCheck, check_payments
 from fedpact.negotiation.audit import STATED, Audit, TranscriptAudit, audit
 from fedpact.scenario import Money
 from fedpact.utils.errors import InvalidInput, error_context
+from fedpact.utils.jsonl import jsonable
 from fedpact.utils.words import differing_texts, join_names
 
 PAYMENTS = "payments"  # how their check is called among the claims
+TERMS = ("prices", "side_payments")
 MEMBERS = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
 UNEXPLAINED = "in the scenario and not in the deal, which does not say why"
 
@@ -164,21 +166,27 @@ def check_deal(
         named = chosen if chosen.name == deal.mechanism else MECHANISMS.get(deal.mechanism)
         record = read_record(path, mechanism=which) if found is None else {}
         stated: Sequence[str] = ()
-        if found is None and named is not None:
-            stated = _contradictions(record, deal, outcome, named)
-        elif np.isfinite(deal.provenance.welfare):  # by what members said: is it theirs by the scenario?
+        if found is not None and np.isfinite(deal.provenance.welfare):  # by what members said: is it theirs?
             stated = contradictions({"agents": outcome.agents, "welfare": deal.provenance.welfare}, outcome)
+        if named is not None:
+            stated = [*stated, *_contradictions(record, deal, outcome, named, federation)]
     return CheckedDeal(
         deal=deal,
         rules=chosen,
         outcome=outcome,
         claims=chosen.promises(outcome.federation) if claims is None else claims,
-        out={name: deal.excluded.get(name, "").strip() for name in federation.names if name not in outcome.agents},
+        out={name: _reason(deal, name) for name in federation.names if name not in outcome.agents},
         audit=found,
         money=money,
         contradictions=stated,
         unchecked=[key for key in OF_NEGOTIATION if key in record and key not in CHECKED],
     )
+
+
+def _reason(deal: Deal, name: str) -> str:
+    """Why somebody is out, if the deal says it in words: a text without a letter or digit says nothing."""
+    given = deal.excluded.get(name, "").strip()
+    return given if any(map(str.isalnum, given)) else ""
 
 
 def check_solved(
@@ -190,18 +198,29 @@ def check_solved(
     return CheckedDeal(deal=outcome.deal, rules=rules, outcome=outcome, claims=held_to, money=money)
 
 
-def _contradictions(record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism) -> Sequence[str]:
-    """What the file of a deal states otherwise than it follows by the rules it names."""
-    federation, stated = outcome.federation, dict(record)
-    known = rules.outcome_at(federation, outcome.contributions, outcome.payments)
+def _contradictions(
+    record: dict[str, Any], deal: Deal, outcome: Outcome, rules: Mechanism, federation: Federation
+) -> Sequence[str]:
+    """What a deal, and its file, states otherwise than it follows by the rules it names.
+
+    Prices and side payments are those of the deal, brought into the scenario's order: whoever delivers less is paid by
+    them.
+    """
+    known = rules.outcome_at(outcome.federation, outcome.contributions, outcome.payments)
     if deal.provenance.source is Source.SOLVED:
         with suppress(*SOLVER_ERRORS):  # where it is no equilibrium the certificates say so
-            known = rules.at_equilibrium(federation, outcome.contributions, outcome.payments)
+            known = rules.at_equilibrium(outcome.federation, outcome.contributions, outcome.payments)
+    terms, _ = deal.belonging_to(federation)
+    stated = {"agents": terms.agents, "prices": terms.prices, "side_payments": terms.side_payments}
+    stated = {key: entry for key, entry in jsonable(stated).items() if entry is not None}
+    beside = {key: entry for key, entry in record.items() if key not in TERMS}
     if rules.name not in MECHANISMS:  # how many equilibria there are, and what is paid beside, is for its rules to say
         for key in ("equilibria", "worst_reciprocity", "side_payments"):
+            beside.pop(key, None)
             stated.pop(key, None)
     # An equilibrium known may have been moved to the one of smallest norm.
-    return contradictions(stated, replace(known, contributions=outcome.contributions, payments=outcome.payments))
+    due = replace(known, contributions=outcome.contributions, payments=outcome.payments)
+    return [*contradictions(stated, due), *(contradictions(beside, due) if beside else [])]
 
 
 def violation_text(certificate: Certificate) -> str:

@@ -15,8 +15,9 @@ from fedpact.utils.errors import InvalidInput, short_repr
 POINTS = 100.0  # accuracy points in a payoff of 1
 POINT, CORRECT = "point", "correct"
 COUNT_WORDS = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
-PRICE = re.compile(r"\s*([\d.,' ]*\d(?:[eE][+-]?\d+)?)\s*([^\d\s/.,+-][^\d\s/]*)\s*(?:/|\bper\b|\ba\b)\s*(.+?)\s*")
-UNIT = re.compile(rf"(?:([\d.,]*\d)\s+)?(?:({'|'.join(COUNT_WORDS)})s?\s+(?:of\s+)?)?([^\d\s].*)", re.IGNORECASE)
+DIGITS = r"[0-9.,'\N{RIGHT SINGLE QUOTATION MARK} \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]*[0-9]"
+PRICE = re.compile(rf"\s*({DIGITS}(?:[eE][+-]?[0-9]+)?)\s*([^\d\s/.,+-][^\d\s/]*)\s*(?:/|\bper\b|\ba\b)\s*(.+?)\s*")
+UNIT = re.compile(rf"(?:({DIGITS})\s+)?(?:({'|'.join(COUNT_WORDS)})s?\s+(?:of\s+)?)?([^\d\s].*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,6 @@ def _singular(noun: str) -> str:
     words = " ".join(noun.split())
     if words.casefold().startswith(f"{CORRECT} "):  # correct answer, correct prediction
         return CORRECT
-    if words.casefold() in {"accuracy point", "accuracy points", "points"}:
+    if words.casefold().removesuffix("s") in {"accuracy point", "percentage point", "point"}:
         return POINT
     return words[:-1] if len(words) > 2 and words.endswith("s") and not words.endswith("ss") else words

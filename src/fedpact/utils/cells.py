@@ -11,6 +11,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
@@ -32,7 +33,7 @@ GROUPED = re.compile(rf"[+-]?\d{{1,3}}(?:[ {SPACES}']\d{{3}})+(?:[.,]\d+)?")  # 
 MIXED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+|[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:[.,]\d{3}){2,}")
 COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 THREE_AFTER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # one thing as a decimal comma, another as thousands
-ONE_SEPARATOR = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # what a single number alone does not tell
+ONE_SEPARATOR = re.compile(r"([+-]?0*[1-9]\d{0,2})[.,](\d{3})([eE][+-]?\d+)?", re.ASCII)  # alone it tells nothing
 DOT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 
@@ -146,7 +147,7 @@ class NumberFormat:
         return cls("thousands" if has_dots else "unknown")
 
     def number(self, cell: str) -> float:
-        """The number in a cell, NaN if it is missing.
+        """The number in a cell, NaN if it is missing; a dot may set thousands apart where commas are decimal.
 
         Raises
         ------
@@ -155,10 +156,11 @@ class NumberFormat:
         InvalidInput
             If it may be two numbers.
         """
-        try:
-            return float(cell)
-        except ValueError:
-            text = cell.strip()
+        text = cell.strip()
+        if self.comma == "decimal" and "." in text and ONE_SEPARATOR.fullmatch(text):
+            raise InvalidInput(f"{text!r} may be {text.replace('.', ',')} or {text.replace('.', '')}; write it so")
+        with suppress(ValueError):
+            return float(text)
         if is_missing(text):
             return math.nan
         if text.endswith("%") and not is_missing(text[:-1]):
@@ -197,9 +199,9 @@ def typed_number(text: str) -> float:
     >>> typed_number("20 000"), typed_number("20.000,50"), typed_number("0,25")
     (20000.0, 20000.5, 0.25)
     """
-    plain = text.strip()
+    plain = text.strip().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     if ONE_SEPARATOR.fullmatch(plain):
-        small, large = decimal_text(float(plain.replace(",", "."))), re.sub("[.,]", "", plain)
+        small, large = (decimal_text(float(re.sub("[.,]", each, plain))) for each in (".", ""))
         raise InvalidInput(f"{plain!r} can be read as {small} or as {large}; write {small} or {large}")
     return NumberFormat.of([plain]).number(plain)
 

@@ -157,7 +157,7 @@ def _plain_numbers(cells: list[str], written: NumberFormat) -> Column | None:
     except ValueError:
         known = ["nan" if is_missing(cell) else cell for cell in cells]
         if written.comma == "decimal":
-            known = [cell.replace(",", ".") for cell in known]
+            known = [cell.replace(",", ".") if "." not in cell else "?" for cell in known]
         try:
             return np.array(list(map(float, known)))
         except ValueError:

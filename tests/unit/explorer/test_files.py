@@ -86,8 +86,11 @@ def test_a_ledger(open_file, tmp_path):
 
 def test_a_deal_of_those_who_stayed_says_who_is_not_in_it(open_file):
     stayed = fp.ExternalityMechanism().solve(FEDERATION.take([0, 1, 2]))
-    holds, said = open_file("stayed.json", json.dumps(deal_record(stayed.deal)))
-    assert holds and "Children's is not in this deal" in said and "Clinic is not in this deal" in said
+    record = deal_record(stayed.deal)
+    holds, said = open_file("stayed.json", json.dumps(record | {"excluded": {"Clinic": "left", "Children's": "left"}}))
+    assert holds and "Children's is not in this deal: left" in said and "Clinic is not in this deal: left" in said
+    holds, said = open_file("stayed.json", json.dumps(record))
+    assert not holds and "Clinic is not in this deal, and it does not say why" in said
 
 
 def test_what_is_only_not_refuted_is_not_called_proved():

@@ -14,6 +14,7 @@ from fedpact.fitting.placeholder import placeholder_cost
 from fedpact.scenario import Money
 from fedpact.scenario.quantities import CORRECT, DataUnit, Price, is_price, one_currency
 from fedpact.utils.arrays import FloatArray
+from fedpact.utils.cells import typed_number
 from fedpact.utils.errors import InvalidInput, short_repr
 
 Stated = str | float | Mapping[str, str | float]
@@ -96,7 +97,9 @@ def _amount(label: str, entry: Any) -> Price | float:
     if label != "predictions" and isinstance(entry, str) and is_price(entry):
         return Price.parse(entry, label)
     try:
-        number = float(entry)
+        number = typed_number(entry) if isinstance(entry, str) else float(entry)
+    except InvalidInput as error:
+        raise error.within(label) from error
     except (TypeError, ValueError):
         number = float("nan")
     if not 0.0 < number < float("inf"):
