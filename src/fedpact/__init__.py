@@ -90,7 +90,7 @@ if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first us
     )
     from fedpact.utils.threads import set_threads, thread_count
 
-__version__ = "0.2.0"
+__version__ = "0.2.1"
 
 __all__ = [
     "AccuracyShaping",
