@@ -16,6 +16,8 @@ from extremes.no_equilibrium import is_refuted
 from extremes.trials import BAD, CRASHED, FLAGGED, HUNG, RIGHT, WRONG, Trial, check, mechanisms_for
 from random_cases import ALL_CASES, cases, some
 
+pytestmark = pytest.mark.slow
+
 MAX_SAMPLE_AGENTS = 12 if ALL_CASES else 4
 
 

@@ -100,6 +100,7 @@ def test_price_discovery_on_round_numbers(federation: fp.Federation) -> None:
     assert_is_the_solved_deal(federation, deal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_consensus_on_random_federations(seed: int) -> None:
     for federation in random_federations(20 + seed, 25):

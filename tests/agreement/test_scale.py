@@ -14,6 +14,8 @@ from fedpact.programs.solver import maximise
 from fedpact.shapley.potential import ROUGH_TOLERANCE, CompiledPotential, IntegratedPotential
 from random_cases import some
 
+pytestmark = pytest.mark.slow
+
 REGRET = 1e-8  # of the payoff scale
 
 

@@ -22,6 +22,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 # One size for every route to Shapley values: coalitions, NumPy, NumPy with receivers side by side, compiled. Only where
 # somebody is harmed are the slopes of few integrated one by one.
 SIZES = {"coalitions": 6, "numpy": 13, "side by side": 30, "compiled": 66}
+ROUTES = [pytest.param(route, marks=pytest.mark.slow if route == "compiled" else ()) for route in SIZES]
 
 
 def federation(n_agents: int) -> fp.Federation:
@@ -34,7 +35,7 @@ def federation(n_agents: int) -> fp.Federation:
 
 
 @pytest.mark.parametrize("mechanism", [fp.ExternalityMechanism(), fp.ShapleyMechanism()], ids=lambda each: each.name)
-@pytest.mark.parametrize("route", SIZES)
+@pytest.mark.parametrize("route", ROUTES)
 def test_without_an_error_every_promise_is_proved(mechanism: fp.Mechanism, route: str) -> None:
     outcome = mechanism.solve(federation(SIZES[route]))
     for claim in mechanism.claims:
@@ -168,7 +169,11 @@ PLANTED = {
 
 @pytest.mark.parametrize(
     ("route", "plant"),
-    [(route, plant) for route, plants in PLANTED.items() for plant in plants],
+    [
+        pytest.param(route, plant, marks=pytest.mark.slow if route == "compiled" else ())
+        for route, plants in PLANTED.items()
+        for plant in plants
+    ],
     ids=lambda each: getattr(each, "__name__", each),
 )
 def test_an_error_in_shapley_values_or_slopes_is_found(
@@ -185,7 +190,7 @@ def test_an_error_in_shapley_values_or_slopes_is_found(
     assert Verdict.VIOLATED in verdicts.values()
 
 
-@pytest.mark.parametrize("route", SIZES)
+@pytest.mark.parametrize("route", ROUTES)
 def test_reciprocity_can_fail(route: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values that are wrong by a balanced shift: payments follow, and the sum of payments says nothing."""
     right = values._values_by

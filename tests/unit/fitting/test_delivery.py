@@ -153,6 +153,7 @@ def test_intervals_are_nested_and_end_where_flags_begin() -> None:
     assert "agent 0" in found.flagged
 
 
+@pytest.mark.slow
 def test_members_in_another_order_have_the_same_shares() -> None:
     case, order = draw(6), [3, 0, 5, 1, 4, 2]
     turned = Case(
@@ -245,6 +246,7 @@ def test_a_wrong_end_that_no_test_finds_flags_nobody_who_delivered(
     assert any("more than half" in note for note in found.notes) == many
 
 
+@pytest.mark.slow
 def test_who_cheats_is_flagged_by_wrong_ends_too() -> None:
     found = draw(7, (0.6, 1, 1, 1, 1, 1)).estimate(floor=0.2)
     assert found.flagged == ("agent 0",)

@@ -9,6 +9,8 @@ from fedpact.programs.parts import maximise_by_parts
 from fedpact.programs.social_optimum import WelfareProgram
 from fedpact.programs.solver import GAIN_TOLERANCE, maximise
 
+pytestmark = pytest.mark.slow
+
 N_AGENTS = 200
 SAME_WELFARE = 10.0 * GAIN_TOLERANCE  # each is within the gain tolerance of the best
 

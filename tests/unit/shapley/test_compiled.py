@@ -18,6 +18,8 @@ from fedpact.shapley.receiver_rows import receiver_rows
 from fedpact.utils.compiling import expecting_many
 from random_cases import some
 
+pytestmark = pytest.mark.slow
+
 PROMISED = 1e-10
 EXACT = Precision.reaching(PROMISED)
 FAMILIES = (fp.PowerLaw(0.005), fp.PowerLaw(0.5), fp.PowerLaw(1.0), fp.Exponential(0.3), fp.Log(), fp.Michaelis(3.0))
