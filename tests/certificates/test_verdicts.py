@@ -22,9 +22,9 @@ from fedpact.certificates.tolerances import outcome_tolerances
         (-1.0, True, Verdict.VIOLATED),
         (0.0, False, Verdict.NOT_REFUTED),
         (-1.0, False, Verdict.VIOLATED),  # a search can refute
-        (math.nan, True, Verdict.VIOLATED),
+        (math.nan, True, Verdict.NOT_REFUTED),
         (-math.inf, True, Verdict.VIOLATED),
-        (math.nan, False, Verdict.VIOLATED),
+        (math.nan, False, Verdict.NOT_REFUTED),
     ],
 )
 def test_verdict_follows_from_the_margin(margin: float, proven: bool, verdict: Verdict) -> None:

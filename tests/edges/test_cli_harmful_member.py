@@ -68,6 +68,13 @@ def test_solve_says_it_in_words_with_the_money(run, banks: str) -> None:
     assert not NEGATIVE_PERCENTAGE.search(result.words)
 
 
+def test_shares_of_the_whole_are_those_above_zero(run, banks: str) -> None:
+    shown = run("shapley", banks, "-m", "externality")
+    assert shown.code == 0 and not NEGATIVE_PERCENTAGE.search(shown.words)
+    kueste = next(line for line in shown.out.splitlines() if line.startswith("Kueste"))
+    assert "%" not in kueste and sum("%" in line for line in shown.out.splitlines()) == 3
+
+
 def test_json_keeps_the_numbers(run, banks: str) -> None:
     record = run("solve", banks, "--json").record
     assert record["reciprocity"] == record["reciprocity_ratios"][1] < -1.0
@@ -125,6 +132,13 @@ def test_who_contributes_nothing_is_named_with_the_reason(run, tmp_path: Path) -
         assert reason in compared.words
         assert reason in _text(tmp_path / "idle.html")
     assert solved.words.count(reasons[0]) == 1
+
+
+def test_the_page_of_a_member_that_contributes_nothing_says_why(run, tmp_path: Path) -> None:
+    fp.save_scenario(idle(), tmp_path / "idle.toml")
+    for name, why in {"Kueste": "would harm the others on net", "West": "costs more than it is worth to all"}.items():
+        assert run("compare", "idle.toml", "-m", "externality", "--member", name, "--html", f"{name}.html").code == 0
+        assert f"(its data {why})" in _text(tmp_path / f"{name}.html")
 
 
 def test_many_who_contribute_nothing_are_named_together() -> None:

@@ -47,11 +47,12 @@ def failed(tmp_path: Path) -> Path:
 def test_a_failed_run_pays_nobody(run: Run, failed: Path, tmp_path: Path) -> None:
     for options in ([], ["--unchecked"], ["--json"], ["-o", "transfers.csv"], ["--delivered", "North=1"]):
         refused = run("settle", "pair.toml", failed, *options)
-        assert refused.code == 2 and refused.out == "" and "failed" in refused.err and "pays nobody" in refused.err
+        assert refused.code == 2 and refused.out == "" and "nobody is paid: the run failed" in refused.err
+        assert "--unchecked" not in refused.err, "which would not pay it either"
     assert not (tmp_path / "transfers.csv").exists()
     for arguments in ([failed], ["pair.toml", failed]):
         checked = run("check", *arguments)
-        assert checked.code == 1 and "a run that did not finish pays nobody" in checked.words
+        assert checked.code == 1 and "the run failed (lost)" in checked.words
         assert "accuracy is paid" not in checked.words  # a column of the table
     assert "finished" in run("check", failed, "--json").record["failed"]
     assert run("check", failed, "--html", "page.html").code == 1
@@ -65,7 +66,7 @@ def test_cutting_off_the_failure_does_not_pay_either(run: Run, failed: Path) -> 
     kept = failed.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]
     failed.write_text("".join(kept), encoding="utf-8")
     refused = run("settle", "pair.toml", failed)
-    assert refused.code == 2 and "the run is not settled yet: nobody is paid" in refused.err
+    assert refused.code == 2 and "nobody is paid: the run is not settled yet" in refused.err
     assert "--delivered NAME=AMOUNT" in refused.err, "the way out"
     open_run = run("check", failed)
     assert open_run.code == 0 and "Nobody is paid: the run is not settled yet" in open_run.words
@@ -96,6 +97,14 @@ def test_a_failure_after_the_deal_of_an_unsigned_ledger(run: Run, tmp_path: Path
         refused = run("settle", "hospitals", "ledger.jsonl", *options)
         assert refused.code == 2 and "City was killed" in refused.err and refused.out == ""
     assert run("settle", "hospitals", "deal.json", "--delivered", "City=0").code == 0, "the members may still agree to"
+
+
+def test_a_settlement_without_a_deal_finishes_nothing(run: Run, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.jsonl") as ledger:
+        ledger.append("begun", {"agents": list(SOLVED.agents)})
+        ledger.append(*settled())
+    assert "Nobody is paid: the run is not settled yet." in run("check", "ledger.jsonl").words
+    assert run("settle", "hospitals", "ledger.jsonl").code == 2
 
 
 @pytest.mark.parametrize(

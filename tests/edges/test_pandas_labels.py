@@ -170,6 +170,11 @@ def test_runs_and_models_have_their_columns_by_name() -> None:
     np.testing.assert_array_equal(found.contributions, contributions)
     np.testing.assert_array_equal(found.accuracies, accuracies)
     np.testing.assert_array_equal(found.test_sizes[0], [100, 200, 300])
+    sizes = rng.integers(100, 900, (20, 3)).astype(float)
+    shuffled = pd.DataFrame(sizes, index=runs, columns=list(NAMES)).iloc[::-1, SHUFFLED]
+    np.testing.assert_array_equal(fp.Observations.of(given, measured, test_sizes=shuffled).test_sizes, sizes)
+    with pytest.raises(fp.InvalidInput, match="test_sizes must have the members' names as its columns"):
+        fp.Observations.of(given, measured, test_sizes=shuffled.rename(columns={"Sued": "Ost"}))
     with pytest.raises(fp.InvalidInput, match="accuracies must have the members' names as its columns"):
         fp.Observations.of(given, measured.rename(columns={"Sued": "Ost"}))
 

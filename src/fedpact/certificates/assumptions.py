@@ -188,10 +188,21 @@ def harm_sentences(outcome: DiagnosedOutcome, amount: Callable[[float], str] = u
 
 def idle_sentences(outcome: DiagnosedOutcome) -> tuple[str, ...]:
     """Who contributes nothing and why, a sentence for each reason."""
+    return tuple(_idle_sentence(reason, names) for reason, names in _idle_by_reason(outcome).items() if names)
+
+
+def idle_reason(outcome: DiagnosedOutcome, name: str) -> str:
+    """Why somebody contributes nothing; empty where it contributes something, or nobody federates."""
+    found = (reason for reason, names in _idle_by_reason(outcome).items() if name in names)
+    return next((_idle_words(reason, "its", "it") for reason in found), "")
+
+
+def _idle_by_reason(outcome: DiagnosedOutcome) -> dict[str, list[str]]:
+    """Who contributes nothing, by why."""
     federation = outcome.federation
     idle = federation.per_agent_from_lots(outcome.contributions) <= 0
     if not outcome.federated or not idle.any():
-        return ()
+        return {}
     slopes = federation.marginal_payoffs(outcome.contributions)
     earned = np.asarray(federation.weights.T @ slopes)
     dear = earned <= federation.costs.slope(outcome.contributions) * (1.0 + NO_EXTERNALITY)
@@ -206,21 +217,24 @@ def idle_sentences(outcome: DiagnosedOutcome) -> tuple[str, ...]:
             found["harms"].append(outcome.agents[agent])
         else:
             found["dear" if dear[own].all() else "otherwise"].append(outcome.agents[agent])
-    return tuple(_idle_sentence(reason, names) for reason, names in found.items() if names)
+    return found
 
 
 def _idle_sentence(reason: str, names: Sequence[str]) -> str:
     who, one = join_names(names, most=MAX_NAMES), len(names) == 1
-    whose, contribute = ("its", "contributes") if one else ("their", "contribute")
     if reason == "harms" and one:
         return harms_if_brought(who)
-    why = {
+    why = _idle_words(reason, "its", "it") if one else _idle_words(reason, "their", "them")
+    return f"{who} {'contributes' if one else 'contribute'} nothing: {why}."
+
+
+def _idle_words(reason: str, whose: str, whom: str) -> str:
+    return {
         "harms": f"{whose} data would harm the others on net",
         "empty": "there is no data to give",
         "dear": f"{whose} data costs more than it is worth to all",
-        "otherwise": f"by these rules {whose} data would cost more than it brings {'it' if one else 'them'}",
-    }
-    return f"{who} {contribute} nothing: {why[reason]}."
+        "otherwise": f"by these rules {whose} data would cost more than it brings {whom}",
+    }[reason]
 
 
 def harms_if_brought(name: str) -> str:

@@ -70,7 +70,7 @@ class Certificate:
         if np.isfinite(margin) and margin >= -tol:
             verdict = Verdict.HOLDS if proven else Verdict.NOT_REFUTED
         else:
-            verdict = Verdict.VIOLATED if refuted or np.isnan(margin) else Verdict.NOT_REFUTED
+            verdict = Verdict.VIOLATED if refuted and not np.isnan(margin) else Verdict.NOT_REFUTED
         return cls(claim=claim, verdict=verdict, margin=float(margin), tol=float(tol), scope=scope, witness=witness)
 
     @classmethod

@@ -21,8 +21,9 @@ class Claim(StrEnum):
 class Verdict(StrEnum):
     """What is known of a claim.
 
-    `HOLDS`: it is proved. `NOT_REFUTED`: a search found no violation but cannot exclude one. `UNDEFINED`: it speaks of
-    numbers that do not exist here. `VIOLATED`: it is refuted, or could not be worked out at all.
+    `HOLDS`: it is proved. `NOT_REFUTED`: nothing was found against it, and a violation is not excluded: a search may
+    have missed it, a bound be loose, or it could not be worked out (its margin is NaN). `UNDEFINED`: it speaks of
+    numbers that do not exist here. `VIOLATED`: it is refuted, and the witness shows by what.
     """
 
     HOLDS = "holds"

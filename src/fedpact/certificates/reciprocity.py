@@ -19,7 +19,7 @@ from fedpact.utils.arrays import FloatArray, read_only_copy
 # Shares and benefits below this part of the largest are rounding, not reasons for a ratio.
 NO_SHARE = 1e-13
 # Shares up to this part of the largest share or benefit are zero to a reader: no part of them is spoken of.
-SHARE_ROUNDING = 1e-9
+SHOWN_SHARE_TOLERANCE = 1e-9
 MAX_EVALUATIONS, CHEAP_AGENTS = 600, 8  # a quarter of it with more agents, where one takes long
 MAX_AXES = 30
 MIN_IMPROVEMENT = 1e-12
@@ -43,7 +43,7 @@ def reciprocity_ratios(benefits: FloatArray, shares: FloatArray) -> FloatArray:
 def shown_shares(benefits: FloatArray, shares: FloatArray) -> FloatArray:
     """Shapley shares with what is rounding set to zero; the last axis runs over the agents of one federation."""
     size = np.maximum(np.abs(benefits), np.abs(shares)).max(axis=-1, keepdims=True)
-    return np.where(np.abs(shares) <= SHARE_ROUNDING * size, 0.0, shares)
+    return np.where(np.abs(shares) <= SHOWN_SHARE_TOLERANCE * size, 0.0, shares)
 
 
 def fair_parts(benefits: FloatArray, shares: FloatArray) -> FloatArray:

@@ -94,6 +94,8 @@ def read_scenario(given: str) -> Scenario:
         ) from error
     for question in weight_questions(scenario.federation) if scenario.uncertainty is None else ():
         typer.echo(f"question: {printable(question)}", err=True)
+    if scenario.not_recommended:
+        typer.echo(f"warning: {printable(scenario.not_recommended)}", err=True)
     return scenario
 
 

@@ -216,7 +216,7 @@ def _show(found: PilotStudy) -> None:
     for mechanism, name, leaves in found.doubts.unsure[:MAX_OPEN_LISTED]:
         console.print(f"  open: whether {escape(name)} would leave under {escape(mechanism)} ({100 * leaves:.0f} %)")
     if found.ended != "settled":
-        known = f"payments are known to {100 * found.doubts.widest_payment:.0f} % of what is paid and gained"
+        known = f"payments may be off by {100 * found.doubts.widest_payment:.0f} % of what is paid and gained"
         fewest = min(len(own) for own in data.test)
         console.print(f"  {known}; the smallest test has {count_text(fewest, 'record')}, the same for every model")
     for note in (*data.notes, *found.terms.words, *found.fit.notes):

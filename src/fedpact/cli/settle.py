@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedpact.certificates.claims import quote_claim
 from fedpact.cli.audits import show_excluded
 from fedpact.cli.common import (
     DEFAULT_EXAMPLE,
@@ -101,8 +102,8 @@ def settle(
         "--sponsor": sponsor,
         "--delivered": delivered,
     }
-    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     run = _finished_run(deal, [option for option, given in options.items() if given is not None])
+    agreed = choose_deal(chosen.federation, deal, name, unchecked=unchecked, money=chosen.money)
     money = _money(currency, per_payoff) or chosen.money
     given = _delivered(agreed, delivered or [])
     if run is not None and run.deal is not None:  # as it stands there, in the order of its members
@@ -162,18 +163,19 @@ def _delivered(agreed: Deal, options: list[str]) -> FloatArray | None:
 
 
 def _finished_run(path: Path | None, options: list[str]) -> LedgerAudit | None:
-    """What a ledger holds, if the file is one; a run that did not finish is refused, and so are options beside it."""
+    """What a ledger holds, if the file is one; its record must hold, its run be finished, and no option beside it."""
     if path is None or not is_ledger(path):
         return None
     found = with_paid_shares(audit_ledger(path))
+    wrong = [claim for claim in found.failed if claim != FINISHED]
+    if wrong:
+        why = f"{quote_claim(wrong[0])}: {found.findings[wrong[0]].reason}"
+        raise InvalidInput(f"{path}: this ledger does not hold: {why}; `fedpact check {path}` shows everything")
     if not found.is_finished:
         raise InvalidInput(
-            f"{path}: {found.findings[FINISHED].reason}. If the members agree to pay all the same: `fedpact settle "
-            f"SCENARIO DEAL.json --delivered NAME=AMOUNT`, with the file of the deal"
+            f"{path}: nobody is paid: {found.findings[FINISHED].reason}. If the members agree to pay all the same: "
+            f"`fedpact settle SCENARIO DEAL.json --delivered NAME=AMOUNT`, with the file of the deal"
         )
-    if found.failed:
-        claim = found.failed[0]
-        raise InvalidInput(f"{path}: {claim}: {found.findings[claim].reason}; `fedpact check {path}` shows everything")
     if options:
         raise InvalidInput(
             f"{path}: a ledger is settled by what it holds, in the money of its run; leave out {join_names(options)}, "

@@ -78,7 +78,7 @@ def shapley(
     ]
     per_agent = [
         ("value", unit.column(shares.values)),
-        ("share", [percent(float(value) / total) if total > 0 else "-" for value in shares.values]),
+        ("share", [percent(float(value) / total) if 0 < value <= total else "-" for value in shares.values]),
     ]
     columns = per_agent if federation.has_lots else [per_lot[0], *per_agent, per_lot[1]]
     if federation.has_lots:

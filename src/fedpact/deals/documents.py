@@ -24,6 +24,11 @@ from typing import Any
 from fedpact.deals.ledger import KEYS, Entry, canonical_json
 
 MONEY = ("currency", "per_payoff", "decimals")
+OWN_WORDS = {  # what a member signs of its own doing, as others read it
+    "delivery": "what it delivered in round {}",
+    "verification": "what it measured of the models made of subsets of the updates",
+    "accuracy": "what it measured of the model",
+}
 TERMS = ("scenario", "samples_per_unit", "rounds")  # of a run, beside the money: its first entry says them
 
 
@@ -128,6 +133,26 @@ def verification_document(run: str, head: str, deal: str, name: str, measured: M
     """What a member has measured of models made of subsets of the updates, in their order."""
     found = {part: measured.get(part) for part in ("models", "accuracies", "samples")}
     return {"about": "verification", "run": run, "head": head, "deal": deal, "name": name, **found}
+
+
+def own_statement_key(document: Mapping[str, Any]) -> str | None:
+    """What a node remembers its own statement by, such as "delivery 3" or "accuracy"; None of what others sign too."""
+    about = str(document["about"])
+    if about not in OWN_WORDS:
+        return None
+    return f"{about} {document['round']}" if "round" in document else about
+
+
+def own_statement_words(key: str) -> str:
+    """What such a statement says, in words.
+
+    Examples
+    --------
+    >>> own_statement_words("delivery 3")
+    'what it delivered in round 3'
+    """
+    about, _, number = key.partition(" ")
+    return OWN_WORDS.get(about, key).format(number)
 
 
 def settlement_document(  # noqa: PLR0917 - the order of a ledger

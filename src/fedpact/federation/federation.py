@@ -42,7 +42,16 @@ from fedpact.federation.lots import (
 )
 from fedpact.federation.payoffs import Payoff
 from fedpact.federation.validation import Costs, Weights, checked_inputs
-from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, aligned, checked_numbers, read_only_copy, sum_by
+from fedpact.utils.arrays import (
+    FloatArray,
+    LotLabels,
+    TaskLabels,
+    aligned,
+    checked_numbers,
+    first_where,
+    read_only_copy,
+    sum_by,
+)
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
@@ -340,7 +349,8 @@ class Federation:
         names = self.lot_labels
         numbers = checked_numbers("contributions", contributions, np.isfinite, "finite", names=names)
         profile = read_only_copy(np.broadcast_to(numbers, self.n_lots))
-        for outside in np.flatnonzero((profile < 0) | (profile > self.caps))[:1].tolist():
+        outside = first_where((profile < 0) | (profile > self.caps))
+        if outside is not None:
             raise InvalidInput(
                 field="contributions",
                 index=outside,
@@ -470,7 +480,8 @@ class Federation:
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
         floor = np.broadcast_to(self.payoff.floor, data.shape)
-        for task in np.flatnonzero(data <= floor)[:1].tolist():
+        task = first_where(data <= floor)
+        if task is not None:
             said = self.payoff.harm_text(self.task_labels, task, data[task])
             raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
         return data

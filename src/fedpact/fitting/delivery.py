@@ -130,6 +130,7 @@ def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
     agreed = federation.checked_contributions(contributions)
     chosen = _checked_subsets(subsets, federation)
     measured = checked_matrix("accuracies", same_runs("accuracies", accuracies, subsets), names=federation.names)
+    sizes = same_runs("test_sizes", test_sizes, subsets)
     if measured.shape != chosen.shape:
         raise InvalidInput(
             f"accuracies must have the shape of subsets, a row per model and a column per member: {chosen.shape} and "
@@ -142,7 +143,7 @@ def checked_subset_models(  # noqa: PLR0917 - as `estimate_delivery`
     seen = Observations(
         contributions=read_only_copy(chosen * agreed),
         accuracies=read_only_copy(measured),
-        test_sizes=read_only_copy(checked_test_sizes(test_sizes, measured.shape, names=federation.names)),
+        test_sizes=read_only_copy(checked_test_sizes(sizes, measured.shape, names=federation.names)),
         names=federation.names,
         rows=tuple(range(len(measured))),
     )

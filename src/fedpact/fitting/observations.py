@@ -103,9 +103,9 @@ class Observations:
             names = labels_of(contributions, "columns") or labels_of(accuracies, "columns")
         of_lots = None if has_lots else names
         accuracies = same_runs("accuracies", accuracies, contributions)
+        test_sizes = same_runs("test_sizes", test_sizes, contributions)
         given = checked_matrix("contributions", contributions, names=of_lots)
         measured = checked_matrix("accuracies", accuracies, names=of_lots)
-        has_lots = lot_owners is not None or task_owners is not None
         if measured.shape != given.shape and not (has_lots and len(measured) == len(given)):
             raise InvalidInput(
                 f"accuracies must have the shape of contributions, a row per run and a column per member: "
@@ -315,21 +315,29 @@ class RunLabels(tuple[Any, ...]):
 
 def same_runs(label: str, given: Any, others: Any) -> Any:
     """A frame with its rows in the order of another's, where the index of both says which runs they are."""
+    if not hasattr(given, "columns"):
+        return given
     labels, wanted = labels_of(given), labels_of(others)
     if labels is None or wanted is None or labels == wanted:
         return given
     return given.iloc[places_of(label, labels, RunLabels(wanted))]
 
 
-def checked_matrix(label: str, given: ArrayLike, *, names: Sequence[str] | None = None) -> FloatArray:
-    """Numbers with a row per run and a column per agent, in the order of the names where columns are labelled."""
+def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:
+    """What is given with a column per agent, in the order of the names where columns are labelled."""
     if names is not None:
-        given = aligned_columns(label, given, names)
-    elif labels_of(given, "columns") is not None:
+        return aligned_columns(label, given, names)
+    if labels_of(given, "columns") is not None:
         raise InvalidInput(
             f"{label} must have no labels on its columns where members have several lots or tasks: give its "
             f".to_numpy(), in the order of the owners"
         )
+    return given
+
+
+def checked_matrix(label: str, given: ArrayLike, *, names: Sequence[str] | None = None) -> FloatArray:
+    """Numbers with a row per run and a column per agent, in the order of the names where columns are labelled."""
+    given = _by_column(label, given, names)
     try:
         matrix = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -345,9 +353,10 @@ def checked_test_sizes(
     given: ArrayLike | None, shape: tuple[int, ...], *, names: Sequence[str] | None = None
 ) -> FloatArray:
     """One size per accuracy, NaN where it is not known."""
-    if names is not None:
-        columns = hasattr(given, "columns")
-        given = (aligned_columns if columns else aligned)("test_sizes", given, names)
+    if hasattr(given, "columns"):
+        given = _by_column("test_sizes", given, names)
+    elif names is not None:
+        given = aligned("test_sizes", given, names)
     try:
         sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
     except (TypeError, ValueError) as error:

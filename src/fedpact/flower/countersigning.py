@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedpact.deals.documents import accuracy_document, delivery_document, prices_digest
+from fedpact.deals.documents import accuracy_document, delivery_document, own_statement_words, prices_digest
 from fedpact.deals.ledger import FAILED, KEYS, MEASURED, SIGNED, TRAINED, VERIFIED, Entry, chained_entries
 from fedpact.deals.settlement import settle_payments
 from fedpact.deals.signatures import KnownKeys, document_digest, is_signed_by, plain_key
@@ -156,7 +156,7 @@ def check_own_statements(
     Parameters
     ----------
     statements
-        The digest of each, by what it is.
+        The digest of each, by its key (`own_statement_key`).
 
     Raises
     ------
@@ -172,9 +172,9 @@ def check_own_statements(
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(f"the ledger's entries since the deal do not hold what they must: {error!r:.80}") from error
-    for what, digest in statements.items():
+    for key, digest in statements.items():
         if digest not in held:
-            raise Refused(f"the ledger lacks or changes {what}, which this node has signed")
+            raise Refused(f"the ledger lacks or changes {own_statement_words(key)}, which this node has signed")
 
 
 def _own_statements(name: str, document: Mapping[str, Any], entry: Entry) -> Iterator[tuple[dict[str, Any], Any]]:

@@ -20,6 +20,7 @@ from fedpact.deals.documents import (
     accuracy_document,
     delivery_document,
     key_document,
+    own_statement_key,
     settlement_document,
     statement_document,
     verification_document,
@@ -82,7 +83,7 @@ def sign_deal(
     kept = {part: asked.get(part) for part in ("document", "place", "prices", "pilot")}
     context.state.pop(SEALED, None)
     context.state[SIGNED] = ConfigRecord({"json": json.dumps(kept)})
-    _keep_receipt(context, name, document)
+    _remember(context, name, document)
     return {
         "signed": True,
         "statement": digest,
@@ -126,7 +127,7 @@ def sign_settlement(asked: Mapping[str, Any], context: Context) -> dict[str, Any
     settlement = settlement_document(
         document["run"], str(asked.get("head")), digest, delivered, asked["cents"], asked.get("paid_shares")
     )
-    _keep_receipt(context, _name(signed), settlement)
+    _remember(context, _name(signed), settlement)
     return {"confirmed": True, "signature": own_key(context).sign(settlement)}
 
 
@@ -163,8 +164,7 @@ def sign_delivery(context: Context, message: Message, arrays: ArrayRecord, sampl
     document, name = signed["document"], _name(signed)
     delivery = {"round": server_round(message), "samples": samples, "update": record_digest(arrays)}
     delivered = delivery_document(document["run"], document_digest(document), name, delivery)
-    what = f"what it delivered in round {delivery['round']}"
-    _keep_receipt(context, name, delivered, what, head=document["head"])
+    _remember(context, name, delivered, head=document["head"])
     return ConfigRecord({"name": name, "samples": samples, "signature": own_key(context).sign(delivered)})
 
 
@@ -173,7 +173,7 @@ def sign_accuracy(
 ) -> ConfigRecord | None:
     """The signature of what a node measured of a model; None where no deal is signed, or no ledger waits for it."""
     measured = {"accuracy": accuracy, "samples": samples, "model": record_digest(arrays)}
-    return _sign_measured(context, message, accuracy_document, measured, "what it measured of the model")
+    return _sign_measured(context, message, accuracy_document, measured)
 
 
 def sign_accuracies(
@@ -181,8 +181,7 @@ def sign_accuracies(
 ) -> ConfigRecord | None:
     """The same of several models, in their order and under one signature."""
     measured = {"models": [record_digest(arrays) for arrays in models], "accuracies": accuracies, "samples": samples}
-    what = "what it measured of the models made of subsets of the updates"
-    return _sign_measured(context, message, verification_document, measured, what)
+    return _sign_measured(context, message, verification_document, measured)
 
 
 def asks_for_signature(message: Message) -> bool:
@@ -205,7 +204,6 @@ def _sign_measured(
     message: Message,
     document_of: Callable[[str, str, str, str, Mapping[str, Any]], dict[str, Any]],
     measured: Mapping[str, Any],
-    what: str,
 ) -> ConfigRecord | None:
     signed = signed_deal(context)
     if not asks_for_signature(message) or signed is None:
@@ -214,25 +212,23 @@ def _sign_measured(
         raise InvalidInput("it has measured for longer than the server waits, and signs nothing that comes too late")
     document, name, head = signed["document"], _name(signed), str(message.content[RECORD]["head"])  # type: ignore[call-overload]
     made = document_of(document["run"], head, document_digest(document), name, measured)
-    _keep_receipt(context, name, made, what)
+    _remember(context, name, made)
     return ConfigRecord({"name": name, "signature": own_key(context).sign(made)})
 
 
 def _statements(context: Context) -> dict[str, dict[str, str]]:
-    """Digests of what a node has signed under each deal, by the deal's digest and what it is."""
+    """Digests of what a node has signed of its own under each deal, by the deal's digest and the statement's key."""
     kept = context.state.get(STATEMENTS)
     if isinstance(kept, ConfigRecord):
         return dict(json.loads(str(kept["json"])))
     return dict(last_receipt(context, called_to(context)).get(STATEMENTS, {}))
 
 
-def _keep_receipt(
-    context: Context, name: str, document: Mapping[str, Any], what: str | None = None, **more: Any
-) -> None:
-    """Keep a receipt of what a node signs, and remember it if it says what that is; the last of its kind counts."""
-    statements = _statements(context)
-    if what is not None:
-        statements.setdefault(document["deal"], {})[what] = document_digest(document)
+def _remember(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:
+    """Keep a receipt of what a node signs, and of its own statements the digest; the last with its key counts."""
+    statements, key = _statements(context), own_statement_key(document)
+    if key is not None:
+        statements.setdefault(document["deal"], {})[key] = document_digest(document)
         context.state[STATEMENTS] = ConfigRecord({"json": json.dumps(statements)})
     keep_receipt(context, name, document, **more, **({STATEMENTS: statements} if statements else {}))
 

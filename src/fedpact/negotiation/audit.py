@@ -61,7 +61,7 @@ NOT_YET = {
 
 
 FINISHED = "finished"
-UNFINISHED = "the run is not settled yet: nobody is paid"
+UNFINISHED = "the run is not settled yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,14 +326,13 @@ def _finished_finding(chain: Chain) -> AuditFinding:
     """Whether the run came to its end: the last deal settled, and nothing failed after it or made it void before."""
     last: Entry | None = None
     for entry in chain.entries:
-        is_void = last is not None and is_end(last)
-        if entry.kind == AGREED or (entry.kind in (SETTLED, FAILED) and not is_void):
+        stands = last is not None and not is_end(last)  # a deal, or a phase of it that can be tried again
+        if entry.kind in (AGREED, FAILED) or (entry.kind == SETTLED and stands):
             last = entry
     if last is not None and last.kind == SETTLED:
         return AuditFinding(holds=True, reason="the run has come to its settlement")
     if last is not None and last.kind == FAILED:
-        why = _failure_text(last.content)
-        return AuditFinding(holds=False, reason=f"{why}; a run that did not finish pays nobody")
+        return AuditFinding(holds=False, reason=_failure_text(last.content))
     return AuditFinding(holds=None, reason=UNFINISHED)
 
 

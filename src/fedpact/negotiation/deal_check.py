@@ -102,6 +102,9 @@ class CheckedDeal:
         certificates = [self.outcome.certificates[claim] for claim in self.claims]
         violated = [proof for proof in certificates if proof.verdict is Verdict.VIOLATED]
         found = {proof.claim.value: f"violated {violation_text(proof)}" for proof in violated}
+        for proof in certificates:
+            if np.isnan(proof.margin) and proof.verdict is Verdict.NOT_REFUTED:
+                found[proof.claim.value] = "it could not be worked out"
         unexplained = [name for name, reason in self.out.items() if not reason]
         if unexplained:
             found[MEMBERS] = f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}"

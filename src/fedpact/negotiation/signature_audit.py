@@ -24,6 +24,7 @@ from fedpact.deals.documents import (
     deal_document_of,
     delivery_document,
     key_document,
+    own_statement_words,
     settlement_document,
     statement_document,
 )
@@ -144,9 +145,9 @@ class SignatureAudit:
             raise InvalidInput(f'what "{name}" signed last ({about}) is not in the ledger: its end is missing')
         statements = receipt.get("statements", {}).get(self._deal()[1], {}) if SETTLED in self._since else {}
         held = {part.digest for part in self.parts if part.holds and part.name == name}
-        for what, digest in statements.items():
+        for key, digest in statements.items():
             if digest not in held:
-                raise InvalidInput(f'"{name}" signed {what}, and the ledger does not hold it')
+                raise InvalidInput(f'"{name}" signed {own_statement_words(key)}, and the ledger does not hold it')
         before = f", and so are its {len(statements)} statements before" if statements else ""
         return f'what "{name}" signed last ({about}) is there{before}'
 

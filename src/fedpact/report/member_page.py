@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
+from fedpact.certificates.assumptions import idle_reason
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
@@ -96,7 +97,10 @@ def _lead(view: View, outcome: Outcome, place: int) -> Markup:
     if abs(gain) <= noise:
         better = "as well off as alone"
     brings = _brings(outcome, place, unit.data)
-    return Markup("{} contributes {} and {}. It is {}.").format(mention(outcome.agents[place]), brings, pays, better)
+    idle = idle_reason(outcome, outcome.agents[place])
+    why = f" ({idle})" if idle else ""
+    said = Markup("{} contributes {}{} and {}. It is {}.")
+    return said.format(mention(outcome.agents[place]), brings, why, pays, better)
 
 
 def _brings(outcome: Outcome, place: int, unit: str) -> str:

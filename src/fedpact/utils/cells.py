@@ -33,7 +33,7 @@ GROUPED = re.compile(rf"[+-]?\d{{1,3}}(?:[ {SPACES}']\d{{3}})+(?:[.,]\d+)?")  # 
 MIXED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+\.\d+|[+-]?\d{1,3}(?:\.\d{3})+,\d+|[+-]?\d{1,3}(?:[.,]\d{3}){2,}")
 COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 THREE_AFTER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # one thing as a decimal comma, another as thousands
-ONE_SEPARATOR = re.compile(r"([+-]?0*[1-9]\d{0,2})[.,](\d{3})([eE][+-]?\d+)?", re.ASCII)  # alone it tells nothing
+ONE_SEPARATOR = re.compile(r"[+-]?0*[1-9]\d{0,2}[.,]\d{3}", re.ASCII)  # by itself it may mean two numbers
 DOT = re.compile(r"[+-]?\d*\.\d+(?:[eE][+-]?\d+)?")
 
 

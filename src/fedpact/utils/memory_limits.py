@@ -30,10 +30,10 @@ def check_memory(needed: int, what: str, remedy: str, *, max_bytes: int = MAX_AR
         )
 
 
-def read_arrays(
+def check_archive(
     content: bytes, remedy: str, *, max_bytes: int = MAX_ARRAY_BYTES, number_bytes: int = NUMBER_BYTES
-) -> dict[str, NDArray[Any]]:
-    """The arrays of an NPZ archive by name, if they are not too large together.
+) -> None:
+    """Refuse an NPZ archive whose arrays are too large together, before any of them is read.
 
     Parameters
     ----------
@@ -68,6 +68,13 @@ def read_arrays(
                 raise InvalidInput(
                     f"the array {name} says shape {shape} and holds {held:,} bytes; write the file again"
                 )
+
+
+def read_arrays(
+    content: bytes, remedy: str, *, max_bytes: int = MAX_ARRAY_BYTES, number_bytes: int = NUMBER_BYTES
+) -> dict[str, NDArray[Any]]:
+    """The arrays of an NPZ archive by name, if `check_archive` does not refuse it."""
+    check_archive(content, remedy, max_bytes=max_bytes, number_bytes=number_bytes)
     with np.load(BytesIO(content), allow_pickle=False) as stored:
         return {name: np.asarray(stored[name]) for name in stored.files}
 

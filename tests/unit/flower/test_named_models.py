@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
 import fedpact as fp
 from edges.command_line import run_main
 from fedpact.flower import Lost, UnderDeal, agreed_samples, keep_deal
-from unit.flower.in_process import FIRST_NODE, InProcessGrid
+from fedpact.negotiation.audit import audit_ledger
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Stage
+from unit.flower.test_run import only
 from unit.flower.test_under_deal import grid_of
 
 MEMBERS = ("Ada", "Ben", "Cleo", "Dan")
@@ -247,3 +249,24 @@ def test_a_ledger_in_use_is_refused_before_anybody_trains(tmp_path: Path) -> Non
     with pytest.raises(fp.InvalidInput, match="record of another run"):
         start(grid, tmp_path / "ledger.jsonl")
     assert grid.pushes == 0
+
+
+def test_an_app_whose_nodes_cannot_measure_fails_and_measures_again_when_it_is_started_again(tmp_path: Path) -> None:
+    """The coordinator's own app: what was trained is kept, and nothing is paid in between."""
+
+    def raising(message: Message, honest: Any) -> Message:
+        return Message(Error(code=0, reason="Missing key(s) in state_dict"), reply_to=message)
+
+    federation = fp.Federation(
+        [[1.0, 0.8, 0.5], [0.8, 1.0, 0.6], [0.7, 0.5, 1.0]], costs=0.001, caps=400.0, payoff=fp.PowerLaw(beta=0.02)
+    )
+    stage = Stage(federation, tmp_path, faults=dict.fromkeys(range(3), only("evaluate", raising)))
+    with pytest.raises(fp.FedpactError, match="could measure"):
+        stage.conduct(**{"verify-subsets": 5})
+    assert audit_ledger(stage.ledger).failed == ["finished"]
+    again = Stage(federation, tmp_path)
+    again.conduct(**{"verify-subsets": 5})
+    found = audit_ledger(stage.ledger)
+    assert found.failed == [] and found.is_finished
+    kinds = [entry.kind for entry in found.chain.entries]
+    assert kinds.count("trained") == 1 and kinds.index("failed") < kinds.index("verified") < kinds.index("settled")

@@ -20,17 +20,15 @@ import numpy as np
 
 from fedpact.comparison import compare
 from fedpact.deals import Outcome
+from fedpact.deals.settlement import PAYOFF_UNIT
 from fedpact.fitting.noise import sampling_variances
 from fedpact.fitting.pilots.records import CLASSIFICATION, PilotData
 from fedpact.fitting.pilots.training import RunKey
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.words import join_names
+from fedpact.utils.words import MAX_NAMES, join_names
 
 if TYPE_CHECKING:
     from fedpact.fitting.pilots.search import PilotStudy
-
-PAYOFF = "of payoff"  # what amounts are in where there is no money
-MAX_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,8 +63,8 @@ class DealConfirmation:
         The members.
     alone, together
         Scores measured alone and under the deal.
-    promised, measured
-        Gains against alone: by the curves, and by the trained models.
+    measured
+        Gains against alone, by the trained models.
     errors
         Standard errors of what was measured.
     currency
@@ -83,7 +81,7 @@ class DealConfirmation:
 
     @property
     def promised(self) -> FloatArray:
-        """Gains by the curves."""
+        """Gains against alone, by the curves."""
         return self.deal.promised
 
     @property
@@ -110,17 +108,15 @@ class DealConfirmation:
         if np.isnan(measured):
             nobody = join_names([name for name, gain in zip(self.agents, self.measured, strict=True) if np.isnan(gain)])
             return f"Not recommended: {deal} was not measured, since there is no score of {nobody}."
-        where = f"the curves promise {self._against_alone(promised)}"
-        if not self.is_recommended:
-            chance = ": no more than chance" if measured > 0.0 else ""
-            return (
-                f"Not recommended: measured at {self._against_alone(measured)} (standard error {self._amount(error)}"
-                f"{chance}), where {where}: {deal}, trained."
-            )
-        lost = f" Measured to lose by it: {join_names(self.losers, most=MAX_NAMED)}." if self.losers else ""
+        if measured > 0.0 and not self.is_recommended:
+            chance = ", and a deal is recommended that gains more than that"
+        else:
+            chance = ""
+        lost = f" Measured to lose by it: {join_names(self.losers, most=MAX_NAMES)}." if self.losers else ""
         return (
-            f"Recommended: {deal}, trained, was measured at {self._against_alone(measured)} (standard error "
-            f"{self._amount(error)}); {where}.{lost}"
+            f"{'Recommended' if self.is_recommended else 'Not recommended'}: measured at "
+            f"{self._against_alone(measured)} (standard error {self._amount(error)}{chance}), where the curves promise "
+            f"{self._against_alone(promised)}: {deal}, trained.{lost}"
         )
 
     def _amount(self, amount: float) -> str:
@@ -205,7 +201,7 @@ def confirm_deal(study: PilotStudy, deal: RecommendedDeal, scores: Sequence[Sequ
         together=shared,
         measured=np.where(deal.inside, gains, 0.0),
         errors=np.where(deal.inside, errors, 0.0),
-        currency=PAYOFF if terms.money is None else terms.money.currency,
+        currency=PAYOFF_UNIT if terms.money is None else terms.money.currency,
     )
 
 

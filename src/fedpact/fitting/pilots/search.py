@@ -151,7 +151,8 @@ class PilotStudy:
             f"From {len(self.runs)} models of coalitions ({self.model.label}) on {len(self.data.names)} members' "
             f"records, {self.fit.observations.n_measured} scores."
         )
-        words = " ".join([*([] if self.confirmation is None else [self.advice]), words])
+        if self.confirmation is not None and self.confirmation.is_recommended:
+            words = f"{self.advice} {words}"
         words += "".join(f" Warning: {warning}." for warning in self.warnings)
         words += "".join(f" Note: {note}." for note in self.terms.words)
         loses = self.confirmation is not None and not self.confirmation.is_recommended
