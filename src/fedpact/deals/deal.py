@@ -17,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.lots import labels, require_single_lots
-from fedpact.utils.arrays import FloatArray, LotLabels, checked_numbers, non_negative, read_only_copy
+from fedpact.utils.arrays import (
+    FloatArray,
+    LotLabels,
+    aligned_columns,
+    checked_numbers,
+    labels_of,
+    non_negative,
+    places_of,
+    read_only_copy,
+)
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text, differing_texts
 
@@ -152,7 +161,7 @@ class Deal:
             "contributions": _per_agent("contributions", self.contributions, lots, non_negative, "at least 0"),
             "payments": _per_agent("payments", self.payments, names, np.isfinite, "finite"),
             "side_payments": _per_agent("side_payments", side, names, np.isfinite, "finite"),
-            "prices": None if self.prices is None else _checked_prices(self.prices, size, len(lots)),
+            "prices": None if self.prices is None else _checked_prices(self.prices, names, lots),
             "excluded": excluded,
             "lot_owners": lot_owners,
             "lot_names": None if lot_owners is None else lot_names,
@@ -430,7 +439,11 @@ def _checked_lots(owners: Any, names: Any, agents: Sequence[str]) -> tuple[Any, 
     return tuple(owners), tuple(names)
 
 
-def _checked_prices(given: Any, size: int, n_lots: int) -> FloatArray:
+def _checked_prices(given: Any, names: Sequence[str], lots: Sequence[str]) -> FloatArray:
+    size, n_lots = len(names), len(lots)
+    if (labels := labels_of(given)) is not None:
+        given = given.iloc[places_of("prices", labels, names)]
+    given = aligned_columns("prices", given, lots)
     try:
         prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -278,7 +278,7 @@ def _follow_chain(content: bytes) -> Chain:
 
 def _entry(line: bytes, seq: int, previous: str) -> Entry:
     """The next entry of a ledger, checked."""
-    found = decode_line(line)
+    found = decode_line(line, record=True)
     if found.keys() != Entry.__dataclass_fields__.keys():
         raise InvalidInput(f"must have the keys of an entry, got {short_repr(list(found))}")
     for key, wanted in (("seq", seq), ("previous", previous)):

@@ -87,7 +87,7 @@ class Transcript:
     def exchanges(self) -> Iterator[Mapping[str, Any]]:
         """The exchanges one by one, read anew: long negotiations need not fit in memory."""
         for number, line in numbered_lines(self.path, self.length):
-            entry = decode_line(line) if number > 1 else {}
+            entry = decode_line(line, record=True) if number > 1 else {}
             if "questions" in entry:
                 yield entry
 
@@ -108,7 +108,7 @@ def read_transcript(path: Path) -> Transcript:
     header, deal, count = None, None, 0
     for number, line in numbered_lines(path, length):
         with error_context(f"{path}: line {number}"):
-            entry = decode_line(line)
+            entry = decode_line(line, record=True)
             if header is None:
                 header = _header(entry)
             elif deal is not None:

@@ -31,7 +31,7 @@ MAX_LOTS = 60
 UNLIMITED = "unlimited"
 LOT_COLUMNS = ("costs", "quadratic", "caps")
 COLUMNS = ("names", *LOT_COLUMNS, "values")
-WORD_FIELDS = ("title", "description", "unit", "family", "money.currency", "money.per_payoff")
+WORD_FIELDS = ("title", "description", "not_recommended", "unit", "family", "money.currency", "money.per_payoff")
 PARAMETERS: Mapping[str, Sequence[str]] = {name: family.parameter_names() for name, family in FAMILIES.items()}
 FIRST_PARAMETERS = {"beta": "0.3", "rate": "0.05", "half": "20"}
 NEW_MEMBER = {"costs": "0.01", "quadratic": "0", "caps": "100", "values": "1"}
@@ -171,7 +171,7 @@ def draft_of(scenario: Scenario) -> Draft:
                 f"the explorer takes up to {MAX_LOTS} {what}, got {number:,}; `fedpact compare` takes more"
             )
     texts = {"title": scenario.title, "description": scenario.description, "family": federation.payoff.family}
-    texts["unit"] = scenario.unit
+    texts |= {"unit": scenario.unit, "not_recommended": scenario.not_recommended}
     if scenario.money is not None:
         texts |= {"money.currency": scenario.money.currency, "money.per_payoff": typed_text(scenario.money.per_payoff)}
     texts |= {f"names[{agent}]": name for agent, name in enumerate(federation.names)}

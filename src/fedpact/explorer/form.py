@@ -31,6 +31,7 @@ FIELD_WORDS = {
     "family": "Curve",
     "title": "Title",
     "description": "Description",
+    "not_recommended": "Not recommended, because",
     "unit": "Unit of data",
     "money.currency": "Currency",
     "money.per_payoff": "Money per unit of payoff",

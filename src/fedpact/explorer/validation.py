@@ -38,6 +38,7 @@ TEXTS: Mapping[str, Callable[[str, str], str]] = {
     "task_names": name,
     "title": text,
     "description": text,
+    "not_recommended": text,
     "unit": _unit_of_data,
     "money.currency": text,
 }
@@ -159,6 +160,7 @@ def _scenario(draft: Draft, entries: Mapping[str, Any], refused: ErrorCollector)
         federation=federation,
         title=entries["title"],
         description=entries["description"],
+        not_recommended=entries["not_recommended"],
         unit=entries["unit"],
         money=money,
     )

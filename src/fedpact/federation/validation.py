@@ -270,9 +270,12 @@ def _checked_matrix(
         for part in (weights.data, weights.indices, weights.indptr):
             part.setflags(write=False)
     else:
+        if isinstance(given, list | tuple) and any(labels_of(row) is not None for row in given):
+            rule = "must be a matrix, or a DataFrame with the members' names"
+            raise InvalidInput(field="weights", rule=rule, value=given, given=", got a list of rows with labels")
         try:
             weights = read_only_copy(real_numbers(given))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             kind = "square matrix" if square else "matrix"
             raise InvalidInput(field="weights", rule=f"must be a {kind} of numbers", value=given) from error
     if weights.ndim != 2 or 0 in weights.shape or (square and weights.shape[0] != weights.shape[1]):

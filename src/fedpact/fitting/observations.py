@@ -315,12 +315,10 @@ class RunLabels(tuple[Any, ...]):
 
 def same_runs(label: str, given: Any, others: Any) -> Any:
     """A frame with its rows in the order of another's, where the index of both says which runs they are."""
-    if not hasattr(given, "columns"):
+    if not hasattr(given, "columns") or not hasattr(others, "columns"):
         return given
-    labels, wanted = labels_of(given), labels_of(others)
-    if labels is None or wanted is None or labels == wanted:
-        return given
-    return given.iloc[places_of(label, labels, RunLabels(wanted))]
+    labels, wanted = list(given.index), list(others.index)
+    return given if labels == wanted else given.iloc[places_of(label, labels, RunLabels(wanted))]
 
 
 def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:

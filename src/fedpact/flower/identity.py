@@ -126,8 +126,10 @@ def _receipt_folder(context: Context) -> Path | None:
 def last_receipt(context: Context, run: str) -> dict[str, Any]:
     """What a node has written down last in a run; empty if it has not, or has no place for it."""
     folder = _receipt_folder(context)
-    path = None if folder is None else folder / _receipt_of(run)
-    return {} if path is None or not path.exists() else read_receipt(path)
+    for path in [] if folder is None else [folder / _receipt_of(run), folder / RECEIPT]:
+        if path.exists() and (found := read_receipt(path))["run"] == run:
+            return found
+    return {}
 
 
 def _receipt_of(run: str) -> str:

@@ -219,9 +219,9 @@ def _sign_measured(
 def _statements(context: Context) -> dict[str, dict[str, str]]:
     """Digests of what a node has signed of its own under each deal, by the deal's digest and the statement's key."""
     kept = context.state.get(STATEMENTS)
-    if isinstance(kept, ConfigRecord):
-        return dict(json.loads(str(kept["json"])))
-    return dict(last_receipt(context, called_to(context)).get(STATEMENTS, {}))
+    held = json.loads(str(kept["json"])) if isinstance(kept, ConfigRecord) else {}
+    written = last_receipt(context, called_to(context)).get(STATEMENTS, {})  # of before this process was started
+    return {deal: written.get(deal, {}) | held.get(deal, {}) for deal in {**written, **held}}
 
 
 def _remember(context: Context, name: str, document: Mapping[str, Any], **more: Any) -> None:

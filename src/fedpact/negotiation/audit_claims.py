@@ -180,7 +180,24 @@ def _check_settlement(record: LedgerRecord) -> str:
         raise ClaimBroken("the transfers do not carry out what is settled")
     if due.record()["balances"] != content["balances"]:
         raise ClaimBroken("the balances are not those of the payments due")
+    _check_beside(record, content)
     return f"{len(due.transfers)} transfers of {due.currency} pay for what was delivered at the prices agreed"
+
+
+def _check_beside(record: LedgerRecord, content: Mapping[str, Any]) -> None:
+    """That what a settlement states beside the money is what was agreed and delivered, where it states it."""
+    deal = record.deal
+    unit = {part: content[part] for part in ("per_payoff", "currency", "decimals")}
+    if content.get("agreed_balances") is not None:
+        agreed = settle_payments(deal.payments, names=deal.agents, **unit)
+        if content["agreed_balances"] != agreed.record()["balances"]:
+            raise ClaimBroken("the pay stated as agreed is not that of the deal")
+    if content.get("agreed") is not None and content["agreed"] != deal.contributions.tolist():
+        raise ClaimBroken("the contributions stated as agreed are not those of the deal")
+    if content.get("delivered") is not None and TRAINED in record.entries:
+        delivered = ledger_delivery(record.chain, deal, record.entries[AGREED], record.entries[TRAINED])
+        if content["delivered"] != delivered.tolist():
+            raise ClaimBroken("what is stated as delivered is not what the training came to")
 
 
 def _payments_by_shares(record: LedgerRecord) -> FloatArray:

@@ -353,6 +353,9 @@ def read_receipt(path: Path) -> dict[str, Any]:
         for key in ("name", "run", "head", "about", "digest"):
             if not isinstance(receipt, dict) or not isinstance(receipt.get(key), str):
                 raise InvalidInput(f"a receipt must say its {key}; nodes write it, as receipt.json")
+        listed = receipt.get("statements", {})
+        if not isinstance(listed, dict) or not all(isinstance(of_deal, dict) for of_deal in listed.values()):
+            raise InvalidInput("a receipt must list what was signed by deal; nodes write it, as receipt.json")
     return dict(receipt)
 
 

@@ -75,7 +75,8 @@ class Programs:
         else:
             matrix = self._curvature_of_coalitions(bends)
         matrix += 2.0 * self.quadratic[:, :, None] * np.eye(n_agents)
-        return matrix * self.upper[:, :, None] * self.upper[:, None, :]
+        with np.errstate(over="ignore"):  # where caps are beyond all measure the single solver is asked
+            return matrix * self.upper[:, :, None] * self.upper[:, None, :]
 
     def _curvature_of_coalitions(self, bends: FloatArray) -> FloatArray:
         n_agents = self.upper.shape[1]

@@ -38,9 +38,35 @@ class TaskLabels(tuple[str, ...]):
 
 
 class Labelled(np.ndarray):
-    """Numbers with labels, until it is known whose they are: parameters of a cost or payoff before it has members."""
+    """Numbers with labels, until it is known whose they are: parameters of a cost or payoff before it has members.
+
+    Copies, parts and sums of them keep the labels.
+    """
 
     index: Sequence[Any] | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        if getattr(source, "shape", None) == self.shape:
+            self.index = getattr(source, "index", None)
+
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        if isinstance(part, Labelled) and self.index is not None:
+            part.index = np.array(self.index, dtype=object)[key].tolist()
+        return part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _labelled, (np.asarray(self), self.index)
+
+    def __deepcopy__(self, memo: Any) -> Labelled:
+        return _labelled(np.array(self), self.index)
+
+
+def _labelled(numbers: NDArray[Any], index: Sequence[Any] | None) -> Labelled:
+    made = numbers.view(Labelled)
+    made.index = index
+    made.setflags(write=False)
+    return made
 
 
 def labels_of(given: Any, axis: str = "index") -> list[Any] | None:
@@ -156,7 +182,7 @@ def checked_numbers(
         if given is None:
             raise TypeError("nothing given")
         array = real_numbers(given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(field=field, index=index, rule=one_or_one_each, value=given) from error
     if array.ndim > 1:
         shape = f", got an array of shape {array.shape}"
@@ -188,8 +214,7 @@ def checked_numbers(
             ]
         )
     if labels is not None and names is None:
-        labelled = array.view(Labelled)
-        labelled.index, array = labels, labelled
+        array = _labelled(array, labels)
     array.setflags(write=False)
     return array
 

@@ -6,6 +6,7 @@ where nearly all are is a mistake that is named, not a column of texts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from fedpact.utils.files import choose_format, read_bytes
 from fedpact.utils.memory_limits import read_arrays
 from fedpact.utils.tables import read_parquet
 
+MAX_COLUMNS = 100_000  # of a table
 MOSTLY_NUMBERS = 0.8  # share of a column's cells from which the others are mistakes
 Column = NDArray[Any]
 
@@ -200,7 +202,12 @@ def _from_npz(path: Path) -> dict[str, Column]:
             raise InvalidInput(
                 f"array {name!r} must hold a number or a text per record, got {array.dtype} {array.shape}"
             )
-        flat = array.reshape(len(array), -1)
+        width = 1 if array.ndim == 1 else math.prod(array.shape[1:])
+        if not array.size or width > MAX_COLUMNS:
+            raise InvalidInput(
+                f"array {name!r} must hold a row per record and up to {MAX_COLUMNS:,} columns, got shape {array.shape}"
+            )
+        flat = array.reshape(len(array), width)
         labels = [name] if array.ndim == 1 else [f"{name} {place}" for place in range(1, flat.shape[1] + 1)]
         for label, column in zip(labels, flat.T, strict=True):
             columns[label] = _texts(column.tolist()) if array.dtype.kind == "U" else column.astype(np.float64)

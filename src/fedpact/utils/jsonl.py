@@ -18,7 +18,7 @@ import numpy as np
 from fedpact.utils.errors import InvalidInput, short_repr
 
 MAX_LEVELS = 8  # of what is not plain JSON already: exchanges have five
-MAX_INTEGER_BITS = 1024  # more than any float is worth
+MAX_INTEGER_BITS = 1023  # a float holds every whole number of so many
 
 
 def encode_line(entry: Mapping[str, Any]) -> str:
@@ -86,10 +86,15 @@ def numbered_lines(path: Path, length: int) -> Iterator[tuple[int, bytes]]:
         raise InvalidInput(f"{path}: the file cannot be read: {error.strerror}") from error
 
 
-def decode_line(line: bytes, *, constants: bool = False) -> dict[str, Any]:
-    """The JSON object on one line; with `constants`, NaN and infinity are for the caller to refuse, by their key."""
+def decode_line(line: bytes, *, constants: bool = False, record: bool = False) -> dict[str, Any]:
+    """The JSON object on one line.
+
+    With `constants`, NaN and infinity are for the caller to refuse, by their key. A `record`, such as a ledger's, holds
+    no whole number that is beyond floats.
+    """
     try:
-        entry = json.loads(line, parse_constant=float if constants else _no_constant)
+        constant = float if constants else _no_constant
+        entry = json.loads(line, parse_constant=constant, parse_int=_checked_integer if record else int)
     except RecursionError as error:
         raise InvalidInput("must not nest lists or objects so deeply") from error
     except json.JSONDecodeError as error:
@@ -104,6 +109,14 @@ def decode_line(line: bytes, *, constants: bool = False) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise InvalidInput(f"must be a JSON object, got {short_repr(entry)}")
     return entry
+
+
+def _checked_integer(digits: str) -> int:
+    """A whole number of JSON text, if a float can hold it."""
+    number = int(digits)
+    if number.bit_length() > MAX_INTEGER_BITS:
+        raise InvalidInput(f"must hold numbers below 8.9e307, got {short_repr(number)}")
+    return number
 
 
 def _no_constant(constant: str) -> NoReturn:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import zipfile
 from io import BytesIO
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.utils.errors import InvalidInput, short_repr
 
+MAX_HEADER_BYTES = 1 << 16  # that tell what an array is: NumPy writes a few hundred
 MAX_ARRAY_BYTES = 1 << 30  # that the arrays of a file take together: a dense matrix of 11,585 agents
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 NUMBER_BYTES, TEXT_BYTES = 8, 64  # that an entry takes at least, as a float64 or as an object
@@ -56,10 +57,11 @@ def check_archive(
     needed = 0
     with zipfile.ZipFile(BytesIO(content)) as archive:
         for entry in archive.infolist():  # of which zipfile never yields more than the directory says
+            name, held = short_repr(entry.filename.removesuffix(".npy")), entry.file_size
+            check_memory(needed + held, f"the array {name}, with those before it,", remedy, max_bytes=max_bytes)
             with archive.open(entry) as file:
-                shape, itemsize, least = _declared_size(file, number_bytes)
-            name = short_repr(entry.filename.removesuffix(".npy"))
-            held, count = entry.file_size, math.prod(shape)
+                shape, itemsize, least = _declared_size(BytesIO(file.read(MAX_HEADER_BYTES)), number_bytes)
+            count = math.prod(shape)
             needed += max(held, count * max(itemsize, least))
             check_memory(
                 needed, f"the array {name} of shape {shape}, with those before it,", remedy, max_bytes=max_bytes
@@ -79,7 +81,7 @@ def read_arrays(
         return {name: np.asarray(stored[name]) for name in stored.files}
 
 
-def _declared_size(file: IO[bytes], number_bytes: int) -> tuple[tuple[int, ...], int, int]:
+def _declared_size(file: BytesIO, number_bytes: int) -> tuple[tuple[int, ...], int, int]:
     """Shape, bytes of an entry, and the least it is counted with, by the head of an array; none of what is no array."""
     try:
         version = np.lib.format.read_magic(file)

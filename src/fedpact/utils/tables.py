@@ -13,9 +13,9 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from fedpact.utils.errors import InvalidInput, MissingExtra, error_context
+from fedpact.utils.errors import InvalidInput, MissingExtra, error_context, short_repr
 from fedpact.utils.files import check_writable, choose_format, replace_files
-from fedpact.utils.memory_limits import TEXT_BYTES, check_memory
+from fedpact.utils.memory_limits import MAX_ARRAY_BYTES, TEXT_BYTES, check_memory
 
 Columns = Mapping[str, Sequence[Any]]
 PARQUET_ROWS = 256  # that are read at a time
@@ -95,10 +95,15 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     pyarrow = _pyarrow()
     try:
         file = pyarrow.parquet.ParquetFile(BytesIO(content))
-        _check_declared(file.metadata)
+        stated = _check_declared(file.metadata)
+        nested = [field.name for field in file.schema_arrow if pyarrow.types.is_nested(field.type)]
+        if nested:
+            raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
         names, read = file.schema_arrow.names, 0
+        # A text that stands in the file once may be that of every row.
+        rows = min(PARQUET_ROWS, max(MAX_ARRAY_BYTES // max(stated, 1), 1))
         columns: list[list[Any]] = [[] for _ in names]
-        for batch in file.iter_batches(PARQUET_ROWS):
+        for batch in file.iter_batches(rows):
             for column, found in zip(columns, batch.columns, strict=True):
                 more = found.dictionary_decode() if pyarrow.types.is_dictionary(found.type) else found
                 read += more.nbytes
@@ -113,13 +118,15 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
     return dict(zip(names, columns, strict=True))
 
 
-def _check_declared(metadata: Any) -> None:
-    """Refuse a table by the sizes it states; every cell becomes an object."""
+def _check_declared(metadata: Any) -> int:
+    """Refuse a table by the sizes it states; every cell becomes an object. The bytes that it states to hold."""
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     entries = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
     cells = max(entries, metadata.num_rows * metadata.num_columns)
-    stated = max(TEXT_BYTES * cells, sum(group.total_byte_size for group in groups))
-    check_memory(stated, f"a table of {metadata.num_rows:,} rows and {metadata.num_columns:,} columns", REMEDY)
+    held = sum(group.total_byte_size for group in groups)
+    what = f"a table of {metadata.num_rows:,} rows and {metadata.num_columns:,} columns"
+    check_memory(max(TEXT_BYTES * cells, held), what, REMEDY)
+    return int(held)
 
 
 def _pyarrow() -> Any:

@@ -23,7 +23,7 @@ from fedpact.fitting.pilots.records import (
     Records,
     split_records,
 )
-from fedpact.utils.arrays import FloatArray
+from fedpact.utils.arrays import FloatArray, labels_of
 from fedpact.utils.data_table import TABLE_FORMATS, Column, DataTable, plain_column, read_data_table
 from fedpact.utils.errors import InvalidInput, short_repr
 from fedpact.utils.words import count_text
@@ -372,6 +372,12 @@ def _named_lots(
     return tuple(owned), tuple(names)
 
 
+def _row_labels(given: Any) -> list[Any] | None:
+    """The labels of a pandas object's rows, counted ones too; None of what has none."""
+    index = getattr(given, "index", None)
+    return None if index is None or callable(index) else list(index)
+
+
 def tables_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str, DataTable], str]:
     """Tables of pandas frames, or of pairs of features and targets, and the column to predict."""
     tables: dict[str, DataTable] = {}
@@ -381,8 +387,17 @@ def tables_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
         else:
             try:
                 features, targets = given
+                kept = labels_of(features, "columns")
+                labels, others = _row_labels(features), _row_labels(targets)
+                if labels != others and labels is not None and others is not None:
+                    raise InvalidInput(
+                        f'data of member "{name}": features and targets must have the same row labels in the same '
+                        f"order; give their .to_numpy() to go by position"
+                    )
                 rows = np.asarray(features, dtype=np.float64)
                 own = plain_column(PAIRED_TARGET, np.asarray(targets).tolist())
+            except InvalidInput:
+                raise
             except (TypeError, ValueError) as error:
                 raise InvalidInput(
                     f'data of member "{name}" must be a table, or a pair of features and targets, '
@@ -392,7 +407,8 @@ def tables_of(members: Mapping[str, Any], target: str | None) -> tuple[dict[str,
                 raise InvalidInput(
                     f'data of member "{name}": a row of features per target, got {rows.shape}, {len(own)}'
                 )
-            columns = {f"feature {place}": column for place, column in enumerate(rows.T, start=1)}
+            named = [f"feature {place}" for place in range(1, rows.shape[1] + 1)] if kept is None else map(str, kept)
+            columns = dict(zip(named, rows.T, strict=True))
             columns[target or PAIRED_TARGET] = own
         count = len(next(iter(columns.values()), ()))
         tables[str(name)] = DataTable(columns=columns, rows=range(1, count + 1), source=Path(str(name)))
