@@ -140,3 +140,35 @@ def test_a_process_with_little_memory_refuses_too(tmp_path: Path) -> None:
     assert (tmp_path / "long.parquet").stat().st_size < 1 << 21
     words = refusal(limited(tmp_path, "pilot", "long.parquet", "--member", "ill", "--target", "note"), "long.parquet")
     assert LIMIT in words
+
+
+@pytest.mark.slow
+def test_the_head_of_an_array_takes_no_memory(run: Run, tmp_path: Path) -> None:
+    """A head of a gigabyte of spaces, and one below the limit."""
+    for size in (1100 << 20, 200 << 20):
+        with (
+            zipfile.ZipFile(tmp_path / "w.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+            archive.open("weights.npy", "w") as file,
+        ):
+            file.write(b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little"))
+            for _ in range(size >> 20):
+                file.write(b" " * (1 << 20))
+        (tmp_path / "s.toml").write_text(SCENARIO.format("w.npz"), encoding="utf-8")
+        refused = run("compare", "s.toml")
+        assert refused.code == 2 and "w.npz" in refused.err and "fedpact itself" not in refused.err
+
+
+def test_tables_of_more_columns_than_people_have_or_of_none(run: Run, tmp_path: Path) -> None:
+    for shape in ((1, 300_000), (0, 3)):
+        for member in ("A", "B"):
+            np.savez_compressed(tmp_path / f"{member}.npz", x=np.zeros(shape, np.int8), y=np.zeros(shape[0], np.int8))
+        refused = run("pilot", tmp_path, "--target", "y", "-o", tmp_path / "out")
+        assert refused.code == 2 and "must hold a row per record and up to 100,000 columns" in refused.err
+
+
+def test_lists_in_a_table_are_refused(run: Run, tmp_path: Path) -> None:
+    arrow, written = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for member in ("A", "B"):
+        written.write_table(arrow.table({"x": [[1.0, 2.0]] * 9, "y": [1.0] * 9}), tmp_path / f"{member}.parquet")
+    refused = run("pilot", tmp_path, "--target", "y", "-o", tmp_path / "out")
+    assert refused.code == 2 and "column 'x' must hold a number or a text in each row" in refused.err

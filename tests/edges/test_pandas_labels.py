@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -201,3 +203,49 @@ def test_labels_where_there_are_no_names_are_refused() -> None:
         fp.Uncertainty(weights=np.zeros((3, 3)), values=by_name([0.1, 0.1, 0.1]))
     with pytest.raises(fp.InvalidInput, match=r"uncertainty.weights has no names to go by.*\.to_numpy\(\)"):
         fp.Uncertainty(weights=frame(np.zeros((3, 3))))
+
+
+@pytest.mark.parametrize("passed_on", [copy.deepcopy, copy.copy, lambda given: pickle.loads(pickle.dumps(given))])
+def test_parameters_keep_their_labels_when_they_are_passed_on(passed_on: Any) -> None:
+    payoff = passed_on(fp.PowerLaw(beta=by_name(BETA)))
+    np.testing.assert_array_equal(federation(payoff=payoff).payoff.beta, BETA)
+    np.testing.assert_allclose(federation(payoff=fp.PowerLaw(beta=payoff.beta * 2)).payoff.beta, np.array(BETA) * 2)
+    np.testing.assert_array_equal(federation(payoff=fp.PowerLaw(beta=payoff.beta[::-1])).payoff.beta, BETA)
+
+
+def test_rows_with_labels_of_their_own_are_refused() -> None:
+    rows = [by_name(row) for row in WEIGHTS]
+    with pytest.raises(fp.InvalidInput, match=r"weights must be a matrix, or a DataFrame .*, got a list of rows"):
+        fp.Federation(rows, costs=COSTS, caps=CAPS, payoff=fp.Log(), names=NAMES)
+
+
+def test_prices_of_a_deal_go_by_their_labels() -> None:
+    deal = fp.ExternalityMechanism().solve(PLAIN).deal
+    named = fp.Deal(
+        mechanism=deal.mechanism,
+        agents=deal.agents,
+        contributions=by_name(deal.contributions),
+        payments=by_name(deal.payments),
+        prices=frame(deal.prices),
+    )
+    np.testing.assert_array_equal(named.prices, deal.prices)
+
+
+def test_runs_counted_in_another_order_are_followed() -> None:
+    rng = np.random.default_rng(1)
+    contributions, accuracies = rng.uniform(0.0, 10.0, (6, 3)), rng.uniform(0.2, 0.8, (6, 3))
+    given, measured = (pd.DataFrame(matrix, columns=list(NAMES)) for matrix in (contributions, accuracies))
+    np.testing.assert_array_equal(fp.Observations.of(given, measured.iloc[::-1]).accuracies, accuracies)
+
+
+def test_a_pilot_takes_features_by_name_and_refuses_other_rows() -> None:
+    rng = np.random.default_rng(2)
+    features = pd.DataFrame(rng.normal(size=(60, 2)), columns=["age", "dose"])
+    targets = pd.Series((features["age"] > 0).astype(int))
+    in_order = dict.fromkeys(("Ada", "Ben"), (features, targets))
+    swapped = in_order | {"Ben": (features[["dose", "age"]], targets)}
+    options = {"models": 3, "cost": 0.001, "value": 1.0, "seed": 0}
+    one, other = (fp.pilot(data, **options) for data in (in_order, swapped))
+    np.testing.assert_array_equal(one.alone_and_together, other.alone_and_together)
+    with pytest.raises(fp.InvalidInput, match="must have the same row labels in the same order"):
+        fp.pilot(in_order | {"Ben": (features, targets.iloc[::-1])}, **options)

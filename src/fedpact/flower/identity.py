@@ -126,10 +126,13 @@ def _receipt_folder(context: Context) -> Path | None:
 def last_receipt(context: Context, run: str) -> dict[str, Any]:
     """What a node has written down last in a run; empty if it has not, or has no place for it."""
     folder = _receipt_folder(context)
-    for path in [] if folder is None else [folder / _receipt_of(run), folder / RECEIPT]:
-        if path.exists() and (found := read_receipt(path))["run"] == run:
-            return found
-    return {}
+    if folder is None:
+        return {}
+    own, last = folder / _receipt_of(run), folder / RECEIPT
+    if own.exists():
+        return read_receipt(own)
+    found = read_receipt(last) if last.exists() else {}
+    return found if found.get("run") == run else {}
 
 
 def _receipt_of(run: str) -> str:

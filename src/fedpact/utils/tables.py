@@ -101,7 +101,7 @@ def read_parquet(content: bytes) -> dict[str, list[Any]]:
             raise InvalidInput(f"column {short_repr(nested[0])} must hold a number or a text in each row, not a list")
         names, read = file.schema_arrow.names, 0
         # A text that stands in the file once may be that of every row.
-        rows = min(PARQUET_ROWS, max(MAX_ARRAY_BYTES // max(stated, 1), 1))
+        rows = min(PARQUET_ROWS, max(MAX_ARRAY_BYTES // max(4 * stated, 1), 1))
         columns: list[list[Any]] = [[] for _ in names]
         for batch in file.iter_batches(rows):
             for column, found in zip(columns, batch.columns, strict=True):

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import tomllib
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -114,6 +115,15 @@ def test_the_deal_is_the_librarys(answers, ask):
         assert f'id="{part}"' in answer["deal"]
     assert answer["agents"] == list(FEDERATION.names)
     assert list(answer["kinds"]) == ["weights", "costs", "quadratic", "caps", "values", "beta"]
+
+
+def test_a_deal_that_was_measured_to_lose_is_not_recommended(answers):
+    reason = "Not recommended: measured at 2,949 EUR less than alone."
+    draft, _ = initial_draft(replace(hospitals(), not_recommended=reason))
+    said = words(answers.deal({"draft": draft.record()})["deal"])
+    assert reason in said and "The Standalone mechanism" in said and "The Externality mechanism: pay" not in said
+    saved = answers.file({"draft": draft.record(), "file": "scenario.toml"}).data.decode()
+    assert f'not_recommended = "{reason}"' in saved
 
 
 def test_errors_come_with_their_place_and_their_name(answers, ask):

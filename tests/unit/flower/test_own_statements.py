@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 
 import fedpact as fp
 from edges.command_line import run_main
 from fedpact.deals import Ledger
 from fedpact.flower import UnderDeal
-from fedpact.flower.messages import message_content, read_message, record_digest
+from fedpact.flower.messages import RECORD, message_content, read_message, record_digest
 from fedpact.scenario.examples import example
 from unit.flower.cheats import Cheat, conduct_run
-from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage
+from unit.flower.in_process import FIRST_NODE, InProcessGrid, Killed, Stage, through_protobuf
 from unit.flower.test_signed_ledger import Entries, content, entries_of, rechain
 from unit.flower.test_signed_under_deal import start
 from unit.flower.test_under_deal import grid_of, three
@@ -215,6 +215,41 @@ def test_a_server_that_is_started_again_does_not_make_members_forget(tmp_path: P
     rechain(stage.ledger, entries[:-1])  # and has the model measured again
     with pytest.raises(fp.InvalidInput, match=f'"{NAME}" disputes it: the ledger lacks or changes {SUBSETS}'):
         stage.conduct(**more)
+
+
+def test_a_call_to_another_run_in_between_does_not_make_members_forget(tmp_path: Path) -> None:
+    """Started again, the coordinator first has the member sign a deal and a measurement of a run that it made up."""
+    stage, more = Stage(example("paper-w2").federation, tmp_path), {"verify-subsets": 5}
+    with pytest.raises(Killed):
+        stage.conduct(stage.grid(killed_at=settle_push(stage, **more)), **more)
+    entries: Entries = entries_of(stage.ledger)
+    say_it_was_late(content(entries, "verified"))
+    rechain(stage.ledger, entries[:-1])
+    called: list[Message] = []
+
+    def sent(message: Message, kind: str, content: RecordDict) -> Message:
+        made = through_protobuf(message)
+        made.metadata.__dict__["_message_type"], made.content = kind, content
+        return made
+
+    def elsewhere(message: Message, honest: Callable[[Message], Message]) -> Message:
+        if message.metadata.message_type == "query.sign" and not called:
+            called.append(message)
+            asked, other = read_message(message), "X" * 64
+            model = RecordDict({"arrays": ArrayRecord([np.zeros(())]), RECORD: ConfigRecord({"head": "0" * 64})})
+            honest(sent(message, "query.greet", message_content({"action": "greet", "run": other})))
+            document = asked["document"] | {"run": other}
+            signed = honest(sent(message, "query.sign", message_content(asked | {"document": document})))
+            assert read_message(signed)["signed"] is True
+            assert RECORD in honest(sent(message, "evaluate", model)).content
+            own = message_content({"action": "greet", "run": asked["document"]["run"]})
+            honest(sent(message, "query.greet", own))
+        return honest(message)
+
+    stage.faults[1] = elsewhere
+    with pytest.raises(fp.InvalidInput, match=f'"{NAME}" disputes it: the ledger lacks or changes {SUBSETS}'):
+        stage.conduct(**more)
+    assert called
 
 
 def test_an_honest_server_that_is_started_again_settles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
