@@ -81,7 +81,7 @@ class Service:
             _ = found.recommendation
             return found
 
-        return self._remember("comparison", _key(scenario), work)
+        return self._remember("comparison", (_key(scenario), scenario.not_recommended), work)
 
     def all_mechanisms(self, scenario: Scenario) -> Comparison:
         """Those of the literature as well, with what each keeps; members lie, pose as two and leave for it."""
@@ -91,7 +91,7 @@ class Service:
             _ = found.verdicts, found.misreporting_gains, found.recommendation
             return found
 
-        return self._remember("all", _key(scenario), work)
+        return self._remember("all", (_key(scenario), scenario.not_recommended), work)
 
     def deals_at(self, scenario: Scenario, parameter: Parameter, value: float) -> Sweep:
         """The deals at one value of a parameter: a sweep over one point."""
