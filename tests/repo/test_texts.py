@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 KINDS = {".py", ".md", ".toml", ".txt", ".json", ".css", ".html", ".cfg", ".yml", ".yaml", ".csv", ""}
 FOLDERS = ("src", "tests", "docs", "benchmarks", ".ci", "examples")
 BUILT = ("_build", "__pycache__", ".egg-info")
-MOST_LINES = 500
 
 # Written so that this file does not hold them.
 MACHINE_PATHS = [f"/{folder}/" for folder in ("work", "root")]
@@ -42,15 +41,6 @@ def test_there_are_texts() -> None:
 def test_no_text_names_a_machine_or_a_registry(hidden: str) -> None:
     holders = [str(path.relative_to(ROOT)) for path in TEXTS if hidden in path.read_text(encoding="utf-8")]
     assert holders == []
-
-
-def test_source_files_are_short() -> None:
-    long = {
-        str(path.relative_to(ROOT)): lines
-        for path in TEXTS
-        if path.suffix == ".py" and (lines := len(path.read_text(encoding="utf-8").splitlines())) >= MOST_LINES
-    }
-    assert long == {}
 
 
 def test_constraints_are_plain_pins() -> None:

@@ -40,6 +40,7 @@ def test_suggestions_respect_caps_and_say_why(few: fp.Fit) -> None:
     np.testing.assert_array_equal(found[0].contributions, same[0].contributions)
 
 
+@pytest.mark.slow
 def test_without_caps_nobody_gives_more_than_ever(few: fp.Fit) -> None:
     largest = few.observations.contributions.max(axis=0)
     for each in suggest(few, 4, costs=0.0005):

@@ -166,6 +166,7 @@ def test_a_step_clipped_at_a_bound_does_not_leave_the_domain():
     np.testing.assert_allclose(points, [1.0, 1.86])  # as far along the step as the first bound
 
 
+@pytest.mark.slow
 def test_a_point_beyond_the_domain_by_rounding_has_no_gradient():
     """The search for a step rejects it; it must not raise."""
     federation = fp.Federation([[1.0, -1.0], [0.0, 1.0]], costs=0.1, caps=2.0, payoff=fp.PowerLaw(0.5))

@@ -16,6 +16,7 @@ from strategies import random_federation
 SAME = 1e-10  # of the payoff
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("senders", [0, 32])
 def test_receivers_add_up_to_everybody(seed: int, senders: int, monkeypatch: pytest.MonkeyPatch) -> None:

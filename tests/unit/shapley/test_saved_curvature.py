@@ -42,6 +42,7 @@ def test_sparse_and_harmed_rows_are_not_sampled():
         assert rows.can_be_sampled is expected
 
 
+@pytest.mark.slow
 def test_a_sampled_hessian_is_definite_and_near_the_full_one():
     federation, contributions = _federation(), np.linspace(0.1, 5.0, N_AGENTS)
     rough = CompiledPotential(federation, tolerance=ROUGH_TOLERANCE).hessian(contributions)
