@@ -20,7 +20,7 @@ from fedpact.federation.lots import labels, require_single_lots
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
-    aligned_columns,
+    align_columns,
     checked_numbers,
     labels_of,
     non_negative,
@@ -443,7 +443,7 @@ def _checked_prices(given: Any, names: Sequence[str], lots: Sequence[str]) -> Fl
     size, n_lots = len(names), len(lots)
     if (labels := labels_of(given)) is not None:
         given = given.iloc[places_of("prices", labels, names)]
-    given = aligned_columns("prices", given, lots)
+    given = align_columns("prices", given, lots)
     try:
         prices = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     except (TypeError, ValueError) as error:

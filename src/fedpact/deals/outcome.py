@@ -36,7 +36,7 @@ from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import GAIN_TOLERANCE, Solution
 from fedpact.programs.worst_group import search_groups
 from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
-from fedpact.utils.arrays import FloatArray, aligned, checked_numbers, read_only_copy
+from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
 PaymentRule = Callable[[Federation, FloatArray], FloatArray]
@@ -315,7 +315,7 @@ class Outcome:
         return replace(
             self,
             contributions=self.federation.checked_contributions(contributions),
-            payments=np.asarray(aligned("payments", payments, self.federation.names)),
+            payments=np.asarray(align("payments", payments, self.federation.names)),
             equilibria=AS_GIVEN,
             solution=None,
             face=None,

@@ -45,7 +45,7 @@ def verified_content(
     }
 
 
-def unmeasured(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def missing_measurements(models: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Which members have measured none of the models that a ledger lists, and why."""
     said = [(name, each) for model in models for name, each in model["accuracies"].items()]
     measured = {name for name, each in said if each.get("accuracy") is not None}

@@ -21,7 +21,7 @@ from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.federation import Federation
 from fedpact.federation.lots import SharedCap, take_shared_caps
 from fedpact.federation.payoffs import Payoff
-from fedpact.utils.arrays import FloatArray, aligned_columns
+from fedpact.utils.arrays import FloatArray, align_columns
 from fedpact.utils.errors import InvalidInput
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -140,7 +140,7 @@ class Batch:
         size, tasks, lots = lengths.pop(), base.n_tasks, base.n_lots
 
         def spread(name: str, otherwise: FloatArray, count: int, labels: Sequence[str] = ()) -> FloatArray:
-            numbers = aligned_columns(name, given.get(name), labels) if labels else given.get(name)
+            numbers = align_columns(name, given.get(name), labels) if labels else given.get(name)
             try:
                 return np.broadcast_to(
                     np.asarray(otherwise if numbers is None else numbers, dtype=np.float64), (size, count)

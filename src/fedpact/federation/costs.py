@@ -18,7 +18,7 @@ from fedpact.utils.arrays import (
     NON_NEGATIVE,
     POSITIVE,
     FloatArray,
-    aligned,
+    align,
     checked_numbers,
     labels_of,
     non_negative,
@@ -142,7 +142,7 @@ class Quadratic(Cost):
                 given=f": {self.linear.size} and {self.quadratic.size} given",
             )
         labels = labels_of(self.linear)
-        quadratic = self.quadratic if labels is None else aligned("costs.quadratic", self.quadratic, labels)
+        quadratic = self.quadratic if labels is None else align("costs.quadratic", self.quadratic, labels)
         free = np.flatnonzero((self.linear == 0) & (quadratic == 0))[:MAX_ERRORS]
         if free.size:
             way_out = ": linear and quadratic are both 0; give one a positive number"

@@ -46,7 +46,7 @@ from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
     TaskLabels,
-    aligned,
+    align,
     checked_numbers,
     first_where,
     read_only_copy,
@@ -257,7 +257,7 @@ class Federation:
 
     def _profile(self, contributions: ArrayLike) -> FloatArray:
         """Contributions as an array, in the order of the lots where they are labelled."""
-        return np.asarray(aligned("contributions", contributions, self.lot_labels), dtype=np.float64)
+        return np.asarray(align("contributions", contributions, self.lot_labels), dtype=np.float64)
 
     def data(self, contributions: ArrayLike) -> FloatArray:
         """y_i = sum_j w_ij s_j, the weighted data each agent reaches."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from fedpact.federation.federation import Federation
 from fedpact.federation.lots import require_single_lots
-from fedpact.utils.arrays import POSITIVE, FloatArray, aligned, checked_numbers, positive, read_only_copy
+from fedpact.utils.arrays import POSITIVE, FloatArray, align, checked_numbers, positive, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
 
@@ -79,7 +79,7 @@ class Population:
         """The weighted data an agent of each type reaches when every agent of type j contributes contributions[j]."""
         return np.asarray(
             self.summed_weights()
-            @ np.asarray(aligned("contributions", contributions, self.types.names), dtype=np.float64)
+            @ np.asarray(align("contributions", contributions, self.types.names), dtype=np.float64)
         )
 
     def payoffs(self, contributions: ArrayLike) -> FloatArray:

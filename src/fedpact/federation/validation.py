@@ -29,7 +29,7 @@ from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
     TaskLabels,
-    aligned_columns,
+    align_columns,
     checked_numbers,
     labels_of,
     places_of,
@@ -261,7 +261,7 @@ def _checked_matrix(
     if tasks is not None and labels_of(given) is not None:
         given = given.iloc[places_of("weights", labels_of(given) or [], tasks)]
     if lots is not None:
-        given = aligned_columns("weights", given, lots)
+        given = align_columns("weights", given, lots)
     if sp.issparse(given) and given.dtype.kind in "iuf":
         weights = sp.csr_array(given, dtype=np.float64, copy=True)
         weights.sum_duplicates()

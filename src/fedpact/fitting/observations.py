@@ -21,8 +21,8 @@ from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
     TaskLabels,
-    aligned,
-    aligned_columns,
+    align,
+    align_columns,
     labels_of,
     places_of,
     read_only_copy,
@@ -324,7 +324,7 @@ def same_runs(label: str, given: Any, others: Any) -> Any:
 def _by_column(label: str, given: Any, names: Sequence[str] | None) -> Any:
     """What is given with a column per agent, in the order of the names where columns are labelled."""
     if names is not None:
-        return aligned_columns(label, given, names)
+        return align_columns(label, given, names)
     if labels_of(given, "columns") is not None:
         raise InvalidInput(
             f"{label} must have no labels on its columns where members have several lots or tasks: give its "
@@ -354,7 +354,7 @@ def checked_test_sizes(
     if hasattr(given, "columns"):
         given = _by_column("test_sizes", given, names)
     elif names is not None:
-        given = aligned("test_sizes", given, names)
+        given = align("test_sizes", given, names)
     try:
         sizes = np.array(np.broadcast_to(np.asarray(np.nan if given is None else given, dtype=np.float64), shape))
     except (TypeError, ValueError) as error:

@@ -26,8 +26,8 @@ from fedpact.scenario import Money, Scenario, Uncertainty
 from fedpact.utils.arrays import (
     POSITIVE,
     FloatArray,
-    aligned,
-    aligned_columns,
+    align,
+    align_columns,
     checked_numbers,
     positive,
     read_only_copy,
@@ -296,7 +296,7 @@ class Fit:
 
     def _profiles(self, contributions: Any) -> FloatArray:
         """Contributions as an array, in the order of the lots where they are labelled."""
-        put = aligned_columns if hasattr(contributions, "columns") else aligned
+        put = align_columns if hasattr(contributions, "columns") else align
         return np.asarray(put("contributions", contributions, self.observations.lot_labels), dtype=np.float64)
 
     def draws(self, count: int = 400, rng: np.random.Generator | int | None = None) -> Draws:

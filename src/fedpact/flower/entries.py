@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedpact.deals import Settlement
-from fedpact.deals.verified_models import unmeasured
+from fedpact.deals.verified_models import missing_measurements
 from fedpact.utils.errors import FedpactError
 from fedpact.utils.jsonl import jsonable
 
@@ -34,7 +34,7 @@ class Unmeasured(FedpactError, RuntimeError):
 
 def check_measured(models: Sequence[Mapping[str, Any]]) -> None:
     """Say who could not measure the models made of subsets of the updates; raise `Unmeasured` if nobody could."""
-    reasons = unmeasured(models)
+    reasons = missing_measurements(models)
     if reasons and len(reasons) == len(models[0]["accuracies"]):
         raise Unmeasured(reasons)
     warn_unmeasured(reasons, "the models made of subsets of the updates")

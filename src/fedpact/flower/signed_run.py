@@ -41,7 +41,7 @@ from fedpact.deals.settlement import MONEY_DECIMALS, PAYOFF_DECIMALS, PAYOFF_UNI
 from fedpact.deals.signatures import document_digest, is_signed_by
 from fedpact.deals.signed_delivery import signed_delivery, signed_subsets
 from fedpact.deals.updates import TrainingUpdates
-from fedpact.deals.verified_models import measured_documents, unmeasured, verified_content
+from fedpact.deals.verified_models import measured_documents, missing_measurements, verified_content
 from fedpact.fitting.pilot import Pilot
 from fedpact.flower.agreement import ask_members, own_parts, refusals, signatures
 from fedpact.flower.channel import Present, roll_call
@@ -218,7 +218,7 @@ class SignedRun:
         replies = exchange(self.grid, messages, timeout=self.terms.timeout)
         found = {name: self._signed_accuracy(name, replies.get(name), head, stated) for name in self.samples()}
         content = {"accuracies": found}
-        warn_unmeasured(unmeasured([content]), "the model")
+        warn_unmeasured(missing_measurements([content]), "the model")
         self.note(MEASURED, content)
 
     def _signed_accuracy(self, name: str, reply: Message | None, head: str, model: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from fedpact.federation import Batch, Federation
 from fedpact.federation.lots import require_own_caps, require_single_lots
 from fedpact.programs.social_optimum import OptimalFace
 from fedpact.programs.solver import Solution
-from fedpact.utils.arrays import FloatArray, aligned
+from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr
 from fedpact.utils.parallel import is_configured, map_parallel
 
@@ -250,7 +250,7 @@ class Mechanism(ABC):
             require_single_lots(federation, f"the mechanism {self.name}")
         if not self.knows_shared_caps:
             require_own_caps(federation, f"the mechanism {self.name}")
-        profile = np.asarray(aligned("contributions", contributions, federation.lot_labels), dtype=np.float64)
+        profile = np.asarray(align("contributions", contributions, federation.lot_labels), dtype=np.float64)
         return Outcome(
             federation=federation,
             mechanism=self.name,

@@ -29,7 +29,7 @@ from fedpact.programs.group_batch import groups_together, lists_together
 from fedpact.programs.groups import knowing
 from fedpact.programs.social_optimum import OptimalFace, SocialOptimum, social_optimum
 from fedpact.programs.solver import Solution
-from fedpact.utils.arrays import FloatArray, aligned
+from fedpact.utils.arrays import FloatArray, align
 
 DIVISION_TIME_LIMIT = 120.0  # seconds, for dividing what is gained so that no group among many would leave
 
@@ -101,11 +101,11 @@ class SidePaymentMechanism(ExternalityMechanism):
         side_payments: ArrayLike | None = None,
     ) -> Outcome:
         """A profile under these rules; what is paid beyond the prices is a side payment unless they are given."""
-        profile = np.asarray(aligned("contributions", contributions, federation.lot_labels), dtype=np.float64)
-        payments = None if payments is None else np.asarray(aligned("payments", payments, federation.names))
+        profile = np.asarray(align("contributions", contributions, federation.lot_labels), dtype=np.float64)
+        payments = None if payments is None else np.asarray(align("payments", payments, federation.names))
         priced = price_payments(federation, profile)
         if side_payments is not None:
-            side = np.asarray(aligned("side_payments", side_payments, federation.names), dtype=np.float64)
+            side = np.asarray(align("side_payments", side_payments, federation.names), dtype=np.float64)
         else:
             side = self.side_payments(federation) if payments is None else payments - priced
         rules = _Rules(mechanism=self, federation=federation, side_payments=side)

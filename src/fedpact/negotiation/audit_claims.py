@@ -24,7 +24,7 @@ from fedpact.deals.signed_delivery import ledger_delivery
 from fedpact.deals.stated import negotiation_contradictions
 from fedpact.deals.transcript import read_transcript
 from fedpact.deals.updates import TrainingUpdates, model_digest
-from fedpact.deals.verified_models import unmeasured
+from fedpact.deals.verified_models import missing_measurements
 from fedpact.negotiation.coordinator import recompute
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput, error_context
@@ -238,14 +238,14 @@ def _check_verified(record: LedgerRecord) -> str:
     """Who has measured the models made of subsets of the updates, where nobody has signed it."""
     entry = record.entries[VERIFIED]
     models = entry.content["models"]
-    out, said = unmeasured(models), dict.fromkeys(name for model in models for name in model["accuracies"])
+    out, said = missing_measurements(models), dict.fromkeys(name for model in models for name in model["accuracies"])
     names = [name for name in said if name not in out]
     raise ClaimOpen(f"recorded as measured by {join_names(names)}{unmeasured_text(entry)}; nobody has signed it")
 
 
 def unmeasured_text(entry: Entry) -> str:
     """Who has not measured what an entry lists, and why."""
-    reasons = unmeasured(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
+    reasons = missing_measurements(entry.content["models"] if entry.kind == VERIFIED else [entry.content])
     return "".join(f'; not by "{name}": {reason:.200}' for name, reason in reasons.items())
 
 

@@ -30,7 +30,7 @@ from fedpact.utils.words import differing_texts, join_names
 
 PAYMENTS = "payments"  # how their check is called among the claims
 TERMS = ("prices", "side_payments")
-MEMBERS = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
+LEFT_OUT = "members"  # how it is called whether the deal is between all members of the scenario, or says why not
 UNEXPLAINED = "in the scenario and not in the deal, which does not say why"
 
 
@@ -107,7 +107,7 @@ class CheckedDeal:
                 found[proof.claim.value] = "it could not be worked out"
         unexplained = [name for name, reason in self.out.items() if not reason]
         if unexplained:
-            found[MEMBERS] = f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}"
+            found[LEFT_OUT] = f"{join_names(unexplained)} {'is' if len(unexplained) == 1 else 'are'} {UNEXPLAINED}"
         payments = self.payment_check if self.holds_payments else None
         if payments is not None and not payments.is_known:
             found[PAYMENTS] = f"whether they are right cannot be said ({payments.method})"
@@ -132,8 +132,8 @@ class CheckedDeal:
         if self.audit is not None and self.audit.failed:
             claim = self.audit.failed[0]
             return f"{quote_claim(claim)}: {self.failures[claim]}"
-        if MEMBERS in self.failures:
-            return f"{MEMBERS}: {self.failures[MEMBERS]}"
+        if LEFT_OUT in self.failures:
+            return f"{LEFT_OUT}: {self.failures[LEFT_OUT]}"
         with suppress(*SOLVER_ERRORS):  # where the rules come to no deal
             due = self.rules.outcome_at(self.outcome.federation, self.outcome.contributions)
             for name in self.outcome.deal.differences(due.deal):

@@ -107,13 +107,13 @@ them; label it by these names, or give its .to_numpy() to go by position
     return [place[name] for name in names]
 
 
-def aligned(field: str, given: Any, names: Sequence[str]) -> Any:
+def align(field: str, given: Any, names: Sequence[str]) -> Any:
     """What is given per name, in the order of the names; as it is where it has no labels."""
     labels = labels_of(given)
     return given if labels is None else np.asarray(given)[places_of(field, labels, names)]
 
 
-def aligned_columns(field: str, given: Any, names: Sequence[str]) -> Any:
+def align_columns(field: str, given: Any, names: Sequence[str]) -> Any:
     """A matrix with a column per name, in the order of the names; as it is where its columns have no labels."""
     labels = labels_of(given, "columns")
     return given if labels is None else np.asarray(given)[:, places_of(field, labels, names, where="columns")]
