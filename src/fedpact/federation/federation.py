@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from fedpact.federation.arrays import FederationArrays
 from fedpact.federation.bounds import block_bounds
 from fedpact.federation.costs import Cost
 from fedpact.federation.fingerprint import federation_signature, fingerprint_text
@@ -38,6 +39,7 @@ from fedpact.federation.lots import (
     owned_by,
     reachable_caps,
     require_single_lots,
+    shared_members,
     take_shared_caps,
 )
 from fedpact.federation.payoffs import Payoff
@@ -140,6 +142,23 @@ class Federation:
         )
         for field, value in inputs._asdict().items():
             object.__setattr__(self, field, value)
+
+    @cached_property
+    def arrays(self) -> FederationArrays:
+        """The numbers as arrays, for quantities that take leading axes."""
+        return FederationArrays(
+            weights=self.weights,
+            values=self.values,
+            linear=np.broadcast_to(self.costs.linear, self.n_lots),
+            quadratic=np.broadcast_to(self.costs.quadratic, self.n_lots),
+            caps=self.caps,
+            payoff=self.payoff,
+            lot_owners=self.lot_owners,
+            task_owners=self.task_owners,
+            n_agents=self.n_agents,
+            shared=shared_members(self.shared_caps, self.n_lots),
+            shared_limits=np.array([shared.cap for shared in self.shared_caps]),
+        )
 
     @property
     def n_agents(self) -> int:

@@ -24,7 +24,7 @@ the exponential; compiled code knows no other (`Payoff.hyperbola`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -150,6 +150,18 @@ class Payoff:
             for name, numbers in self.parameters.items()
         }
         return type(self)(**checked) if any(map(labels_of, self.parameters.values())) else self
+
+    @classmethod
+    def unchecked(cls, **parameters: FloatArray) -> Self:
+        """The family with parameters of any shape, such as (federations, tasks), that are known to be right."""
+        made = cls.__new__(cls)
+        for name, numbers in parameters.items():
+            object.__setattr__(made, name, numbers)
+        return made
+
+    def map(self, function: Callable[[FloatArray], FloatArray]) -> Self:
+        """The family with a function applied to every parameter that is not a single number."""
+        return self.unchecked(**{name: function(p) if p.ndim else p for name, p in self.parameters.items()})
 
     def take(self, agents: ArrayLike) -> Self:
         """The payoffs of some of the agents."""
