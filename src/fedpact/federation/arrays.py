@@ -276,7 +276,7 @@ def stack(federations: Sequence[Federation]) -> FederationArrays:
     each = [federation.arrays for federation in federations]
     first = each[0]
     weights = np.stack([one.weights if isinstance(one.weights, np.ndarray) else one.weights.toarray() for one in each])
-    parts = {
+    parts: dict[str, Any] = {
         name: np.stack([getattr(one, name) for one in each])
         for name in ("values", "linear", "quadratic", "caps", "shared_limits")
     }
