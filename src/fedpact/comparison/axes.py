@@ -24,13 +24,14 @@ list, `0.1,0.2,0.5`. They may fall, and must differ from one another. Two axes m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from fedpact.federation import Batch, Federation
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -51,8 +52,8 @@ class Axis:
     label
         The parameter as it was written, such as "weights[0,1]".
     field
-        What of the federation varies: "weights", "costs", "quadratic", "caps", "values", "shared_caps" or a payoff's
-        parameter.
+        What of the federation's arrays varies: "weights", "linear", "quadratic", "caps", "values", "shared_limits" or
+        a payoff's parameter.
     places
         Where: the rows and the columns of the weights, or the agents.
     points
@@ -96,7 +97,7 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
     ends = [np.unique([axis.points.min(), axis.points.max()]) for axis in axes]
     for corner in product(*ends):
         try:
-            batch_at(federation, axes, [np.array([value]) for value in corner])[0]
+            federation.with_arrays(arrays_at(federation, axes, [np.array([value]) for value in corner]).at(0))
         except InvalidInput as error:
             where = " and ".join(f"{axis.label} = {value:g}" for axis, value in zip(axes, corner, strict=True))
             why = f"there is no federation with {where}: {error}"
@@ -105,36 +106,28 @@ def check_axes(federation: Federation, axes: Sequence[Axis]) -> None:
             ) from error
 
 
-def batch_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> Batch:
+def arrays_at(federation: Federation, axes: Sequence[Axis], points: Sequence[FloatArray]) -> FederationArrays:
     """The federations at given values of the axes: `points[a][k]` is the value of axis a in federation k."""
-    size, sizes = points[0].size, _sizes(federation)
-    arrays: dict[str, FloatArray] = {}
-    starts = _starts(federation)
+    own, size = _own_numbers(federation), points[0].size
+    varied: dict[str, FloatArray] = {}
     for axis, values in zip(axes, points, strict=True):
-        if axis.field not in arrays:
-            shape = (size, *sizes.get(axis.field, (federation.n_tasks,)))
-            arrays[axis.field] = np.array(np.broadcast_to(starts[axis.field], shape))
+        if axis.field not in varied:
+            varied[axis.field] = np.repeat(own[axis.field][None], size, axis=0)
         everywhere: Any = (slice(None), *axis.places)
-        arrays[axis.field][everywhere] = values[:, None]
-    given: dict[str, Any] = {
-        name: arrays.pop(name, None) for name in ("weights", "costs", "quadratic", "caps", "values", "shared_caps")
-    }
-    return Batch.vary(federation, **given, parameters=arrays)
+        varied[axis.field][everywhere] = values[:, None]
+    arrays = federation.arrays.repeated(size)
+    parameters = {name: varied.pop(name, numbers) for name, numbers in arrays.payoff.parameters.items()}
+    return replace(arrays, **varied, payoff=arrays.payoff.unchecked(**parameters))
 
 
-def _starts(federation: Federation) -> Mapping[str, FloatArray]:
+def _own_numbers(federation: Federation) -> Mapping[str, FloatArray]:
     """The federation's own numbers, by field."""
-    costs = federation.costs
-    own = {"costs": costs.linear, "quadratic": costs.quadratic, "caps": federation.caps, "values": federation.values}
-    own["shared_caps"] = np.array([each.cap for each in federation.shared_caps])
-    return {"weights": federation.dense_weights(), **own, **federation.payoff.parameters}
-
-
-def _sizes(federation: Federation) -> Mapping[str, tuple[int, ...]]:
-    """How many numbers a field has; the payoff's parameters are per task."""
-    lots, tasks = federation.n_lots, federation.n_tasks
-    per_lot = dict.fromkeys(("costs", "quadratic", "caps"), (lots,))
-    return {"weights": (tasks, lots), **per_lot, "values": (tasks,), "shared_caps": (len(federation.shared_caps),)}
+    arrays = federation.arrays
+    own = {name: getattr(arrays, name) for name in ("linear", "quadratic", "caps", "values", "shared_limits")}
+    parameters = {
+        name: np.broadcast_to(numbers, federation.n_tasks) for name, numbers in federation.payoff.parameters.items()
+    }
+    return {"weights": federation.dense_weights(), **own, **parameters}
 
 
 def _split_axis(written: str) -> tuple[str, str | None, str]:
@@ -149,8 +142,8 @@ def _split_axis(written: str) -> tuple[str, str | None, str]:
 
 def _field(name: str, federation: Federation) -> str:
     parameters = federation.payoff.parameters
-    known = {"weights": "weights", "costs": "costs", "costs.linear": "costs", "costs.quadratic": "quadratic"}
-    known |= {"caps": "caps", "values": "values"} | ({"shared_caps": "shared_caps"} if federation.shared_caps else {})
+    known = {"weights": "weights", "costs": "linear", "costs.linear": "linear", "costs.quadratic": "quadratic"}
+    known |= {"caps": "caps", "values": "values"} | ({"shared_caps": "shared_limits"} if federation.shared_caps else {})
     known |= {prefix + parameter: parameter for parameter in parameters for prefix in ("", "payoff.")}
     if name not in known:
         offered = [each for each in known if each != "costs.linear" and not each.startswith("payoff.")]
@@ -229,10 +222,10 @@ def _two_sides(label: str, index: str, federation: Federation) -> tuple[np.ndarr
 
 
 def _single(label: str, index: str | None, federation: Federation, field: str) -> tuple[np.ndarray, ...]:
-    if field == "shared_caps":
+    if field == "shared_limits":
         side = _shared_side(federation)
     else:
-        side = _side(federation, of_lots=field in {"costs", "quadratic", "caps"})
+        side = _side(federation, of_lots=field in {"linear", "quadratic", "caps"})
     places = None if index is None else _places(label, index, side)
     return (np.arange(len(side.names)) if places is None else places,)
 
@@ -260,11 +253,11 @@ def _places(label: str, given: str, side: _Side) -> np.ndarray | None:
 def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
     if first.field != second.field:
         return
-    shape = _sizes(federation).get(first.field, (federation.n_tasks,))
+    shape = _own_numbers(federation)[first.field].shape
     both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
     if both.size:
         index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
-        why = f"{first.label} and {second.label} both set {first.field}[{index}]"
+        why = f"{first.label} and {second.label} both set {first.label.partition("[")[0]}[{index}]"
         raise InvalidInput(
             f"{why}; vary two parameters that do not overlap",
             field=second.label,

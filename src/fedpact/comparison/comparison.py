@@ -11,11 +11,10 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT, split_gains
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
-from fedpact.deals import Outcome
+from fedpact.mechanisms.outcome import Outcome
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
@@ -151,7 +150,7 @@ class Comparison:
 
     def _largest_gain(self, mechanism: str, gains: Mapping[str, float] | None) -> tuple[str, float] | None:
         outcome = self[mechanism]
-        tols = dict(zip(outcome.agents, outcome_tolerances(outcome), strict=True))
+        tols = dict(zip(outcome.agents, outcome.tolerances, strict=True))
         beyond = {name: gain for name, gain in (gains or {}).items() if gain > tols[name]}
         return max(beyond.items(), key=lambda item: item[1]) if beyond else None
 
@@ -346,4 +345,4 @@ def _blocking_group(outcome: Outcome) -> BlockingGroup:
 
 def _is_settled(found: BlockingGroup, outcome: Outcome) -> bool:
     """Whether the group is the worst one, or none gains more than rounding."""
-    return found.exact or bool(found.upper_bound <= outcome_tolerances(outcome).sum())
+    return found.exact or bool(found.upper_bound <= outcome.tolerances.sum())

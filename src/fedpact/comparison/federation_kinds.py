@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedpact.federation import Batch, Federation
+from fedpact.federation import Federation
 from fedpact.federation.payoffs import PowerLaw
-from fedpact.programs.best_response import standalone_optimum
+from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray
 
 LOOSE_CAP = 2000.0  # samples: more than anybody wants
@@ -51,7 +51,7 @@ def _sparse(rng: np.random.Generator, n_agents: int) -> Federation:
 
 def _tight_caps(rng: np.random.Generator, n_agents: int) -> Federation:
     loose = _dense(rng, n_agents)
-    wanted = np.maximum(standalone_optimum(loose)[0], 1.0)
+    wanted = np.maximum(standalone_optima(loose.arrays)[0], 1.0)
     return loose.replace(caps=wanted * rng.uniform(*CAP_SHARES, n_agents))
 
 
@@ -76,7 +76,7 @@ FEDERATION_KINDS: Mapping[str, Draw] = {
 }
 
 
-def draw_federations(kind: str, start: int, stop: int, *, n_agents: int, seed: int) -> Batch:
+def draw_federations(kind: str, start: int, stop: int, *, n_agents: int, seed: int) -> list[Federation]:
     """Federations number `start` to `stop` of a kind.
 
     Examples
@@ -87,4 +87,4 @@ def draw_federations(kind: str, start: int, stop: int, *, n_agents: int, seed: i
     """
     stream = list(FEDERATION_KINDS).index(kind)
     draws = (np.random.default_rng([seed, stream, n_agents, place]) for place in range(start, stop))
-    return Batch.of([FEDERATION_KINDS[kind](rng, n_agents) for rng in draws])
+    return [FEDERATION_KINDS[kind](rng, n_agents) for rng in draws]

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedpact.comparison.batch_outcome import solve_batch
-from fedpact.deals import Outcome
-from fedpact.federation import Batch
+from fedpact.comparison.batches import solve_arrays
 from fedpact.mechanisms import Mechanism
+from fedpact.mechanisms.outcome import Outcome
 
 FACTORS = (0.5, 0.8, 1.25, 2.0)
 MAX_AGENTS_LYING = 8  # beyond, solving for every lie of everybody takes long
@@ -31,21 +30,21 @@ def misreporting_gains(outcome: Outcome, mechanism: Mechanism) -> Mapping[str, f
     >>> round(misreporting_gains(outcome, ExternalityMechanism())["Clinic"], 4)
     0.0263
     """
-    federation, n_agents = outcome.federation, outcome.federation.n_agents
-    liars = np.repeat(np.arange(n_agents), len(FACTORS))
-    stretch = np.ones((liars.size, n_agents))
-    stretch[np.arange(liars.size), liars] = np.tile(FACTORS, n_agents)
-    same = np.ones_like(stretch)
-    costs, values = np.concatenate([stretch, same]), np.concatenate([same, stretch])
-    reports = Batch.vary(
-        federation,
-        costs=federation.costs.linear * costs,
-        quadratic=federation.costs.quadratic * costs,
-        values=federation.values * values,
+    federation, true = outcome.federation, outcome.arrays
+    n_agents, n_factors = federation.n_agents, len(FACTORS)
+    lie = np.ones((n_agents * n_factors, n_agents))
+    liars = np.repeat(np.arange(n_agents), n_factors)
+    lie[np.arange(liars.size), liars] = np.tile(FACTORS, n_agents)
+    of_costs, of_values = np.concatenate([lie, np.ones_like(lie)]), np.concatenate([np.ones_like(lie), lie])
+    reports = true.repeated(
+        len(of_costs),
+        linear=true.linear * of_costs[:, true.lot_owners],
+        quadratic=true.quadratic * of_costs[:, true.lot_owners],
+        values=true.values * of_values[:, true.task_owners],
     )
-    found = solve_batch(reports, mechanism)
-    true_costs = federation.costs.value(np.nan_to_num(found.contributions))
-    utilities = found.payoffs / values - true_costs + found.payments
-    own = np.take_along_axis(utilities, np.tile(liars, 2)[:, None], axis=1)[:, 0].reshape(2, n_agents, len(FACTORS))
+    found = solve_arrays(federation, reports, mechanism)
+    spent = true.spending(found.contributions)
+    utilities = found.payoffs / of_values - spent + found.payments
+    own = utilities[np.arange(2 * liars.size), np.tile(liars, 2)].reshape(2, n_agents, n_factors)
     gains = own - outcome.utilities[:, None]
     return dict(zip(federation.names, np.fmax.reduce(gains, axis=(0, 2)).tolist(), strict=True))

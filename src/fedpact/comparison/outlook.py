@@ -18,18 +18,17 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.tolerances import outcome_tolerances, would_leave
-from fedpact.comparison.batch_outcome import solve_batch
-from fedpact.deals import Outcome
-from fedpact.federation import Batch, Federation
+from fedpact.comparison.batches import solve_arrays
+from fedpact.comparison.sweeps import is_vectorised
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms import Mechanism, resolve_mechanism, resolve_mechanisms
-from fedpact.mechanisms.base import solve_each
 from fedpact.scenario import FederationDraws, Uncertainty
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 LEVEL, ASSURANCE = 0.9, 0.95
-VECTORISED_DRAWS, SINGLE_DRAWS = 400, 60  # by default, of mechanisms that solve many federations at once, and of others
+STACKED_DRAWS, SINGLE_DRAWS = 400, 60  # by default, of mechanisms that solve many federations at once, and of others
 SEED = 0
 ASSUMED = "assumed: data that is shared never harms, under which nobody can lose by this deal; not measured"
 
@@ -134,7 +133,7 @@ def outlooks(
     mechanisms
         All of fedpact's if not given; those in which nobody federates are left out, as nothing changes hands.
     count
-        How many draws; 400 where compiled code solves them, else 60.
+        How many draws; 400 where a mechanism solves many at once, else 60.
     rng
         A Generator, an int or None; the same draws serve every mechanism.
     progress
@@ -152,19 +151,13 @@ def outlooks(
     def judged(mechanism: Mechanism, outlook: Outlook) -> Outlook:
         return replace(outlook, assumption=ASSUMED if nobody_can_lose(federation, uncertainty, mechanism) else "")
 
-    if federation.has_lots:
-        each = drawn_federations(federation, uncertainty.draws(federation, count or SINGLE_DRAWS, rng))
-        return {mechanism.name: judged(mechanism, outlook_of_each(each, mechanism, progress)) for mechanism in chosen}
-    drawn = uncertainty.draws(federation, count or VECTORISED_DRAWS, rng)
-    batch = batch_of(federation, drawn)
-    fewer = None if count else batch_of(federation, drawn, max_draws=SINGLE_DRAWS)
+    drawn = uncertainty.draws(federation, count or STACKED_DRAWS, rng)
     found = {}
     for mechanism in chosen:
         if progress is not None:
             progress(mechanism.title)
-        small = fewer is not None and not mechanism.is_vectorised(batch)
-        outlook = outlook_of(fewer if small and fewer is not None else batch, mechanism)
-        found[mechanism.name] = judged(mechanism, outlook)
+        most = None if count or is_vectorised(federation, mechanism) else SINGLE_DRAWS
+        found[mechanism.name] = judged(mechanism, outlook_of(federation, drawn_arrays(federation, drawn, most), mechanism))
     return found
 
 
@@ -178,80 +171,32 @@ def nobody_can_lose(federation: Federation, uncertainty: Uncertainty, mechanism:
     return Claim.INDIVIDUAL_RATIONALITY in mechanism.promises(federation) or not mechanism.has_payments
 
 
-def batch_of(federation: Federation, drawn: FederationDraws, *, max_draws: int | None = None) -> Batch:
-    """The drawn federations side by side, at most the first `max_draws`."""
-    return Batch.vary(
-        federation,
-        weights=drawn.weights[:max_draws],
-        values=drawn.values[:max_draws],
-        parameters=dict.fromkeys(federation.payoff.parameters, drawn.parameter[:max_draws]) or None,
-    )
+def drawn_arrays(federation: Federation, drawn: FederationDraws, max_draws: int | None = None) -> FederationArrays:
+    """The numbers of the drawn federations, at most the first `max_draws`, with one leading axis."""
+    arrays = federation.arrays
+    parameters = dict.fromkeys(arrays.payoff.parameters, drawn.parameter[:max_draws])
+    weights, values = drawn.weights[:max_draws], drawn.values[:max_draws]
+    payoff = arrays.payoff.unchecked(**parameters)
+    return arrays.repeated(len(weights), weights=weights, values=values, payoff=payoff)
 
 
-def drawn_federations(
-    federation: Federation, drawn: FederationDraws, *, max_draws: int | None = None
-) -> Sequence[Federation]:
-    """The drawn federations one by one, at most the first `max_draws`."""
-    return [
-        federation.replace(
-            weights=drawn.weights[place],
-            values=drawn.values[place],
-            payoff=type(federation.payoff)(**dict.fromkeys(federation.payoff.parameters, drawn.parameter[place])),
-        )
-        for place in range(len(drawn) if max_draws is None else min(max_draws, len(drawn)))
-    ]
-
-
-def outlook_of_each(
-    federations: Sequence[Federation], mechanism: Mechanism | str, progress: Callable[[str], None] | None = None
-) -> Outlook:
-    """The outlook of a mechanism on federations that are solved one after the other, as those with lots are."""
-    mechanism = resolve_mechanism(mechanism)
-    if progress is not None:
-        progress(mechanism.title)
-    answers = list(solve_each(mechanism, federations))
-    solved = [answer if isinstance(answer, Outcome) else None for answer in answers]
-    error = next((answer for answer in answers if isinstance(answer, Exception)), None)
-    first = next((outcome for outcome in solved if outcome is not None), None)
-    if first is None:
-        raise NotConverged(f"{mechanism.title} could be solved on none of {len(federations)} draws") from error
-
-    def gather(number: Callable[[Outcome], Any]) -> FloatArray:
-        missing = np.full(np.shape(number(first)), np.nan)
-        return np.array([missing if outcome is None else number(outcome) for outcome in solved])
-
-    leaves = gather(lambda outcome: would_leave(outcome.ir_gaps, outcome_tolerances(outcome)))
-    return Outlook(
-        mechanism=mechanism.name,
-        title=mechanism.title,
-        agents=first.federation.names,
-        contributions=gather(lambda outcome: outcome.contributions),
-        payments=gather(lambda outcome: outcome.payments),
-        ir_gaps=gather(lambda outcome: outcome.ir_gaps),
-        reciprocity_ratios=gather(lambda outcome: outcome.reciprocity_ratios),
-        lowest_fair_part=gather(lambda outcome: outcome.lowest_fair_part),
-        welfare=gather(lambda outcome: outcome.welfare),
-        leaves=leaves == 1.0,
-    )
-
-
-def outlook_of(batch: Batch, mechanism: Mechanism | str) -> Outlook:
+def outlook_of(federation: Federation, drawn: FederationArrays, mechanism: Mechanism | str) -> Outlook:
     """The outlook of a mechanism on federations that were drawn already."""
     mechanism = resolve_mechanism(mechanism)
-    outcome = solve_batch(batch, mechanism)
-    if not outcome.solved.any():
-        raise NotConverged(f"{mechanism.title} could be solved on none of {len(batch)} draws") from outcome.errors[0]
+    outcomes = solve_arrays(federation, drawn, mechanism)
+    if not outcomes.solved.any():
+        raise NotConverged(f"{mechanism.title} could be solved on none of {len(outcomes)} draws") from outcomes.errors[0]
     return Outlook(
         mechanism=mechanism.name,
         title=mechanism.title,
-        agents=batch.names,
-        contributions=outcome.contributions,
-        payments=outcome.payments,
-        ir_gaps=outcome.ir_gaps,
-        reciprocity_ratios=outcome.reciprocity_ratios,
-        lowest_fair_part=outcome.lowest_fair_part,
-        welfare=outcome.welfare,
-        leaves=outcome.would_leave,
+        agents=federation.names,
+        contributions=outcomes.contributions,
+        payments=outcomes.payments,
+        ir_gaps=outcomes.ir_gaps,
+        reciprocity_ratios=outcomes.reciprocity_ratios,
+        lowest_fair_part=outcomes.lowest_fair_part,
+        welfare=outcomes.welfare,
+        leaves=outcomes.would_leave,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
-from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
+from fedpact.comparison.batches import solve_batch
 from fedpact.comparison.federation_kinds import FEDERATION_KINDS, draw_federations
 from fedpact.comparison.sweeps import Arrays, mechanism_source, solve_or_load
-from fedpact.federation import Batch
+from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.outcome import Outcomes
 from fedpact.mechanisms.registry import ALL
-from fedpact.programs.groups import MAX_LISTED_AGENTS
+from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput
@@ -37,7 +38,7 @@ DEFAULT_COUNT, DEFAULT_AGENTS, DEFAULT_SPLITS = 100, 5, 10
 PIECE_SIZE = 100  # federations
 MAX_STUDIED_AGENTS = 10  # with more, all groups of thousands of federations take too long
 MAX_FEDERATIONS = 1_000_000  # of all kinds
-JUDGED_TOGETHER = (
+CERTIFIED = (
     Claim.NASH,
     Claim.BUDGET_BALANCE,
     Claim.SOCIAL_OPTIMALITY,
@@ -238,48 +239,44 @@ class StudyPiece:
 
     def solve(self) -> Arrays:
         """Everything that is asked of its federations, by mechanism and name."""
-        batch = draw_federations(self.kind, self.start, self.stop, n_agents=self.n_agents, seed=self.seed)
-        best = solve_batch(batch, "externality").welfare
+        drawn = draw_federations(self.kind, self.start, self.stop, n_agents=self.n_agents, seed=self.seed)
+        best = solve_batch(drawn, "externality").welfare
         found: Arrays = {}
         for mechanism in self.mechanisms:
-            found |= {f"{mechanism.name}:{name}": part for name, part in self._judge(batch, mechanism, best).items()}
+            found |= {f"{mechanism.name}:{name}": part for name, part in self._judge(drawn, mechanism, best).items()}
         return found
 
-    def _judge(self, batch: Batch, mechanism: Mechanism, best: FloatArray) -> Arrays:
-        outcome = solve_batch(batch, mechanism)
-        gaps, tols = outcome.reciprocity_gaps.min(axis=1), outcome.tolerances.sum(axis=1)
-        found: Arrays = {str(claim): _codes(outcome.certificates[claim].verdicts) for claim in JUDGED_TOGETHER}
-        found[Claim.RECIPROCITY] = np.where(np.isnan(gaps), NOT_KNOWN, gaps >= -tols)
-        found[Claim.SPLIT_PROOF] = self._split(outcome)
-        found = {claim: np.where(outcome.solved, codes, NOT_KNOWN).astype(np.int8) for claim, codes in found.items()}
+    def _judge(self, drawn: list[Federation], mechanism: Mechanism, best: FloatArray) -> Arrays:
+        outcomes = solve_batch(drawn, mechanism)
+        gaps, tols = outcomes.reciprocity_gaps.min(axis=1), outcomes.tolerances.sum(axis=1)
+        found: Arrays = {str(claim): _verdict_codes(outcomes, claim) for claim in CERTIFIED}
+        known = outcomes.solved & ~np.isnan(gaps)
+        found[Claim.RECIPROCITY] = np.where(known, gaps >= -tols, NOT_KNOWN).astype(np.int8)
+        tried = range(max(self.splits - self.start, 0)) if mechanism.federated else range(0)
+        found[Claim.SPLIT_PROOF] = _verdict_codes(outcomes, Claim.SPLIT_PROOF, tried)
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(best > 0, outcome.welfare / best, np.nan)
+            share = np.where(best > 0, outcomes.welfare / best, np.nan)
         return found | {
-            "welfare": np.asarray(outcome.welfare),
+            "welfare": np.asarray(outcomes.welfare),
             "share_of_best": share,
-            "lowest_share": np.asarray(outcome.lowest_fair_part),
-            "budget": np.where(outcome.solved, outcome.payments.sum(axis=1), np.nan),
-            "solved": outcome.solved,
+            "lowest_share": np.asarray(outcomes.lowest_fair_part),
+            "budget": outcomes.payments.sum(axis=1),
+            "solved": outcomes.solved,
         }
 
-    def _split(self, outcome: BatchOutcome) -> np.ndarray:
-        """Whether nobody was found to gain by posing as two, in the first federations of the kind."""
-        found = np.full(self.size, NOT_KNOWN, dtype=np.int8)
-        tried = range(min(self.size, max(self.splits - self.start, 0)))
-        for place in tried if outcome.mechanism.federated else ():
-            if outcome.solved[place]:
-                try:
-                    verdict = outcome[place].certificates[Claim.SPLIT_PROOF].verdict
-                except SOLVER_ERRORS:
-                    continue
-                found[place] = verdict is not Verdict.VIOLATED
-        return found
 
-
-def _codes(verdicts: np.ndarray) -> np.ndarray:
-    """1 where a claim holds, 0 where it is violated, NOT_KNOWN otherwise."""
-    known = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0}
-    return np.array([known.get(verdict, NOT_KNOWN) for verdict in verdicts], dtype=np.int8)
+def _verdict_codes(outcomes: Outcomes, claim: Claim, among: range | None = None) -> np.ndarray:
+    """1 where a claim holds, 0 where it is violated, NOT_KNOWN otherwise; that nobody gains by posing as two also
+    counts where nobody was found to."""
+    codes = {Verdict.HOLDS: 1, Verdict.VIOLATED: 0}
+    if claim is Claim.SPLIT_PROOF:
+        codes[Verdict.NOT_REFUTED] = 1
+    found = np.full(len(outcomes), NOT_KNOWN, dtype=np.int8)
+    for index in np.flatnonzero(outcomes.solved).tolist():
+        if among is None or index in among:
+            with suppress(*SOLVER_ERRORS):
+                found[index] = codes.get(outcomes[index].certificates[claim].verdict, NOT_KNOWN)
+    return found
 
 
 def _check(kinds: str | Sequence[str] | None, count: int, n_agents: int, seed: int, splits: int) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Running a sweep: the grid in pieces, each a batch; on all cores; finished pieces are kept.
 
-Mechanisms that solve many federations at once use the threads of compiled code. For the others pieces are shared out to
-worker processes, where there is enough to do for them to pay.
+Where a mechanism solves few members of many federations at once, that is fast in one process. Otherwise, and where
+certificates are asked for, pieces are shared out to worker processes, where there is enough to do for them to pay.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedpact.comparison.axes import Axis, batch_at, check_axes, parse_axis
-from fedpact.comparison.batch_outcome import BatchOutcome, solve_batch
-from fedpact.comparison.sweep_result import MARGINS, METRICS, Sweep, claims_among
-from fedpact.deals.outcome import PER_AGENT, PER_LOT
+from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
+from fedpact.comparison.batches import solve_arrays
+from fedpact.certificates.claims import Claim
+from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep, claims_among
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
+from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
-from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput, NoFairDeal
 from fedpact.utils.parallel import map_parallel, worker_count
 
@@ -38,8 +39,7 @@ MAX_NUMBERS = 20_000_000  # in the table, which is held in memory
 BATCHED_POINTS = 500  # in a piece whose points are solved together
 SINGLE_POINTS = 10  # in other pieces
 MIN_SHARED_POINTS = 200  # for which starting worker processes pays
-# From here on compiled code is worth its wait, however small each is: solved together, or one after the other.
-MANY_POINTS, MANY_SINGLE_POINTS = 500, 100
+MAX_STACKED_AGENTS = 12  # whose federations are solved at once
 
 Arrays = dict[str, np.ndarray]
 
@@ -61,7 +61,7 @@ class SolvablePiece(Protocol):
 
     @property
     def vectorised(self) -> bool:
-        """Whether it uses all threads by itself."""
+        """Whether it is so fast that other processes would not help."""
 
     def solve(self) -> Arrays:
         """What is asked of its federations."""
@@ -169,25 +169,29 @@ class Piece:
         shape = tuple(axis.points.size for axis in self.axes)
         places = np.unravel_index(np.arange(self.start, self.stop), shape)
         points = [axis.points[place] for axis, place in zip(self.axes, places, strict=True)]
-        outcome = solve_batch(batch_at(self.federation, self.axes, points), self.mechanism)
-        found: Arrays = {metric: _metric(outcome, metric) for metric in self.metrics}
-        found |= {name: outcome.certificates[claim].holds for name, claim in claims_among(self.metrics).items()}
-        no_deal = [isinstance(outcome.errors.get(place), NoFairDeal) for place in range(self.size)]
-        flags = {"solved": outcome.solved, "on_boundary": outcome.on_boundary, "in_domain": outcome.in_domain}
-        return found | flags | {"no_deal": np.array(no_deal)}
+        outcomes = solve_arrays(self.federation, arrays_at(self.federation, self.axes, points), self.mechanism)
+        found: Arrays = {metric: np.asarray(getattr(outcomes, metric)) for metric in self.metrics if metric in FIELDS}
+        for metric, claim in ((metric, MARGINS[metric]) for metric in self.metrics if metric in MARGINS):
+            found[metric], found[f"{claim}-holds"] = _judge(outcomes, claim)
+        no_deal = [isinstance(outcomes.errors.get(index), NoFairDeal) for index in range(self.size)]
+        flags = {"on_boundary": outcomes.on_boundary, "in_domain": outcomes.in_domain & outcomes.solved}
+        return found | flags | {"solved": outcomes.solved, "no_deal": np.array(no_deal)}
 
 
-def _metric(outcome: BatchOutcome, metric: str) -> FloatArray:
-    """A metric of every federation of a batch."""
-    if metric in MARGINS:
-        return outcome.certificates[MARGINS[metric]].margins
-    return np.asarray(getattr(outcome, metric))
+def _judge(outcomes: Outcomes, claim: Claim) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The margins of a claim, NaN where it could not be worked out, and whether it holds."""
+    margins, holds = np.full(len(outcomes), np.nan), np.zeros(len(outcomes), dtype=bool)
+    for index in np.flatnonzero(outcomes.solved).tolist():
+        with suppress(*SOLVER_ERRORS):
+            certificate = outcomes[index].certificates[claim]
+            margins[index], holds[index] = certificate.margin, certificate.holds
+    return margins, holds
 
 
 def _cut(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism, metrics: Sequence[str]) -> Iterator[Piece]:
     """The pieces of the grid under one mechanism, in order."""
     total = int(np.prod([axis.points.size for axis in axes]))
-    vectorised = is_vectorised(federation, axes, mechanism)
+    vectorised = is_vectorised(federation, mechanism) and not any(metric in MARGINS for metric in metrics)
     size = BATCHED_POINTS if vectorised else SINGLE_POINTS
     for start in range(0, total, size):
         yield Piece(
@@ -208,14 +212,13 @@ def _pays_to_share(n_points: int) -> bool:
 def uses_workers(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
     """Whether a sweep is shared out to worker processes."""
     total = int(np.prod([axis.points.size for axis in axes]))
-    return not is_vectorised(federation, axes, mechanism) and _pays_to_share(total)
+    return not is_vectorised(federation, mechanism) and _pays_to_share(total)
 
 
-def is_vectorised(federation: Federation, axes: Sequence[Axis], mechanism: Mechanism) -> bool:
-    """Whether a mechanism solves the points of a grid together."""
-    return not federation.has_lots and mechanism.is_vectorised(
-        batch_at(federation, axes, [axis.points[:1] for axis in axes])
-    )
+def is_vectorised(federation: Federation, mechanism: Mechanism) -> bool:
+    """Whether a mechanism solves many federations like this one at once."""
+    stacks = type(mechanism).solve_stack is not Mechanism.solve_stack and not mechanism.has_side_payments
+    return stacks and federation.n_agents <= MAX_STACKED_AGENTS
 
 
 def _check(federation: Federation, written: Sequence[str | Axis], metrics: Sequence[str]) -> None:
@@ -260,28 +263,25 @@ def solve_or_load(pieces: Sequence[Work], kept: Checkpoint | None) -> Generator[
             open_pieces.append(piece)
         else:
             yield piece, found
-    single = sum(piece.size for piece in pieces if not piece.vectorised)
-    many = sum(piece.size for piece in pieces) >= MANY_POINTS or single >= MANY_SINGLE_POINTS
-    with closing(_solve(open_pieces, many=many)) as solved:
+    with closing(_solve(open_pieces)) as solved:
         for piece, found in solved:
             if kept:
                 kept.save(piece.name, found)
             yield piece, found
 
 
-def _solve(pieces: Sequence[Work], *, many: bool) -> Generator[tuple[Work, Arrays], None, None]:
+def _solve(pieces: Sequence[Work]) -> Generator[tuple[Work, Arrays], None, None]:
     single = [piece for piece in pieces if not piece.vectorised]
     shared = _pays_to_share(sum(piece.size for piece in single))
     for piece in pieces:
         if piece.vectorised or not shared:
-            yield piece, _solve_piece(many, piece)
+            yield piece, piece.solve()
     if shared:
-        yield from map_parallel(partial(_solve_piece, many), single)
+        yield from map_parallel(_solve_piece, single)
 
 
-def _solve_piece(many: bool, piece: SolvablePiece) -> Arrays:
-    with expecting_many() if many else nullcontext():
-        return piece.solve()
+def _solve_piece(piece: SolvablePiece) -> Arrays:
+    return piece.solve()
 
 
 def _assemble(
@@ -326,7 +326,7 @@ def _identity(
         (axis.label, axis.field, [place.tolist() for place in axis.places], axis.points.tobytes()) for axis in axes
     ]
     rules = [(each.name, repr(each), mechanism_source(each)) for each in mechanisms]
-    return repr((version("fedpact"), federation.signature(), varied, metrics, rules))
+    return repr((version("fedpact"), federation.fingerprint, varied, metrics, rules))
 
 
 def mechanism_source(mechanism: Mechanism) -> str:

@@ -56,11 +56,16 @@ class FederationArrays:
     quadratic: FloatArray
     caps: FloatArray
     payoff: Payoff
+    names: tuple[str, ...]
     lot_owners: Owners
     task_owners: Owners
-    n_agents: int
     shared: FloatArray
     shared_limits: FloatArray
+
+    @property
+    def n_agents(self) -> int:
+        """How many members there are."""
+        return len(self.names)
 
     @property
     def n_lots(self) -> int:
@@ -71,6 +76,12 @@ class FederationArrays:
     def n_tasks(self) -> int:
         """How many tasks there are."""
         return int(self.task_owners.size)
+
+    @property
+    def has_lots(self) -> bool:
+        """Whether lots or tasks are other than the members themselves; for what is refused, not for formulas."""
+        everybody = np.arange(self.n_agents)
+        return not (np.array_equal(self.lot_owners, everybody) and np.array_equal(self.task_owners, everybody))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -250,10 +261,21 @@ class FederationArrays:
         """The same members, each with its own data only."""
         return replace(self, weights=self.own_weights)
 
+    def repeated(self, count: int, **changes: Any) -> FederationArrays:
+        """The same federation `count` times along a leading axis, with other arrays (count, ...) for some fields."""
+        weights = self.weights if isinstance(self.weights, np.ndarray) else self.weights.toarray()
+        parts: dict[str, Any] = {
+            name: np.broadcast_to(getattr(self, name), (count, *getattr(self, name).shape))
+            for name in ("values", "linear", "quadratic", "caps", "shared_limits")
+        }
+        payoff = self.payoff.map(lambda parameter: np.broadcast_to(parameter, (count, *parameter.shape)))
+        parts |= {"weights": np.broadcast_to(weights, (count, *weights.shape)), "payoff": payoff}
+        return replace(self, **(parts | changes))
+
     def at(self, index: Any) -> FederationArrays:
         """Those at an index of the leading axes."""
         parts = {name: getattr(self, name)[index] for name in ("weights", "values", "linear", "quadratic", "caps")}
-        payoff = self.payoff.map(lambda parameter: np.broadcast_to(parameter, self.values.shape)[index])
+        payoff = self.payoff.map(lambda parameter: parameter[index])
         return replace(self, **parts, payoff=payoff, shared_limits=self.shared_limits[index])
 
     def expanded(self) -> FederationArrays:

@@ -15,21 +15,19 @@ lot, and an agent's payoff is the sum over its tasks.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fedpact.federation.arrays import FederationArrays
-from fedpact.federation.bounds import block_bounds
-from fedpact.federation.costs import Cost
-from fedpact.federation.fingerprint import federation_signature, fingerprint_text
+from fedpact.federation.arrays import FederationArrays, Owners, Weights, sum_by
+from fedpact.federation.costs import Cost, Linear, Quadratic
 from fedpact.federation.lots import (
-    Owners,
     OwnersGiven,
     SharedCap,
     SharedCapsGiven,
@@ -37,27 +35,16 @@ from fedpact.federation.lots import (
     first_exceeded,
     labels,
     owned_by,
-    reachable_caps,
-    require_single_lots,
     shared_members,
     take_shared_caps,
 )
 from fedpact.federation.payoffs import Payoff
-from fedpact.federation.validation import Costs, Weights, checked_inputs
-from fedpact.utils.arrays import (
-    FloatArray,
-    LotLabels,
-    TaskLabels,
-    align,
-    checked_numbers,
-    first_where,
-    read_only_copy,
-    sum_by,
-)
+from fedpact.federation.validation import Costs, check_inputs
+from fedpact.utils.arrays import FloatArray, LotLabels, TaskLabels, align, checked_numbers, first_where, read_only_copy
 from fedpact.utils.errors import InvalidInput, OutsideDomain
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Federation:
     """A federation of n agents: immutable and checked on creation.
 
@@ -101,68 +88,49 @@ class Federation:
     """
 
     weights: Weights
+    _: KW_ONLY
     costs: Cost
-    caps: FloatArray
     payoff: Payoff
-    names: tuple[str, ...]
-    values: FloatArray
-    lot_owners: Owners
-    task_owners: Owners
-    lot_names: tuple[str, ...]
-    task_names: tuple[str, ...]
-    shared_caps: tuple[SharedCap, ...]
+    caps: FloatArray = np.inf  # type: ignore[assignment]
+    names: tuple[str, ...] = None  # type: ignore[assignment]
+    values: FloatArray = 1.0  # type: ignore[assignment]
+    lot_owners: Owners = None  # type: ignore[assignment]
+    task_owners: Owners = None  # type: ignore[assignment]
+    lot_names: tuple[str, ...] = None  # type: ignore[assignment]
+    task_names: tuple[str, ...] = None  # type: ignore[assignment]
+    shared_caps: tuple[SharedCap, ...] = ()
 
-    def __init__(
-        self,
-        weights: ArrayLike | sp.sparray,
-        *,
-        costs: Costs,
-        payoff: Payoff,
-        caps: ArrayLike = np.inf,
-        names: Sequence[str] | None = None,
-        values: ArrayLike = 1.0,
-        lot_owners: OwnersGiven | None = None,
-        task_owners: OwnersGiven | None = None,
-        lot_names: Sequence[str] | None = None,
-        task_names: Sequence[str] | None = None,
-        shared_caps: SharedCapsGiven | None = None,
-    ) -> None:
-        inputs = checked_inputs(
-            weights,
-            costs=costs,
-            payoff=payoff,
-            caps=caps,
-            names=names,
-            values=values,
-            lot_owners=lot_owners,
-            task_owners=task_owners,
-            lot_names=lot_names,
-            task_names=task_names,
-            shared_caps=shared_caps,
-        )
-        for field, value in inputs._asdict().items():
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            weights: ArrayLike | sp.sparray,
+            *,
+            costs: Costs,
+            payoff: Payoff,
+            caps: ArrayLike = np.inf,
+            names: Sequence[str] | None = None,
+            values: ArrayLike = 1.0,
+            lot_owners: OwnersGiven | None = None,
+            task_owners: OwnersGiven | None = None,
+            lot_names: Sequence[str] | None = None,
+            task_names: Sequence[str] | None = None,
+            shared_caps: SharedCapsGiven | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for field, value in check_inputs(self._fields).items():
             object.__setattr__(self, field, value)
 
-    @cached_property
-    def arrays(self) -> FederationArrays:
-        """The numbers as arrays, for quantities that take leading axes."""
-        return FederationArrays(
-            weights=self.weights,
-            values=self.values,
-            linear=np.broadcast_to(self.costs.linear, self.n_lots),
-            quadratic=np.broadcast_to(self.costs.quadratic, self.n_lots),
-            caps=self.caps,
-            payoff=self.payoff,
-            lot_owners=self.lot_owners,
-            task_owners=self.task_owners,
-            n_agents=self.n_agents,
-            shared=shared_members(self.shared_caps, self.n_lots),
-            shared_limits=np.array([shared.cap for shared in self.shared_caps]),
-        )
+    @property
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    # Who there is, and what belongs to whom
 
     @property
     def n_agents(self) -> int:
-        """How many agents there are."""
+        """How many members there are."""
         return len(self.names)
 
     @property
@@ -177,51 +145,42 @@ class Federation:
 
     @cached_property
     def has_lots(self) -> bool:
-        """Whether agents own several lots or tasks; False where lots and tasks are the agents, in their order.
-
-        Where everybody has one of each but somebody's own data is of no use to itself, they count as several.
-        """
-        everybody = np.arange(self.n_agents)
-        single = all(np.array_equal(owners, everybody) for owners in (self.lot_owners, self.task_owners))
-        return not single or not bool((self.weights.diagonal() > 0).all())
+        """Whether lots or tasks are other than the members themselves; for words and tables, not for formulas."""
+        return self.arrays.has_lots
 
     @cached_property
     def lot_labels(self) -> tuple[str, ...]:
-        """Names that tell all lots apart; the agents' where each has one lot."""
+        """Names that tell all lots apart; the members' where each has one lot."""
         return LotLabels(labels(self.lot_owners, self.lot_names, self.names)) if self.has_lots else self.names
 
     @cached_property
     def task_labels(self) -> tuple[str, ...]:
-        """Names that tell all tasks apart; the agents' where each has one task."""
+        """Names that tell all tasks apart; the members' where each has one task."""
         return TaskLabels(labels(self.task_owners, self.task_names, self.names)) if self.has_lots else self.names
 
+    @property
+    def given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """The names of lots and tasks; None where they follow from the members' names."""
+        lots, tasks = default_own_names(self.lot_owners, self.names), default_own_names(self.task_owners, self.names)
+        return None if self.lot_names == lots else self.lot_names, None if self.task_names == tasks else self.task_names
+
     def lots_of(self, agent: int) -> Owners:
-        """The places of an agent's lots."""
+        """The indices of a member's lots."""
         return np.flatnonzero(self.lot_owners == agent)
 
     def tasks_of(self, agent: int) -> Owners:
-        """The places of an agent's tasks."""
+        """The indices of a member's tasks."""
         return np.flatnonzero(self.task_owners == agent)
 
-    @cached_property
-    def reachable_caps(self) -> FloatArray:
-        """The most that can be brought of each lot alone: its own cap, or the one it shares."""
-        return reachable_caps(self.caps, self.shared_caps)
-
-    @cached_property
-    def lots_by_owner(self) -> tuple[Owners, Owners, Owners]:
-        """The lots in the order of their owners, those who own any, and where the lots of each of these start."""
-        order = np.argsort(self.lot_owners, kind="stable")
-        owners, starts = np.unique(self.lot_owners[order], return_index=True)
-        return order, owners, starts
-
     def per_agent_from_lots(self, numbers: FloatArray) -> FloatArray:
-        """Numbers per lot, summed for every agent."""
-        return sum_by(self.lot_owners, numbers, self.n_agents) if self.has_lots else numbers
+        """Numbers per lot, summed for every member."""
+        return sum_by(self.lot_owners, numbers, self.n_agents)
 
     def per_agent_from_tasks(self, numbers: FloatArray) -> FloatArray:
-        """Numbers per task, summed for every agent."""
-        return sum_by(self.task_owners, numbers, self.n_agents) if self.has_lots else numbers
+        """Numbers per task, summed for every member."""
+        return sum_by(self.task_owners, numbers, self.n_agents)
+
+    # The weights
 
     @property
     def is_sparse(self) -> bool:
@@ -229,10 +188,9 @@ class Federation:
         return sp.issparse(self.weights)
 
     @property
-    def own_weights(self) -> FloatArray:
-        """w_ii, how useful each agent's data is to itself; of agents with one lot and one task."""
-        require_single_lots(self, "the weight of a member's own data")
-        return np.asarray(self.weights.diagonal())
+    def has_harm(self) -> bool:
+        """Whether any weight is negative."""
+        return self.arrays.has_harm
 
     def dense_weights(self) -> FloatArray:
         """The weights as a dense array."""
@@ -242,126 +200,71 @@ class Federation:
         """The weights as a sparse array, without the zeros."""
         return sp.csr_array(self.weights) if isinstance(self.weights, np.ndarray) else self.weights
 
-    def weights_to(self, agent: int) -> FloatArray:
-        """w_ij for all j, how useful everybody's data is to agent i: a new array."""
-        require_single_lots(self, "a row of weights")
-        row = self.weights[[agent], :]
-        return row[0] if isinstance(row, np.ndarray) else row.toarray()[0]
-
-    def weights_from(self, agent: int) -> FloatArray:
-        """w_ij for all i, how useful agent j's data is to everybody: a new array."""
-        require_single_lots(self, "a column of weights")
-        column = self.weights[:, [agent]]
-        return column[:, 0] if isinstance(column, np.ndarray) else column.toarray()[:, 0]
-
-    def positive_weights(self) -> Weights:
-        """max(w_ij, 0), dense or sparse like the weights."""
-        if not self.has_harm:
-            return self.weights
-        return np.maximum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.maximum(0.0)
-
-    def negative_weights(self) -> Weights:
-        """min(w_ij, 0), dense or sparse like the weights."""
-        return np.minimum(self.weights, 0.0) if isinstance(self.weights, np.ndarray) else self.weights.minimum(0.0)
-
     @property
     def weight_entries(self) -> FloatArray:
         """The weights in no particular order, those of a sparse matrix that are not zero."""
         return self.weights.ravel() if isinstance(self.weights, np.ndarray) else self.weights.data
 
-    @cached_property
-    def has_harm(self) -> bool:
-        """Whether any weight is negative."""
-        return bool((self.weight_entries < 0).any())
+    # Quantities at a profile
 
-    def _profile(self, contributions: ArrayLike) -> FloatArray:
-        """Contributions as an array, in the order of the lots where they are labelled."""
-        return np.asarray(align("contributions", contributions, self.lot_labels), dtype=np.float64)
+    @cached_property
+    def arrays(self) -> FederationArrays:
+        """The numbers as arrays, with the quantities that follow from them."""
+        return FederationArrays(
+            weights=self.weights,
+            values=self.values,
+            linear=np.broadcast_to(self.costs.linear, self.n_lots),
+            quadratic=np.broadcast_to(self.costs.quadratic, self.n_lots),
+            caps=self.caps,
+            payoff=self.payoff,
+            names=self.names,
+            lot_owners=self.lot_owners,
+            task_owners=self.task_owners,
+            shared=shared_members(self.shared_caps, self.n_lots),
+            shared_limits=np.array([shared.cap for shared in self.shared_caps]),
+        )
 
     def data(self, contributions: ArrayLike) -> FloatArray:
-        """y_i = sum_j w_ij s_j, the weighted data each agent reaches."""
-        return np.asarray(self.weights @ self._profile(contributions))
+        """y_r = sum_l w_rl s_l, the weighted data each task reaches."""
+        return self.arrays.data(self._profile(contributions))
 
     def reach(self, contributions: ArrayLike) -> FloatArray:
-        """xi_i = 1 + sum_j w_ij s_j."""
+        """xi_r = 1 + sum_l w_rl s_l."""
         return 1.0 + self.data(contributions)
-
-    def agent_data(self, contributions: ArrayLike) -> Weights:
-        """u_rj, the weighted data that agent j's lots together bring to task r; dense or sparse like the weights."""
-        brought = self._profile(contributions)
-        if not isinstance(self.weights, np.ndarray):
-            entries = (np.ones(self.n_lots), (np.arange(self.n_lots), self.lot_owners))
-            owned = sp.csr_array(entries, shape=(self.n_lots, self.n_agents))
-            return sp.csr_array((self.weights @ sp.diags_array(brought)) @ owned)
-        order, owners, starts = self.lots_by_owner
-        data = np.zeros((self.n_tasks, self.n_agents))
-        if order.size:
-            data[:, owners] = np.add.reduceat(self.weights[:, order] * brought[order], starts, axis=1)
-        return data
-
-    def lowest_data(self, contributions: ArrayLike) -> FloatArray:
-        """The lowest y of every task in any coalition: that of the agents whose data harms it."""
-        if not self.has_lots:
-            return np.asarray(self.negative_weights() @ self._profile(contributions))
-        if not self.has_harm:
-            return np.zeros(self.n_tasks)
-        brought = self.agent_data(contributions)
-        harm = np.minimum(brought, 0.0) if isinstance(brought, np.ndarray) else brought.minimum(0.0)
-        return np.asarray(harm.sum(axis=1))
-
-    def highest_data(self, contributions: ArrayLike) -> FloatArray:
-        """The highest y of every task in any coalition: that of the agents whose data helps it."""
-        if not self.has_lots:
-            return np.asarray(self.positive_weights() @ self._profile(contributions))
-        if not self.has_harm:
-            return self.data(contributions)
-        brought = self.agent_data(contributions)
-        helped = np.maximum(brought, 0.0) if isinstance(brought, np.ndarray) else brought.maximum(0.0)
-        return np.asarray(helped.sum(axis=1))
-
-    def own_data(self, contributions: ArrayLike) -> FloatArray:
-        """Per task, the weighted data that its owner's lots bring to it."""
-        brought = self._profile(contributions)
-        return np.asarray(self._own_weights_only @ brought) if self.has_lots else self.own_weights * brought
-
-    def own_worth(self, slopes: FloatArray) -> FloatArray:
-        """Per lot, what one more sample is worth to its owner's tasks, `slopes` being worth per unit of their reach."""
-        return np.asarray(self._own_weights_only.T @ slopes) if self.has_lots else self.own_weights * slopes
 
     def task_payoffs(self, contributions: ArrayLike) -> FloatArray:
         """The payoff of every task, in units of money when `values` are."""
-        return self.values * self.payoff.value(self._data_in_domain(contributions))
+        return self.arrays.worth(self._data_in_domain(contributions))
 
     def payoffs(self, contributions: ArrayLike) -> FloatArray:
-        """a_i(s), in units of money when `values` are: per agent, over all of its tasks."""
+        """a_i(s), in units of money when `values` are: per member, over all of its tasks."""
         return self.per_agent_from_tasks(self.task_payoffs(contributions))
 
     def spending(self, contributions: ArrayLike) -> FloatArray:
-        """c_i(s_i), what each agent's contributions cost it."""
-        return self.per_agent_from_lots(self.costs.value(self._profile(contributions)))
+        """c_i(s_i), what each member's contributions cost it."""
+        return self.arrays.spending(self._profile(contributions))
 
     def marginal_payoffs(self, contributions: ArrayLike) -> FloatArray:
-        """values_r g_r'(xi_r - 1): what one more unit of reach is worth to each task (one per agent: to each agent)."""
-        return self.values * self.payoff.slope(self._data_in_domain(contributions))
-
-    def admits(self, contributions: ArrayLike) -> bool:
-        """Whether every agent's reach lies in the domain of its payoff, and gives a finite one."""
-        data = self.data(contributions)
-        with np.errstate(over="ignore"):
-            return bool((data > self.payoff.floor).all() and np.isfinite(self.payoff.value(data)).all())
+        """values_r g_r'(xi_r - 1): what one more unit of reach is worth to each task."""
+        return self.arrays.marginal_worth(self._data_in_domain(contributions))
 
     def welfare(self, contributions: ArrayLike) -> float:
         """sum of payoffs minus sum of costs."""
-        spent = self.costs.value(self._profile(contributions))
+        spent = self.arrays.lot_costs(self._profile(contributions))
         return float(self.task_payoffs(contributions).sum() - spent.sum())
 
     def net_externality(self, contributions: ArrayLike) -> FloatArray:
-        """T_i = sum_{k != i} w_ki a_k': what one more sample of i's is worth to all the others together, per lot.
+        """T_l: what one more sample of each lot is worth to all members but its owner together.
 
         The paper's T_i (equation 18) leaves out the common factor beta; the sign, which is what matters, is the same.
         """
-        slopes = self.marginal_payoffs(contributions)
-        return np.asarray(self.weights.T @ slopes) - self.own_worth(slopes)
+        self._data_in_domain(contributions)
+        return self.arrays.net_externality(self._profile(contributions))
+
+    def admits(self, contributions: ArrayLike) -> bool:
+        """Whether every task's data lies in the domain of its payoff, and gives a finite one."""
+        data = self.data(contributions)
+        return bool((data > self.arrays.floor).all() and np.isfinite(self.arrays.worth(data)).all())
 
     def checked_contributions(self, contributions: ArrayLike) -> FloatArray:
         """Contributions, one per lot, as a read-only array, checked against the caps."""
@@ -385,53 +288,9 @@ class Federation:
             raise InvalidInput(field="contributions", rule=rule, value=brought)
         return profile
 
-    def take(self, agents: ArrayLike) -> Federation:
-        """The federation of some of the agents: their indices in the order wanted, or one true or false per agent."""
-        chosen = np.asarray(agents)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (self.n_agents,):
-                raise InvalidInput(f"a mask of members must have {self.n_agents} entries, got shape {chosen.shape}")
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.intp)
-        lots, lot_owners = owned_by(self.lot_owners, chosen) if self.has_lots else (chosen, None)
-        tasks, task_owners = owned_by(self.task_owners, chosen) if self.has_lots else (chosen, None)
-        lot_names, task_names = self.given_names
-        return Federation(
-            weights=self.weights[tasks][:, lots],
-            costs=self.costs.take(lots),
-            caps=self.caps[lots],
-            payoff=self.payoff.take(tasks),
-            names=[self.names[agent] for agent in chosen],
-            values=self.values[tasks],
-            lot_owners=lot_owners,
-            task_owners=task_owners,
-            lot_names=None if lot_names is None else [lot_names[lot] for lot in lots],
-            task_names=None if task_names is None else [task_names[task] for task in tasks],
-            shared_caps=take_shared_caps(self.shared_caps, lots),
-        )
+    # Other federations made of this one
 
-    def without_sharing(self) -> Federation:
-        """The same agents, each with its own data only."""
-        if self.has_lots:
-            return self.replace(weights=self._own_weights_only)
-        own = self.own_weights
-        return self.replace(weights=sp.diags_array(own, format="csr") if self.is_sparse else np.diag(own))
-
-    def replace(
-        self,
-        *,
-        weights: ArrayLike | sp.sparray | None = None,
-        costs: Costs | None = None,
-        payoff: Payoff | None = None,
-        caps: ArrayLike | None = None,
-        names: Sequence[str] | None = None,
-        values: ArrayLike | None = None,
-        lot_owners: OwnersGiven | None = None,
-        task_owners: OwnersGiven | None = None,
-        lot_names: Sequence[str] | None = None,
-        task_names: Sequence[str] | None = None,
-        shared_caps: SharedCapsGiven | None = None,
-    ) -> Federation:
+    def replace(self, **changes: Any) -> Federation:
         """A federation with what is given in place of what it has; what is not given stays.
 
         Examples
@@ -442,64 +301,79 @@ class Federation:
         >>> federation.replace(caps=100.0).caps
         array([100., 100., 100.])
         """
-        kept_lots, kept_tasks = (self.lot_owners, self.task_owners) if self.has_lots else (None, None)
-        kept_lot_names, kept_task_names = self.given_names
-        return Federation(
-            self.weights if weights is None else weights,
-            costs=self.costs if costs is None else costs,
-            payoff=self.payoff if payoff is None else payoff,
-            caps=self.caps if caps is None else caps,
-            names=self.names if names is None else names,
-            values=self.values if values is None else values,
-            lot_owners=kept_lots if lot_owners is None else lot_owners,
-            task_owners=kept_tasks if task_owners is None else task_owners,
-            lot_names=kept_lot_names if lot_names is None else lot_names,
-            task_names=kept_task_names if task_names is None else task_names,
-            shared_caps=self.shared_caps if shared_caps is None else shared_caps,
+        known = [field.name for field in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise InvalidInput(field=name, rule=f"is no field of a federation ({', '.join(known)})")
+        kept = {} if self.has_lots else {"lot_owners": None, "task_owners": None}
+        lot_names, task_names = self.given_names
+        return replace(self, **({"lot_names": lot_names, "task_names": task_names} | kept | changes))
+
+    def take(self, agents: ArrayLike) -> Federation:
+        """The federation of some of the members: their indices in the order wanted, or one true or false per member."""
+        chosen = np.asarray(agents)
+        if chosen.dtype == np.bool_:
+            if chosen.shape != (self.n_agents,):
+                raise InvalidInput(f"a mask of members must have {self.n_agents} entries, got shape {chosen.shape}")
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.intp)
+        (lots, lot_owners), (tasks, task_owners) = owned_by(self.lot_owners, chosen), owned_by(self.task_owners, chosen)
+        lot_names, task_names = self.given_names
+        return self.replace(
+            weights=self.weights[tasks][:, lots],
+            costs=self.costs.take(lots),
+            caps=self.caps[lots],
+            payoff=self.payoff.take(tasks),
+            names=[self.names[agent] for agent in chosen],
+            values=self.values[tasks],
+            lot_owners=lot_owners if self.has_lots else None,
+            task_owners=task_owners if self.has_lots else None,
+            lot_names=None if lot_names is None else [lot_names[lot] for lot in lots],
+            task_names=None if task_names is None else [task_names[task] for task in tasks],
+            shared_caps=take_shared_caps(self.shared_caps, lots),
         )
+
+    def without_sharing(self) -> Federation:
+        """The same members, each with its own data only."""
+        return self.replace(weights=self.arrays.own_weights)
+
+    def with_arrays(self, arrays: FederationArrays) -> Federation:
+        """The same members, lots and tasks with other numbers."""
+        costs = Quadratic(arrays.linear, arrays.quadratic) if arrays.quadratic.any() else Linear(arrays.linear)
+        limits = zip(self.shared_caps, arrays.shared_limits, strict=True)
+        return self.replace(
+            weights=arrays.weights,
+            values=arrays.values,
+            costs=costs,
+            caps=arrays.caps,
+            payoff=type(self.payoff)(**arrays.payoff.parameters),
+            shared_caps=[SharedCap(shared.lots, float(limit)) for shared, limit in limits],
+        )
+
+    # Identity
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Federation):
             return NotImplemented
-        return self.signature() == other.signature()
+        return self.fingerprint == other.fingerprint
 
     __hash__ = None  # type: ignore[assignment]
-
-    def signature(self) -> tuple[Any, ...]:
-        """Everything that makes two federations the same, bit for bit."""
-        return federation_signature(self)
-
-    @cached_property
-    def maximiser_bounds(self) -> tuple[FloatArray, float]:
-        """The box every welfare maximiser lies in, and the most it spends: see `contribution_bounds`."""
-        upper, spending = block_bounds(self, 1)
-        return read_only_copy(upper), float(spending[0])
 
     @cached_property
     def fingerprint(self) -> str:
         """A text that tells this federation from others, and nothing else about it: 32 hexadecimal digits."""
-        return fingerprint_text(self.signature())
+        digest = hashlib.sha256()
+        for field, value in self._fields.items():
+            digest.update(f"{field}={_identity(value)};".encode())
+        return digest.hexdigest()[:32]
 
-    @cached_property
-    def _own_weights_only(self) -> Weights:
-        """The weights with zeros where a lot and a task have different owners."""
-        if isinstance(self.weights, np.ndarray):
-            return np.where(self.task_owners[:, None] == self.lot_owners[None, :], self.weights, 0.0)
-        entries = sp.coo_array(self.weights)
-        tasks, lots = entries.coords
-        own = self.task_owners[tasks] == self.lot_owners[lots]
-        return sp.csr_array((entries.data[own], (tasks[own], lots[own])), shape=self.weights.shape)
-
-    @property
-    def given_names(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """The names of lots and tasks; None where they follow from the agents' names."""
-        lots, tasks = default_own_names(self.lot_owners, self.names), default_own_names(self.task_owners, self.names)
-        return None if self.lot_names == lots else self.lot_names, None if self.task_names == tasks else self.task_names
+    def _profile(self, contributions: ArrayLike) -> FloatArray:
+        """Contributions as an array, in the order of the lots where they are labelled."""
+        return np.asarray(align("contributions", contributions, self.lot_labels), dtype=np.float64)
 
     def _data_in_domain(self, contributions: ArrayLike) -> FloatArray:
         data = self.data(contributions)
-        floor = np.broadcast_to(self.payoff.floor, data.shape)
-        task = first_where(data <= floor)
+        task = first_where(data <= self.arrays.floor)
         if task is not None:
             said = self.payoff.harm_text(self.task_labels, task, data[task])
             raise OutsideDomain(f"{said}; lower the contributions of those who harm it")
@@ -526,3 +400,34 @@ class Federation:
         from fedpact.report.plots import plot_federation  # noqa: PLC0415 - optional dependency
 
         return plot_federation(self, ax=ax)
+
+
+def _identity(value: Any) -> str:
+    """A text that is the same for the same numbers, bit for bit."""
+    if isinstance(value, Cost | Payoff):
+        return f"{type(value).__name__}({', '.join(_identity(each) for each in vars(value).values())})"
+    if sp.issparse(value):
+        return ", ".join(_identity(part) for part in (value.data, value.indices, value.indptr))
+    if isinstance(value, np.ndarray):
+        plain = value.astype(np.int64) if value.dtype.kind == "i" else value
+        return f"{value.shape}{plain.tobytes().hex()}"
+    return repr(value)
+
+
+def federation_errors(weights: Any, **fields: Any) -> tuple[InvalidInput, ...]:
+    """Everything that is wrong with the inputs of a federation; they are those of `Federation`.
+
+    Examples
+    --------
+    >>> from fedpact.federation import Log
+    >>> for error in federation_errors([[1.0, 0.5], [0.2, -1.0]], costs=[0.1, 0.0], payoff=Log(), caps=-5.0):
+    ...     print(error)
+    weights[1, 1] must be positive, got -1: a member's own data is useful to it (member "agent 1")
+    costs[1] must be positive, got 0 (member "agent 1")
+    caps must be at least zero, got -5
+    """
+    try:
+        Federation(weights, **fields)
+    except InvalidInput as error:
+        return error.errors
+    return ()

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.federation.arrays import Owners
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import ErrorCollector, InvalidInput, short_repr
 
-Owners = NDArray[np.intp]
 OwnersGiven: TypeAlias = "Sequence[str | int] | Owners"  # by name, or by place among the agents
 SHARED_CAP_ROUNDING = 1e-9  # of a shared cap: a sum that exceeds it by less is rounding
 MIN_SHARING = 2
@@ -75,7 +75,7 @@ def owner_names(lot_owners: Any, task_owners: Any) -> tuple[str, ...]:
     return default_names(max((int(owner) for owner in found if isinstance(owner, Integral)), default=-1) + 1)
 
 
-def checked_ownership(
+def check_ownership(
     names: tuple[str, ...],
     shape: tuple[int, int],
     *,
@@ -87,12 +87,12 @@ def checked_ownership(
     """The owners of the columns and the rows of weights of this shape, or an error that holds all errors."""
     errors = ErrorCollector()
     n_tasks, n_lots = shape
-    lots = errors.attempt(_checked_owners, "lot_owners", lot_owners, names, n_lots, "columns")
-    tasks = errors.attempt(_checked_owners, "task_owners", task_owners, names, n_tasks, "rows")
+    lots = errors.attempt(_check_owners, "lot_owners", lot_owners, names, n_lots, "columns")
+    tasks = errors.attempt(_check_owners, "task_owners", task_owners, names, n_tasks, "rows")
     if lots is not None:
-        lot_names = errors.attempt(_checked_own_names, "lot_names", lot_names, lots, names)
+        lot_names = errors.attempt(_check_own_names, "lot_names", lot_names, lots, names)
     if tasks is not None:
-        task_names = errors.attempt(_checked_own_names, "task_names", task_names, tasks, names)
+        task_names = errors.attempt(_check_own_names, "task_names", task_names, tasks, names)
     if lots is not None and tasks is not None and not (lot_owners is None or task_owners is None):
         for agent in sorted(set(range(len(names))) - set(lots.tolist()) - set(tasks.tolist())):
             rule, given = "must own a lot or a task", ": it owns neither; leave it out"
@@ -134,7 +134,7 @@ def _is_listed(given: Any) -> bool:
     return isinstance(given, Iterable) and not isinstance(given, str)
 
 
-def _checked_owners(field: str, given: Any, names: Sequence[str], count: int, counted: str) -> Owners:
+def _check_owners(field: str, given: Any, names: Sequence[str], count: int, counted: str) -> Owners:
     """Places among the agents; without any, every agent owns one, in order."""
     if given is None:
         if count != len(names):
@@ -147,12 +147,12 @@ def _checked_owners(field: str, given: Any, names: Sequence[str], count: int, co
         raise InvalidInput(field=field, rule=f"must name an owner for each of the {count} {counted}", given=found)
     places = {name: place for place, name in enumerate(names)}
     errors = ErrorCollector()
-    owners = [errors.attempt(_checked_owner, field, index, entry, places) for index, entry in enumerate(entries)]
+    owners = [errors.attempt(_check_owner, field, index, entry, places) for index, entry in enumerate(entries)]
     errors.raise_errors()
     return _read_only(np.array(owners, dtype=np.intp))
 
 
-def _checked_owner(field: str, index: int, given: Any, places: dict[str, int]) -> int:
+def _check_owner(field: str, index: int, given: Any, places: dict[str, int]) -> int:
     if isinstance(given, str) and given in places:
         return places[given]
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < len(places):
@@ -161,7 +161,7 @@ def _checked_owner(field: str, index: int, given: Any, places: dict[str, int]) -
     raise InvalidInput(field=field, index=index, rule=f"must be one of the members ({there})", value=given)
 
 
-def _checked_own_names(field: str, given: Any, owners: Owners, names: Sequence[str]) -> tuple[str, ...]:
+def _check_own_names(field: str, given: Any, owners: Owners, names: Sequence[str]) -> tuple[str, ...]:
     if given is None:
         return default_own_names(owners, names)
     listed = _is_listed(given) and all(isinstance(name, str) and name.strip() for name in given)
@@ -214,26 +214,31 @@ def require_own_caps(owned: HasSharedCaps, what: str) -> None:
         )
 
 
-def checked_shared_caps(
-    given: Any, *, owners: NDArray[np.intp], labels: Sequence[str], lot_names: Sequence[str], names: Sequence[str]
+def check_shared_caps(
+    given: Any, ownership: Ownership, labels: Sequence[str], names: Sequence[str]
 ) -> tuple[SharedCap, ...]:
-    """Shared caps with their lots as places, or an error that holds all errors."""
+    """Shared caps with their lots as indices, or an error that holds all errors."""
     if given is None:
         return ()
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         rule = 'must be a list of lots and their common cap, such as [(["A: raw", "A: noised"], 100.0)]'
         raise InvalidInput(field="shared_caps", rule=rule, value=given)
-    known = _places(labels, lot_names)
+    given = list(given)
+    if given and np.array_equal(ownership.lot_owners, np.arange(len(names))):
+        why = ": a member with one lot has nothing to share it with; say whose the lots are with lot_owners"
+        raise InvalidInput(field="shared_caps", rule="needs members with several lots", given=why)
+    known = _lot_indices(labels, ownership.lot_names)
     errors = ErrorCollector()
     found = [
-        errors.attempt(_checked_shared_cap, place, entry, owners, known, names) for place, entry in enumerate(given)
+        errors.attempt(_check_shared_cap, index, entry, ownership.lot_owners, known, names)
+        for index, entry in enumerate(given)
     ]
     taken: set[int] = set()
-    for place, shared in enumerate(found):
+    for index, shared in enumerate(found):
         twice = [] if shared is None else [lot for lot in shared.lots if lot in taken]
         if twice:
             rule, said = "must share no lot with another", f', "{labels[twice[0]]}" is under two'
-            errors.errors.append(InvalidInput(field="shared_caps", index=place, rule=rule, value=given, given=said))
+            errors.errors.append(InvalidInput(field="shared_caps", index=index, rule=rule, value=given, given=said))
         taken |= set() if shared is None else set(shared.lots)
     errors.raise_errors()
     return tuple(shared for shared in found if shared is not None)
@@ -247,18 +252,6 @@ def take_shared_caps(shared_caps: Iterable[SharedCap], lots: NDArray[np.intp]) -
         for shared in shared_caps
         if all(lot in places for lot in shared.lots)
     )
-
-
-def reachable_caps(caps: FloatArray, shared_caps: Sequence[SharedCap]) -> FloatArray:
-    """The most that can be brought of each lot alone: its own cap, or the one it shares."""
-    if not shared_caps:
-        return caps
-    reachable = caps.copy()
-    for shared in shared_caps:
-        own = list(shared.lots)
-        reachable[own] = np.minimum(reachable[own], shared.cap)
-    reachable.setflags(write=False)
-    return reachable
 
 
 def first_exceeded(contributions: FloatArray, shared_caps: Sequence[SharedCap]) -> SharedCap | None:
@@ -277,17 +270,17 @@ def shared_members(shared_caps: Sequence[SharedCap], n_lots: int) -> FloatArray:
     return rows
 
 
-def _places(labels: Sequence[str], lot_names: Sequence[str]) -> dict[str, int]:
+def _lot_indices(labels: Sequence[str], lot_names: Sequence[str]) -> dict[str, int]:
     """Lots by what they can be called: their labels, and their names where only one lot has it."""
     alone = {name: place for place, name in enumerate(lot_names) if list(lot_names).count(name) == 1}
     return alone | {label: place for place, label in enumerate(labels)}
 
 
-def _checked_shared_cap(
+def _check_shared_cap(
     place: int, given: Any, owners: NDArray[np.intp], known: Mapping[str, int], names: Sequence[str]
 ) -> SharedCap:
     lots, cap = _lots_and_cap(place, given)
-    found = [_checked_lot(place, lot, known, owners.size) for lot in lots]
+    found = [_check_lot(place, lot, known, owners.size) for lot in lots]
     if len(set(found)) < max(len(found), MIN_SHARING):
         raise InvalidInput(field="shared_caps", index=place, rule="must name two or more different lots", value=lots)
     agents = sorted({int(owners[lot]) for lot in found})
@@ -312,7 +305,7 @@ def _lots_and_cap(place: int, given: Any) -> tuple[list[Any], Any]:
     return list(given[0]), given[1]
 
 
-def _checked_lot(place: int, given: Any, known: Mapping[str, int], n_lots: int) -> int:
+def _check_lot(place: int, given: Any, known: Mapping[str, int], n_lots: int) -> int:
     if isinstance(given, str) and given in known:
         return known[given]
     if isinstance(given, Integral) and not isinstance(given, bool) and 0 <= int(given) < n_lots:

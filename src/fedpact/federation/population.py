@@ -57,7 +57,7 @@ class Population:
         require_single_lots(self.types, "a population")
         names = self.types.names
         given = checked_numbers("counts", self.counts, _whole, "a whole number of at least 1", names=names)
-        own = self.types.own_weights if self.own_weights is None else self.own_weights
+        own = self.types.weights.diagonal() if self.own_weights is None else self.own_weights
         own = checked_numbers("own_weights", own, positive, POSITIVE, names=names)
         if self.types.is_sparse:
             raise InvalidInput("types must have dense weights: there are few of them")
@@ -72,7 +72,7 @@ class Population:
     def summed_weights(self) -> FloatArray:
         """What one unit from every agent of type j (but oneself) and from oneself adds up to, for type i."""
         total = self.types.dense_weights() * self.counts
-        np.fill_diagonal(total, self.own_weights + (self.counts - 1.0) * self.types.own_weights)
+        np.fill_diagonal(total, self.own_weights + (self.counts - 1.0) * self.types.weights.diagonal())
         return total
 
     def data(self, contributions: ArrayLike) -> FloatArray:

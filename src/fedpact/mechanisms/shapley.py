@@ -1,11 +1,19 @@
-"""The Shapley mechanism M^Shap: everybody is topped up or charged to its Shapley share of the total payoff.
+"""Mechanisms that pay members what they add to groups of the others: M^Shap, and semivalues such as Banzhaf's.
 
-p_i = phi_i - a_i (equation 10 of the paper), so u_i = phi_i - c_i. The game has an exact strictly concave potential
-(`fedpact.shapley.potential`), hence exactly one equilibrium, found by maximising it.
+Under M^Shap everybody is topped up or charged to its Shapley share of the total payoff: p_i = phi_i - a_i (equation 10
+of the paper), so u_i = phi_i - c_i. Counting groups by another rule gives a *semivalue*: with every other member in the
+group with probability q, independently, member i adds
 
-The paper's best-response dynamics reach the same point: agents take turns to answer the others' contributions. Each
-answer maximises phi_j(x, s_-j) - c_j(x) over [0, cap], a concave function of one variable, and so climbs the potential
-coordinate by coordinate. That is slower than maximising the potential at once, and independent of it.
+    b_i = sum over X containing i of q^(|X|-1) (1-q)^(n-|X|) [A(s[X]) - A(s[X without i])].
+
+q = 1/2 counts all groups alike: the value of Banzhaf (1965), which data valuation took up for being least disturbed by
+noise (Wang and Jia, "Data Banzhaf", 2023). A q drawn uniformly from [0, 1] gives Shapley values (Dubey, Neyman and
+Weber 1981); of all semivalues only these hand out exactly what there is.
+
+When i alone moves, u_i changes by as much as P(s) - sum_j c_j(s_j), with P = sum over X of q^(|X|-1) (1-q)^(n-|X|)
+A(s[X]): an exact potential. Every member on its own is among the groups, so P is strictly concave in what members
+bring, and there is exactly one equilibrium, found by maximising it. The paper's best-response dynamics reach the same
+point: members answer in turn, which climbs the potential block by block, more slowly and independently of it.
 """
 
 from __future__ import annotations
@@ -15,45 +23,83 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.certificates.batches import share_bounds
 from fedpact.certificates.claims import Claim
-from fedpact.certificates.deviations import Deviations, shapley_sharing
-from fedpact.certificates.payment_bounds import PaymentBounds, share_payment_bounds
-from fedpact.deals import Equilibria, Outcome
-from fedpact.federation import Batch, Federation
-from fedpact.mechanisms.base import BatchSolution, Mechanism
-from fedpact.mechanisms.optimum import reject_unsolved
-from fedpact.programs.batch_solver import maximise_blocks
-from fedpact.programs.best_response import best_answer, best_shapley_lots, standalone_optimum
-from fedpact.programs.shapley_equilibrium import shapley_optimum, split_dimension
-from fedpact.shapley.enumeration import coalitions, enumerate_blocks
-from fedpact.shapley.own_share import own_shares
-from fedpact.shapley.routes import MAX_COALITION_AGENTS
-from fedpact.shapley.values import check_domain, shapley_values
+from fedpact.certificates.deviations import Deviations, semivalue_sharing
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
+from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.outcome import Equilibria, Outcome
+from fedpact.shapley.values import check_domain, semivalues
+from fedpact.solvers.shapley_equilibrium import (
+    best_response,
+    potential_optima,
+    potential_optimum,
+    split_dimension,
+)
 from fedpact.utils.arrays import FloatArray, read_only_copy
-from fedpact.utils.errors import NotConverged
+from fedpact.utils.errors import InvalidInput, NotConverged
 
-UNIQUE = Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+BANZHAF = 0.5
 
 
-def potential_equilibria(federation: Federation, contributions: FloatArray) -> Equilibria:
-    """The only equilibrium, up to how agents split what they bring over lots of theirs that are interchangeable."""
-    dimension = split_dimension(federation, contributions)
-    if dimension == 0:
-        return UNIQUE
-    note = (
-        "payoffs and shares are those of every equilibrium; members may exchange some of their own lots for each "
-        "other, and each split here is the one of smallest norm"
+class SemivalueMechanism(Mechanism):
+    """Everybody has what it adds on average to random groups.
+
+    Parameters
+    ----------
+    probability
+        q, with which each of the others is in the group: above 0 and below 1, by default a half (Banzhaf); None for
+        one drawn uniformly (Shapley).
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> SemivalueMechanism().solve(homogeneous).contributions.round(4).tolist()
+    [31.6646, 31.6646, 31.6646]
+    """
+
+    name = "banzhaf"
+    title = "Banzhaf"
+    plain_title = "paid for what you add to a random group"
+    description = (
+        "Everybody has what it adds, on average, to a group in which each of the others sits with even chances. It is "
+        "more or less than there is to share out."
     )
-    return Equilibria(unique=False, dimension=dimension, note=note)
+    claims = (Claim.NASH,)
+    is_baseline = True
+
+    def __init__(self, probability: float | None = BANZHAF) -> None:
+        if probability is not None and not 0.0 < probability < 1.0:
+            rule = "must be above 0 and below 1, or None for Shapley values"
+            raise InvalidInput(field="probability", rule=rule, value=probability)
+        self.probability = probability
+
+    def solve(self, federation: Federation) -> Outcome:
+        """The unique equilibrium and its payments."""
+        return self.outcome_at(federation, potential_optimum(federation, self.probability), is_solved=True)
+
+    def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
+        return potential_optima(arrays, self.probability)
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return semivalue_sharing(federation, contributions, self.probability)
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        return semivalues(arrays, contributions, self.probability) - arrays.payoffs(contributions)
+
+    def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
+        dimension = split_dimension(federation, contributions)
+        if dimension == 0:
+            return Equilibria(unique=True, dimension=0, note="the only equilibrium: its potential is strictly concave")
+        note = (
+            "payoffs and shares are those of every equilibrium; members may exchange some of their own lots for each "
+            "other, and each split here is the one of smallest norm"
+        )
+        return Equilibria(unique=False, dimension=dimension, note=note)
 
 
-def shapley_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
-    """phi_i - a_i at a profile."""
-    return shapley_values(federation, contributions).values - federation.payoffs(contributions)
-
-
-class ShapleyMechanism(Mechanism):
+class ShapleyMechanism(SemivalueMechanism):
     """M^Shap: perfectly reciprocal; contributions exceed the social optimum.
 
     Examples
@@ -71,48 +117,14 @@ class ShapleyMechanism(Mechanism):
         "Payments top up or charge each member until it has its Shapley share of everything the federation achieves. "
         "A member that poses as several gains by it."
     )
-    knows_lots = True
-    knows_shared_caps = True
     claims = (Claim.NASH, Claim.BUDGET_BALANCE, Claim.RECIPROCITY)
+    is_baseline = False
 
-    def solve(self, federation: Federation) -> Outcome:
-        """The unique equilibrium and its payments."""
-        solution = shapley_optimum(federation)
-        equilibria = potential_equilibria(federation, solution.contributions)
-        return self.outcome_at(federation, solution.contributions, equilibria=equilibria, solution=solution)
+    def __init__(self) -> None:
+        super().__init__(None)
 
-    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
-        return shapley_sharing(federation, contributions)
-
-    def payment_rule(self, federation: Federation, contributions: FloatArray) -> FloatArray:
-        return shapley_payments(federation, contributions)
-
-    def payment_bounds(self, federation: Federation, contributions: FloatArray) -> PaymentBounds:
-        return share_payment_bounds(federation, contributions)
-
-    def at_equilibrium(
-        self, federation: Federation, contributions: FloatArray, payments: FloatArray | None = None
-    ) -> Outcome:
-        return self.outcome_at(
-            federation, contributions, payments, equilibria=potential_equilibria(federation, contributions)
-        )
-
-    def is_vectorised(self, batch: Batch) -> bool:
-        return batch.joined.payoff.hyperbola() is not None and batch.n_agents <= MAX_COALITION_AGENTS
-
-    def solve_together(self, batch: Batch) -> BatchSolution:
-        members, shares = coalitions(batch.n_agents)
-        start = 2.0 * standalone_optimum(batch.joined)[0]  # under Shapley sharing agents contribute more than alone
-        bounds = batch.bounds(multiple=batch.harmonic)
-        contributions, gains = maximise_blocks(batch.joined, *bounds, members[1:], shares[1:], start=start)
-        imprecise = reject_unsolved(contributions, gains)
-        profile = np.nan_to_num(contributions).ravel()
-        values, _ = enumerate_blocks(batch.joined, profile, len(batch))
-        payments = values - batch.split(batch.joined.payoffs(profile))
-        return BatchSolution(contributions=contributions, payments=payments, imprecise=imprecise)
-
-    def deviation_bounds(self, batch: Batch, contributions: FloatArray) -> FloatArray:
-        return share_bounds(batch, contributions)
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,7 +139,7 @@ class BestResponseTrace:
 def best_response_dynamics(
     federation: Federation, *, start: ArrayLike = 0.0, tol: float = 1e-10, max_rounds: int = 2000
 ) -> BestResponseTrace:
-    """Agents answer in turn until, in a whole round, nobody moves by more than `tol` of the largest contribution.
+    """Members answer in turn until, in a whole round, nobody moves by more than `tol` of the largest contribution.
 
     Raises
     ------
@@ -146,19 +158,11 @@ def best_response_dynamics(
     path = [profile.copy()]
     for _ in range(max_rounds):
         for agent in range(federation.n_agents):
-            if federation.has_lots:
-                profile[federation.lots_of(agent)] = best_shapley_lots(federation, profile, agent)
-            else:
-                profile[agent] = _answer(federation, profile, agent)
+            profile[federation.lots_of(agent)] = best_response(federation, profile, agent)
         path.append(profile.copy())
         if np.abs(path[-1] - path[-2]).max() <= tol * max(float(profile.max()), np.finfo(float).tiny):
             return _trace(path)
     raise NotConverged(f"best responses still moved after {max_rounds} rounds", result=_trace(path))
-
-
-def _answer(federation: Federation, profile: FloatArray, agent: int) -> float:
-    share = own_shares(federation, profile, [agent])[0]
-    return best_answer(federation, share, agent, guess=float(profile[agent]))[0]
 
 
 def _trace(path: list[FloatArray]) -> BestResponseTrace:

@@ -1,7 +1,7 @@
-"""What an agent gains by posing as several, and what two gain by posing as one.
+"""What a member gains by posing as several.
 
 A federation knows its members by name. An agent that enters under k names shares its cap and its value among them
-(`fedpact.federation.identities`); what its names have under the mechanism adds up. Under M^E nothing is gained: prices
+(`fedpact.federation.splitting`); what its names have under the mechanism adds up. Under M^E nothing is gained: prices
 are linear, so an even split is an equilibrium at the same prices. M^Shap counts orders of names, and pays for more.
 
 Where a mechanism has several equilibria, those that its `solve` chooses are compared.
@@ -9,9 +9,9 @@ Where a mechanism has several equilibria, those that its `solve` chooses are com
 
 from __future__ import annotations
 
-from fedpact.deals import Outcome
+from fedpact.mechanisms.outcome import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.identities import agent_place, merge_agents, split_agent
+from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.utils.errors import InvalidInput
 
@@ -47,38 +47,7 @@ def splitting_gain(
     rules = resolve_mechanism(mechanism)
     split, posing = split_agent(federation, agent, parts)
     honest = _known(federation, rules, first)
-    return float(rules.solve(split).utilities[posing].sum() - honest.utilities[agent_place(federation, agent)])
-
-
-def merging_gain(
-    federation: Federation,
-    mechanism: Mechanism | str,
-    pair: tuple[int | str, int | str],
-    *,
-    first: Outcome | None = None,
-) -> float:
-    """What two agents gain together by posing as one that pools their caps and values, in units of payoff.
-
-    Only agents that one could have split into can pose as one: with the same row, column and payoff curve, and costs
-    that add up to a linear or quadratic cost.
-
-    Raises
-    ------
-    InvalidInput
-        If no single agent stands for the two; it says why.
-
-    Examples
-    --------
-    >>> from fedpact import Federation, PowerLaw
-    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> merging_gain(homogeneous, "shapley", (0, 1)) < 0
-    True
-    """
-    rules = resolve_mechanism(mechanism)
-    merged, place = merge_agents(federation, pair)
-    honest = _known(federation, rules, first)
-    apart = sum(float(honest.utilities[agent_place(federation, agent)]) for agent in pair)
-    return float(rules.solve(merged).utilities[place]) - apart
+    return float(rules.solve(split).utilities[posing].sum() - honest.utilities[agent_index(federation, agent)])
 
 
 def _known(federation: Federation, rules: Mechanism, first: Outcome | None) -> Outcome:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.deals import Deal, Outcome
+from fedpact.deals import Deal
+from fedpact.mechanisms.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.stability.blocking_group import blocking_group
+from fedpact.comparison.blocking_group import blocking_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names

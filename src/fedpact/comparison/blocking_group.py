@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.certificates.core import group_contributions, group_utilities, largest_gain_bound
-from fedpact.certificates.tolerances import outcome_tolerances
-from fedpact.deals import Outcome
+from fedpact.mechanisms.outcome import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.identities import agent_place
+from fedpact.federation.splitting import agent_index
 from fedpact.programs.groups import BoolArray, group_optima
 from fedpact.programs.worst_group import SEARCH_TIME_LIMIT, worst_group
 from fedpact.utils.arrays import FloatArray
@@ -132,7 +131,7 @@ def _membership(federation: Federation, group: Sequence[str | int], *, proper: b
     rule = f"must name one or more of the members, each once: {names}"
     if any(isinstance(each, str) and each not in federation.names for each in given):
         raise InvalidInput(field="group", rule=rule, value=given)
-    places = [agent_place(federation, each) for each in given]
+    places = [agent_index(federation, each) for each in given]
     if not places or len(set(places)) < len(places):
         raise InvalidInput(field="group", rule=rule, value=given)
     if proper and len(places) == federation.n_agents:
@@ -159,7 +158,7 @@ def _describe(
         gain=gain,
         upper_bound=upper_bound,
         exact=exact,
-        blocks=bool(gain > outcome_tolerances(outcome)[members].sum()),
+        blocks=bool(gain > outcome.tolerances[members].sum()),
         utilities=dict(zip(names, np.asarray(outcome.utilities)[members].tolist(), strict=True)),
         group_utilities=dict(zip(names, would_have.tolist(), strict=True)),
         group_contributions=group_contributions(federation, members, contributions),

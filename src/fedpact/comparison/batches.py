@@ -1,0 +1,120 @@
+"""Many federations under one mechanism: solved at once where the mechanism can, one after the other where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, stack
+from fedpact.mechanisms import Mechanism, resolve_mechanism
+from fedpact.mechanisms.base import SOLVER_ERRORS
+from fedpact.mechanisms.outcome import Outcome, Outcomes
+from fedpact.utils.errors import InvalidInput
+from fedpact.utils.parallel import is_configured, map_parallel
+
+
+def solve_batch(
+    federations: Iterable[Federation], mechanism: Mechanism | str, *, progress: Callable[[int], None] | None = None
+) -> Outcomes:
+    """The outcomes of a mechanism on federations with the same members, lots and tasks: a sequence of `Outcome`.
+
+    `progress` is called with the number of federations that are done, now and then. A federation that cannot be solved
+    does not touch the others: its numbers are NaN, `statuses` says why, and `outcomes[index]` raises it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedpact import Federation, PowerLaw
+    >>> base = Federation(np.ones((3, 3)), costs=0.001, caps=400.0, payoff=PowerLaw(0.02))
+    >>> outcomes = solve_batch([base, base.replace(costs=0.002)], "externality")
+    >>> outcomes[1].contributions.round(4).tolist()
+    [9.0215, 9.0215, 9.0215]
+    """
+    listed = _check_federations(federations)
+    return solve_arrays(listed[0], stack(listed), resolve_mechanism(mechanism), progress=progress)
+
+
+def solve_arrays(
+    federation: Federation,
+    arrays: FederationArrays,
+    rules: Mechanism,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> Outcomes:
+    """The outcomes of federations given by their numbers, with one leading axis; `federation` is one like them."""
+    (count,) = arrays.shape
+    together = rules.solve_stack(arrays)
+    contributions = np.full((count, arrays.n_lots), np.nan) if together is None else np.array(together)
+    payments, sides = np.full((count, arrays.n_agents), np.nan), np.zeros((count, arrays.n_agents))
+    solved = np.flatnonzero(~np.isnan(contributions).any(axis=-1))
+    if solved.size and not rules.has_side_payments:
+        try:
+            payments[solved] = rules.payments(arrays.at(solved), contributions[solved])
+        except SOLVER_ERRORS:  # of one of them: each is solved alone, and says it
+            pass
+    errors: dict[int, Exception] = {}
+    alone = np.flatnonzero(np.isnan(payments).any(axis=-1)).tolist()
+    for done, (index, found) in enumerate(zip(alone, _solve_each(federation, arrays, rules, alone), strict=True)):
+        if isinstance(found, Exception):
+            errors[index] = found
+            contributions[index] = payments[index] = sides[index] = np.nan
+        else:
+            contributions[index], payments[index], sides[index] = (
+                found.contributions,
+                found.payments,
+                found.side_payments,
+            )
+        if progress is not None:
+            progress(count - len(alone) + done + 1)
+    if progress is not None:
+        progress(count)
+    return Outcomes(
+        federation=federation,
+        arrays=arrays,
+        rules=rules,
+        contributions=contributions,
+        payments=payments,
+        side_payments=sides,
+        errors=errors,
+    )
+
+
+def _solve_each(
+    federation: Federation, arrays: FederationArrays, rules: Mechanism, indices: list[int]
+) -> Iterable[Outcome | Exception]:
+    """The outcome of every federation, or why there is none, in order; on a cluster if joblib was told of one."""
+    solve = partial(_solve_one, federation, arrays, rules)
+    if is_configured() and len(indices) > 1:
+        found = dict(map_parallel(solve, indices))
+        return [found[index] for index in indices]
+    return map(solve, indices)
+
+
+def _solve_one(federation: Federation, arrays: FederationArrays, rules: Mechanism, index: int) -> Outcome | Exception:
+    try:
+        return rules.solve(federation.with_arrays(arrays.at(index)))
+    except SOLVER_ERRORS as error:
+        return error
+
+
+def _check_federations(given: Iterable[Federation]) -> list[Federation]:
+    field, rule = "federations", "must be a list of federations"
+    if not isinstance(given, Iterable):
+        raise InvalidInput(field=field, rule=rule, value=given, given=f", got {type(given).__name__}")
+    listed = list(given)
+    if not listed:
+        raise InvalidInput(field=field, rule="must be one federation or more", value=listed, given=", got none")
+    for index, federation in enumerate(listed):
+        if not isinstance(federation, Federation):
+            found = f", but number {index} is {type(federation).__name__}"
+            raise InvalidInput(f"{field} {rule}{found}", field=field, index=index, rule=rule, value=federation)
+        for label in ("names", "lot_owners", "task_owners", "payoff"):
+            one, other = (getattr(each, label) for each in (listed[0], federation))
+            same = type(one) is type(other) if label == "payoff" else np.array_equal(one, other)
+            if not same:
+                why = f"must all have the same {label}: those of number {index} are not those of the first"
+                raise InvalidInput(field=field, index=index, rule=why, value=federation, given="")
+    return listed

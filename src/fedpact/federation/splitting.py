@@ -1,0 +1,106 @@
+"""One member under several names.
+
+An agent that poses as k gives each name a k-th of its value and of its cap; of each of its lots and tasks if it has
+several. Every name draws on data and offers data exactly as the agent does: it has the same row and the same column,
+so that the weight between two of the names is the agent's weight on itself. Marginal costs that rise do so k times as
+fast, so that an even split costs what it cost before. Nothing is created by splitting: at an even split everybody's
+data, payoffs and costs are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedpact.federation.arrays import Owners
+from fedpact.federation.costs import Cost, Quadratic
+from fedpact.federation.federation import Federation
+from fedpact.federation.lots import SharedCap
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput
+
+
+def agent_index(federation: Federation, agent: int | str) -> int:
+    """The index of a member given by name or by number."""
+    names = federation.names
+    index = names.index(agent) if agent in names else agent
+    if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(names):
+        raise InvalidInput(field="agent", rule=f"must be a name or a number from 0 to {len(names) - 1}", value=agent)
+    return int(index)
+
+
+def split_agent(federation: Federation, agent: int | str, parts: int = 2) -> tuple[Federation, slice]:
+    """The federation in which one agent poses as several that share its cap and value, and where these stand.
+
+    Examples
+    --------
+    >>> from fedpact.federation import PowerLaw
+    >>> pair = Federation([[1.0, 0.5], [0.2, 1.0]], costs=0.01, caps=10.0, payoff=PowerLaw(1.0), names=["A", "B"])
+    >>> split, posing = split_agent(pair, "B")
+    >>> split.names, split.caps.tolist(), split.dense_weights()[0].tolist()
+    (('A', 'B (1)', 'B (2)'), [10.0, 5.0, 5.0], [1.0, 0.5, 0.5])
+    """
+    index = agent_index(federation, agent)
+    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 2:
+        raise InvalidInput(field="parts", rule="must be a whole number of at least 2", value=parts)
+    lots, lot_owners = _copies(federation.lot_owners, index, int(parts))
+    tasks, task_owners = _copies(federation.task_owners, index, int(parts))
+    posing = slice(index, index + int(parts))
+    names = [*federation.names]
+    names[index : index + 1] = _part_names(federation, index, int(parts))
+    of_lots = np.where(federation.lot_owners[lots] == index, float(parts), 1.0)
+    of_tasks = np.where(federation.task_owners[tasks] == index, float(parts), 1.0)
+    return (
+        Federation(
+            weights=federation.weights[tasks][:, lots],
+            costs=_with_quadratic(federation.costs.take(lots), of_lots),
+            caps=federation.caps[lots] / of_lots,
+            payoff=federation.payoff.take(tasks),
+            names=names,
+            values=federation.values[tasks] / of_tasks,
+            lot_owners=lot_owners if federation.has_lots else None,
+            task_owners=task_owners if federation.has_lots else None,
+            shared_caps=_split_shared_caps(federation, index, int(parts), lots, lot_owners),
+        ),
+        posing,
+    )
+
+
+def _split_shared_caps(federation: Federation, index: int, parts: int, lots: Owners, owners: Owners) -> list[SharedCap]:
+    """Every name has a part of each cap that the agent's lots share."""
+    found = []
+    for shared in federation.shared_caps:
+        copies = np.flatnonzero(np.isin(lots, shared.lots))
+        split = federation.lot_owners[shared.lots[0]] == index
+        for owner in np.unique(owners[copies]).tolist():
+            own = tuple(copies[owners[copies] == owner].tolist())
+            found.append(SharedCap(own, shared.cap / parts if split else shared.cap))
+    return found
+
+
+def _copies(owners: Owners, index: int, parts: int) -> tuple[Owners, Owners]:
+    """Lots or tasks, those of one agent `parts` times each, and whose they are where the agent is as many."""
+    own = owners == index
+    origin = np.repeat(np.arange(owners.size), np.where(own, parts, 1))
+    later = np.where(owners > index, owners + parts - 1, owners)
+    found = later[origin]
+    found[own[origin]] = index + np.tile(np.arange(parts), int(own.sum()))
+    return origin, found
+
+
+def _part_names(federation: Federation, index: int, parts: int) -> list[str]:
+    taken = set(federation.names) - {federation.names[index]}
+    made: list[str] = []
+    for part in range(1, parts + 1):
+        made.append(_unused(f"{federation.names[index]} ({part})", [*taken, *made]))
+    return made
+
+
+def _unused(name: str, taken: list[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _with_quadratic(costs: Cost, stretch: FloatArray) -> Cost:
+    """The same costs with quadratic parts multiplied."""
+    return Quadratic(costs.linear, costs.quadratic * stretch) if costs.quadratic.any() else costs

@@ -1,0 +1,336 @@
+"""Mechanisms of the literature, on one footing with fedpact's own.
+
+| name             | payments                                                    | equilibrium                          |
+|------------------|-------------------------------------------------------------|--------------------------------------|
+| equal-split      | p_i = A / n - a_i                                           | maximises A / n - sum c              |
+| proportional     | p_i = A s_i / sum s - a_i                                   | a fixed point                        |
+| cost-sharing     | p_i = b (c_i - mean of the others' c_j)                     | free riding at (1 - b) c             |
+| vcg              | p_i = W(s) - (a_i - c_i) - v(N without i)                   | maximises welfare                    |
+| leave-one-out    | p_i = A(s) - A(s without i) - a_i                           | maximises welfare                    |
+| accuracy-shaping | none; the model is degraded to what a member's costs earned | a fixed point                        |
+
+A is the sum of all payoffs, W welfare, v(X) the most welfare that a group X reaches by itself. Divisions of the gain
+(Nash bargaining, nucleolus) stand with the fair deal, `fedpact.mechanisms.fair`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedpact.certificates.claims import Claim
+from fedpact.certificates.common_interest import sharing_total, welfare_of_others
+from fedpact.certificates.deviations import Deviations, free_riding
+from fedpact.certificates.proportional_sharing import sharing_in_proportion
+from fedpact.certificates.shaped_payoffs import earning_payoff
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays
+from fedpact.federation.lots import require_single_lots
+from fedpact.mechanisms.base import Mechanism
+from fedpact.mechanisms.baselines import Voluntary
+from fedpact.mechanisms.externality import OptimumMechanism
+from fedpact.mechanisms.outcome import NOT_KNOWN, Equilibria, Outcome
+from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
+from fedpact.solvers.groups import group_welfare
+from fedpact.solvers.standalone import standalone_optima
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import InvalidInput, NotConverged
+
+ONE_VOLUME = "it pays by volume, and does not say how much of one lot counts for how much of another"
+ONE_EARNING = "a model is earned by one contribution that goes up, and costs of several lots can be run up in many ways"
+
+
+class EqualSplit(OptimumMechanism):
+    """Everybody has an n-th of all payoffs and bears its own costs.
+
+    The rule partnerships use, and the oldest example of free riding in teams (Alchian and Demsetz 1972; Holmstrom,
+    "Moral hazard in teams", 1982). The game has the exact potential A / n - sum c, so that the equilibria are the
+    welfare optima of the federation whose values are an n-th.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> EqualSplit().solve(homogeneous).contributions.round(4).tolist()
+    [5.953, 5.953, 5.953]
+    """
+
+    name = "equal-split"
+    title = "Equal split"
+    plain_title = "share the sum equally"
+    description = "All payoffs are put together and everybody gets the same part, whatever it contributed."
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE)
+    is_baseline = True
+    optimum_names = ("maximiser of the potential", "maximisers of the potential")
+
+    def value_share(self, n_agents: int) -> float:
+        return 1.0 / n_agents
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return sharing_total(federation, contributions, np.zeros(federation.n_agents), share=1.0 / federation.n_agents)
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        payoffs = arrays.payoffs(contributions)
+        return np.asarray(payoffs.mean(axis=-1, keepdims=True) - payoffs)
+
+
+class LeaveOneOut(OptimumMechanism):
+    """Everybody has what all payoffs lose without its data.
+
+    The yardstick most used to say what a participant's data is worth: train with it and without. What the others have
+    without i is nothing i can change, so u_i changes with welfare when i alone moves, and the welfare optima are the
+    equilibria. What all add to all others is less than there is where data replaces other data, and more where it
+    harms: payments leave a surplus, or lack money, `outcome.budget`.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> outcome = LeaveOneOut().solve(hospitals().federation)
+    >>> outcome.certificates["social-optimality"].holds, outcome.budget < 0
+    (True, True)
+    """
+
+    name = "leave-one-out"
+    title = "Leave one out"
+    plain_title = "paid for what would be lost without you"
+    description = "Everybody has what all payoffs together would lose without its data, which is less than there is."
+    claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
+    is_baseline = True
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        without = ~np.eye(federation.n_agents, dtype=np.bool_)[:, federation.lot_owners] * contributions
+        if not all(federation.admits(profile) for profile in without):
+            anything = np.full(federation.n_agents, np.inf)
+            scope = "somebody leaves its payoff's domain without one of the others"
+            return Deviations(actions=contributions, utilities=anything, scope=scope)
+        constants = -federation.arrays.payoffs(without).sum(axis=-1)
+        return sharing_total(federation, contributions, constants)
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        """What the payoffs of all lose without each member, less its own.
+
+        Raises
+        ------
+        NotConverged
+            If somebody would leave its payoff's domain without one of the others: its loss has no bound.
+        """
+        given = np.swapaxes(arrays.member_data(contributions), -1, -2)  # (..., giver, task)
+        left = arrays.data(contributions)[..., None, :] - given
+        wide = arrays.expanded()
+        lost = np.argwhere(left <= wide.floor)
+        if lost.size:
+            giver, receiver = arrays.names[lost[0][-2]], arrays.names[arrays.task_owners[lost[0][-1]]]
+            raise NotConverged(
+                f'what is lost without "{giver}" has no bound: the data of others harms "{receiver}" beyond the domain '
+                "of its payoff; lower caps may help",
+                result=contributions,
+            )
+        added = (wide.values * wide.payoff.increment(left, given)).sum(axis=-1)
+        return np.asarray(added - arrays.payoffs(contributions))
+
+
+class VCGMechanism(OptimumMechanism):
+    """Everybody has its marginal contribution to welfare; somebody outside pays the deficit.
+
+    u_i = W(s) - v(N without i). The second term is nothing member i can change, so everybody wants welfare to be as
+    large as can be. Asked for their costs and values instead, members do best to tell the truth, whatever the others
+    say (Vickrey 1961, Clarke 1971, Groves 1973). The price is money from outside: M^E, which balances, gives nobody
+    more than it adds, so where no weight is negative the payments sum to a deficit, `outcome.budget`.
+
+    Examples
+    --------
+    >>> from fedpact.scenario.examples import hospitals
+    >>> outcome = VCGMechanism().solve(hospitals().federation)
+    >>> outcome.budget > 0, outcome.leavers
+    (True, ())
+    """
+
+    name = "vcg"
+    title = "VCG"
+    plain_title = "paid for what others gain by you"
+    description = (
+        "Everybody has exactly what it adds to the welfare of all, so that nobody gains by misstating its numbers. "
+        "Somebody outside has to pay the difference."
+    )
+    claims = (Claim.NASH, Claim.SOCIAL_OPTIMALITY)
+    claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
+    is_baseline = True
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        costs = federation.spending(contributions)
+        constants = -(costs.sum() - costs) - welfare_of_others(federation, contributions)
+        return sharing_total(federation, contributions, constants)
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        net = arrays.payoffs(contributions) - arrays.spending(contributions)
+        without = group_welfare(arrays, ~np.eye(arrays.n_agents, dtype=np.bool_))
+        return np.asarray(net.sum(axis=-1, keepdims=True) - net - without)
+
+
+class CostSharing(Voluntary):
+    """M^BG: everybody is refunded a part of its costs, and pays that part of the average of the others'.
+
+    The budget-balanced mechanism of Murhekar, Yuan, Chaudhury, Li and Mehta ("Incentives in federated learning:
+    equilibria, dynamics, and mechanisms for welfare maximization", NeurIPS 2023). What the others spend is nothing a
+    member can change, so it free-rides as if its costs were (1 - b) c_i. By default b = 1 - 1/n: all costs are paid
+    together. Among members who are all alike that reaches the welfare optimum; among others it need not.
+
+    Parameters
+    ----------
+    part
+        b, from 0 (everybody bears its costs) to below 1; 1 - 1/n if not given.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> CostSharing().solve(homogeneous).contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+
+    name = "cost-sharing"
+    title = "Cost sharing"
+    plain_title = "costs are shared"
+    description = (
+        "Members pay a part of each other's costs; each contributes what suits itself at the costs left to it."
+    )
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE)
+
+    def __init__(self, part: float | None = None) -> None:
+        if part is not None and not 0.0 <= part < 1.0:
+            raise InvalidInput(field="part", rule="must be at least 0 and below 1", value=part)
+        self.part = part
+
+    def cost_share(self, n_agents: int) -> float:
+        return 1.0 / n_agents if self.part is None or n_agents == 1 else 1.0 - self.part
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        share = self.cost_share(federation.n_agents)
+        best = free_riding(self._played(federation), contributions)
+        paid = (1.0 - share) * _mean_of_others(federation.spending(contributions))
+        return replace(
+            best,
+            utilities=share * best.utilities - paid,
+            shortfalls=share * best.shortfalls,
+            scope="all contributions of one member in [0, cap], at the costs left to it",
+        )
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        costs = arrays.spending(contributions)
+        return (1.0 - self.cost_share(arrays.n_agents)) * (costs - _mean_of_others(costs))
+
+
+def _mean_of_others(costs: FloatArray) -> FloatArray:
+    """For every member, what the others spend on average; nothing where there are none."""
+    return np.asarray((costs.sum(axis=-1, keepdims=True) - costs) / max(costs.shape[-1] - 1, 1))
+
+
+class ProportionalSharing(Mechanism):
+    """All payoffs are shared out in proportion to contributions.
+
+    Pay by volume, the rule consortia and most incentive schemes for federated learning start from (Zeng, Chen et al.,
+    "A comprehensive survey of incentive mechanism for federated learning", 2021), and that of contests (Tullock 1980).
+    What data is useful for, and to whom, does not count. The game has no potential, and utilities need not be concave:
+    what answers in turn reach is certified over the whole range of everybody's contributions.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> ProportionalSharing().solve(homogeneous).contributions.round(4).tolist()
+    [74.3457, 74.3457, 74.3457]
+    """
+
+    name = "proportional"
+    title = "Proportional"
+    plain_title = "paid by the amount of data"
+    description = "All payoffs are put together and shared out by the amount of data each member contributed."
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE)
+    is_baseline = True
+
+    def solve(self, federation: Federation) -> Outcome:
+        """An equilibrium that answers in turn lead to."""
+        require_single_lots(federation, f"the mechanism {self.name}", ONE_VOLUME)
+        return self.outcome_at(federation, _settled(self, proportional_equilibria(federation.arrays)), is_solved=True)
+
+    def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
+        return proportional_equilibria(arrays)
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return sharing_in_proportion(federation, contributions)
+
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        payoffs, given = arrays.payoffs(contributions), contributions.sum(axis=-1, keepdims=True)
+        parts = np.divide(contributions, given, out=np.zeros(contributions.shape), where=given > 0)
+        return payoffs.sum(axis=-1, keepdims=True) * parts - payoffs * (given > 0)
+
+
+class AccuracyShaping(Mechanism):
+    """Nobody pays; the model a member gets is degraded to what its costs have earned.
+
+    Karimireddy, Guo and Jordan ("Mechanisms that incentivize data sharing in federated learning", 2022). With s_i° what
+    member i would contribute alone, and e >= 0 a bonus, its payoff is a_i(s_i, 0) while s_i <= s_i°, and beyond
+
+        a_i(s_i°, 0) + (1 + e) (c_i(s_i) - c_i(s_i°)),      never more than a_i(s).
+
+    So everybody goes on until it has the whole model or reaches its cap. No rule that leaves everybody as well off as
+    alone, without money, draws more data out of members. Where e vanishes, the default, nobody has more than alone.
+
+    Parameters
+    ----------
+    bonus
+        e: by how much more accuracy goes up than costs do, as a part of these; 0 is the limit of a vanishing one.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> outcome = AccuracyShaping().solve(homogeneous)
+    >>> outcome.contributions.round(4).tolist(), outcome.leavers
+    ([59.3692, 59.3692, 59.3692], ())
+    """
+
+    name = "accuracy-shaping"
+    title = "Accuracy shaping"
+    plain_title = "who gives less gets a weaker model"
+    description = "Nobody pays. Everybody gets a model as good as its contribution has earned, and not a better one."
+    claims = (Claim.NASH, Claim.BUDGET_BALANCE)
+    claims_without_harm = (Claim.INDIVIDUAL_RATIONALITY,)
+    is_baseline = True
+
+    def __init__(self, bonus: float = 0.0) -> None:
+        if not 0.0 <= bonus < np.inf:
+            raise InvalidInput(field="bonus", rule="must be at least 0 and finite", value=bonus)
+        self.bonus = bonus
+
+    def solve(self, federation: Federation) -> Outcome:
+        """The contributions at which everybody has earned the whole model, or gives all it has."""
+        require_single_lots(federation, f"the mechanism {self.name}", ONE_EARNING)
+        found = _settled(self, shaped_equilibria(federation.arrays, self.bonus))
+        return self.outcome_at(federation, found, is_solved=True)
+
+    def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
+        return shaped_equilibria(arrays, self.bonus)
+
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
+        return earning_payoff(federation, contributions, self.bonus)
+
+    def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
+        """What each member gets: its earned payoff, at most that of the whole model."""
+        alone = standalone_optima(arrays)[0]
+        had = arrays.without_sharing().payoffs(np.minimum(contributions, alone))
+        beyond = np.maximum(arrays.spending(contributions) - arrays.spending(alone), 0.0)
+        return np.minimum(arrays.payoffs(contributions), had + (1.0 + self.bonus) * beyond)
+
+    def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
+        if federation.has_harm:
+            return NOT_KNOWN
+        return Equilibria(unique=True, dimension=0, note="the only equilibrium at any bonus above 0, in the limit of that")
+
+
+def _settled(mechanism: Mechanism, contributions: FloatArray) -> FloatArray:
+    if np.isnan(contributions).any():
+        said = f"{mechanism.title.lower()}: members' answers to each other do not settle; there may be no equilibrium"
+        raise NotConverged(said, result=contributions)
+    return contributions
