@@ -1,0 +1,36 @@
+"""The keys of what commands print with `--json` are those of version 0.2, but for the tables of changes here."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from golden.commands import COMMANDS, all_key_paths
+from golden.recorded import JSON_KEYS
+
+RECORDED = json.loads(JSON_KEYS.read_text(encoding="utf-8"))
+
+# Key paths by command: each is a change that programs which read these records have to be told of.
+ADDED: dict[str, set[str]] = {}
+REMOVED: dict[str, set[str]] = {}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    return all_key_paths(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_keys_are_the_recorded_ones(found: dict[str, set[str]], command: str) -> None:
+    expected = (set(RECORDED[command]) | ADDED.get(command, set())) - REMOVED.get(command, set())
+    assert sorted(found[command] - expected) == []
+    assert sorted(expected - found[command]) == []
+
+
+def test_every_command_is_recorded() -> None:
+    assert sorted(RECORDED) == sorted(COMMANDS)
+
+
+def test_tables_name_recorded_commands() -> None:
+    assert {*ADDED, *REMOVED} <= set(COMMANDS)
