@@ -72,12 +72,12 @@ if TYPE_CHECKING:  # read by `_read_homes` too: each is imported at its first us
         personal_prices,
     )
     from fedpact.negotiation import negotiate
-    from fedpact.programs.social_optimum import SocialOptimum, social_optimum
+    from fedpact.solvers.welfare import SocialOptimum, social_optimum
     from fedpact.scenario import Money, Scenario, Uncertainty, load_scenario, save_scenario
     from fedpact.shapley import CoalitionCache, ShapleyValues, sample_game, shapley_values
-    from fedpact.stability import StableFederation, merging_gain, splitting_gain, stable_federation
-    from fedpact.stability.blocking_group import BlockingGroup, blocking_group
-    from fedpact.stability.least_core import LeastCore, least_core
+    from fedpact.comparison import StableFederation, merging_gain, splitting_gain, stable_federation
+    from fedpact.comparison.blocking_group import BlockingGroup, blocking_group
+    from fedpact.comparison.least_core import LeastCore, least_core
     from fedpact.utils.errors import (
         FedpactError,
         InvalidInput,

@@ -173,7 +173,7 @@ def certify(outcome: CertifiedOutcome) -> Certificates:
 def certify_nash(outcome: CertifiedOutcome, best: Deviations) -> Certificate:
     """Nobody gains by acting differently, over the whole range of its actions."""
     proves = best.shares is None or best.shares.proves
-    tols = outcome_tolerances(outcome)
+    tols = outcome.tolerances
     if best.shares is not None and not proves:
         tols = tols + best.shares.error
     there, refuted = _most(best, outcome.utilities, tols)
@@ -208,7 +208,7 @@ def certify_balance(outcome: CertifiedOutcome) -> Certificate:
 
 def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -> Certificate:
     """No admissible profile has more welfare; `optimum` gives one that may have, if it is needed."""
-    federation, tol = outcome.federation, float(outcome_tolerances(outcome).sum())
+    federation, tol = outcome.federation, float(outcome.tolerances.sum())
     witness: dict[str, Any] = {"welfare": outcome.welfare}
     bound, refuted = np.inf, False
     if federation.admits(outcome.contributions):
@@ -225,7 +225,7 @@ def certify_optimality(outcome: CertifiedOutcome, optimum: Callable[[], FloatArr
 
 def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
     """Everybody does at least as well as alone."""
-    tols = outcome_tolerances(outcome)
+    tols = outcome.tolerances
     alone, refuted = _most(isolation(outcome.federation, outcome.contributions), outcome.utilities, tols)
     gaps = outcome.utilities - alone
     agent = int(np.argmin(gaps / tols))
@@ -242,7 +242,7 @@ def certify_rationality(outcome: CertifiedOutcome) -> Certificate:
 
 def certify_reciprocity(outcome: CertifiedOutcome, shares: CheckedShares | None) -> Certificate:
     """Everybody gets out at least its Shapley share, at every equilibrium."""
-    tol = float(outcome_tolerances(outcome).sum())
+    tol = float(outcome.tolerances.sum())
     if shares is None:
         scope = "some coalition leaves the domain, so there are no Shapley values to compare with"
         return Certificate.undefined(Claim.RECIPROCITY, tol, scope)

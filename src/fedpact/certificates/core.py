@@ -168,7 +168,7 @@ def certify_core(outcome: CertifiedOutcome, optimum: Callable[[], FloatArray]) -
     they are few; else everybody, the member that gains most alone and those the prices point at, and then what the
     outcome hands over, which is all groups as long as they can be listed.
     """
-    federation, tols = outcome.federation, outcome_tolerances(outcome)
+    federation, tols = outcome.federation, outcome.tolerances
     bounds = member_bounds(federation, outcome.utilities, outcome.contributions)
     if (bounds <= tols).all():
         return _core_by_prices(outcome, bounds, tols)

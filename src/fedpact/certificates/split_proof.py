@@ -29,7 +29,7 @@ from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
-from fedpact.federation.identities import split_agent
+from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError
 
@@ -74,7 +74,7 @@ def certify_split_proof(outcome: CertifiedOutcome, deviations: Callable[[], Devi
 
     Where nobody gains more than rounding it is who comes closest to that. `deviations` gives those of the outcome.
     """
-    tols, size = outcome_tolerances(outcome), outcome.federation.n_agents
+    tols, size = outcome.tolerances, outcome.federation.n_agents
     everybody = _even_splits(outcome, deviations, tols)
     found = _compare_splits(outcome, tols) if everybody is None else everybody
     known = [each for each in found if np.isfinite(each.gain)]
@@ -149,7 +149,7 @@ def _even_splits(
     if not _is_equilibrium(outcome, there, best):
         return None
     gained = best.as_two().utilities - there.utilities / 2.0
-    if not (gained <= outcome_tolerances(there) / 2.0).all():
+    if not (gained <= there.tolerances / 2.0).all():
         return None
     gains = there.utilities - outcome.utilities
     most = _agents_to_split(outcome, copied=False)

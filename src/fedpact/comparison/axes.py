@@ -257,7 +257,8 @@ def _check_overlap(first: Axis, second: Axis, federation: Federation) -> None:
     both = np.intersect1d(np.ravel_multi_index(first.places, shape), np.ravel_multi_index(second.places, shape))
     if both.size:
         index = ",".join(str(int(part)) for part in np.unravel_index(int(both[0]), shape))
-        why = f"{first.label} and {second.label} both set {first.label.partition("[")[0]}[{index}]"
+        parameter = first.label.partition("[")[0]
+        why = f"{first.label} and {second.label} both set {parameter}[{index}]"
         raise InvalidInput(
             f"{why}; vary two parameters that do not overlap",
             field=second.label,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.certificates.core import group_contributions, group_utilities, largest_gain_bound
-from fedpact.mechanisms.outcome import Outcome
+from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import agent_index
 from fedpact.programs.groups import BoolArray, group_optima

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.deals import Deal
-from fedpact.mechanisms.outcome import Outcome
+from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
 from fedpact.comparison.blocking_group import blocking_group

@@ -26,7 +26,7 @@ from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep, cla
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.mechanisms.outcome import PER_AGENT, PER_LOT, Outcomes
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, NoFairDeal

@@ -21,7 +21,8 @@ from fedpact.explorer.service import GainCurves
 from fedpact.federation import Federation
 from fedpact.negotiation.audit import TranscriptAudit
 from fedpact.negotiation.deal_check import CheckedDeal
-from fedpact.programs.social_optimum import social_optimum
+from fedpact.federation.arrays import times_transposed
+from fedpact.solvers.welfare import social_optimum
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.charts import BarRow, NumberLine, agent_bar, tick_marks
 from fedpact.report.deal_sections import MAX_LEAVERS_NAMED, STAYS_AT_HOME
@@ -31,7 +32,7 @@ from fedpact.report.page import render_section
 from fedpact.report.view import View
 from fedpact.report.words import NOT_CERTIFIED
 from fedpact.scenario import Scenario
-from fedpact.stability import StableFederation
+from fedpact.comparison import StableFederation
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.jsonl import jsonable
 
@@ -97,9 +98,9 @@ def lots_view(view: View) -> Markup:
     """
     federation = view.federation
     given = social_optimum(federation).contributions
-    slopes = federation.marginal_payoffs(given)
-    own = federation.own_worth(slopes)
-    price, cost = np.asarray(federation.weights.T @ slopes) - own, federation.costs.slope(given)
+    arrays = federation.arrays
+    own = times_transposed(arrays.own_weights, arrays.marginal_payoffs(given))
+    price, cost = arrays.net_externality(given), arrays.marginal_costs(given)
     texts = {label: view.unit.column(numbers) for label, numbers in (("price", price), ("own", own), ("cost", cost))}
     rows = [
         {

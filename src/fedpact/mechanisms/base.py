@@ -24,7 +24,7 @@ from fedpact.certificates.deviations import Deviations
 from fedpact.deals import Deal
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
-from fedpact.mechanisms.outcome import NOT_KNOWN, Equilibria, Outcome
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.solvers.welfare import OptimalFace
 from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr

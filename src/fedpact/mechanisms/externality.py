@@ -22,7 +22,7 @@ from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.outcome import Equilibria, Outcome
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.solvers.welfare import OptimalFace, optimal_face, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
 

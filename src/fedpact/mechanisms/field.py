@@ -30,7 +30,7 @@ from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms.base import Mechanism
 from fedpact.mechanisms.baselines import Voluntary
 from fedpact.mechanisms.externality import OptimumMechanism
-from fedpact.mechanisms.outcome import NOT_KNOWN, Equilibria, Outcome
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.solvers.fixed_points import proportional_equilibria, shaped_equilibria
 from fedpact.solvers.groups import group_welfare
 from fedpact.solvers.standalone import standalone_optima

@@ -28,7 +28,7 @@ from fedpact.certificates.deviations import Deviations, semivalue_sharing
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.mechanisms.outcome import Equilibria, Outcome
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.shapley.values import check_domain, semivalues
 from fedpact.solvers.shapley_equilibrium import (
     best_response,

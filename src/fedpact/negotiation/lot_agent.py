@@ -21,7 +21,7 @@ from fedpact.federation.lots import Owners, take_shared_caps
 from fedpact.negotiation import sum_terms
 from fedpact.negotiation.agent import Agent, Answer, Question, cost_answer, price_answer, worth_of
 from fedpact.negotiation.consent import is_enough
-from fedpact.programs.social_optimum import social_optimum
+from fedpact.solvers.welfare import social_optimum
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.arrays import FloatArray, sum_by
 from fedpact.utils.errors import NotConverged

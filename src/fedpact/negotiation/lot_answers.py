@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedpact.federation.lots import Owners, SharedCap, checked_shared_caps, reachable_caps
+from fedpact.federation.lots import Owners, SharedCap, check_shared_caps, reachable_caps
 from fedpact.negotiation.validation import (
     BadAnswer,
     CostAnswer,
@@ -174,7 +174,7 @@ def _read_shared_caps(raw: Mapping[str, Any], n_own: int) -> tuple[SharedCap, ..
     places = [str(place) for place in range(n_own)]
     owners, given = np.zeros(n_own, dtype=np.intp), raw.get("shared_caps")
     try:
-        return checked_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
+        return check_shared_caps(given, owners=owners, labels=places, lot_names=places, names=("the member",))
     except InvalidInput as error:
         raise BadAnswer(str(error)) from error
 

@@ -20,7 +20,7 @@ from fedpact.negotiation.protocol import ProtocolResult, balanced_prices
 from fedpact.negotiation.session import MemberExcluded, Session
 from fedpact.negotiation.validation import MarginalAnswer
 from fedpact.negotiation.welfare_model import Table, WelfareModel
-from fedpact.programs.social_optimum import face_from
+from fedpact.solvers.welfare import face_from
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 

@@ -34,7 +34,7 @@ from fedpact.negotiation.validation import ShareAnswer
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import coalition_room, edge_rows, room
-from fedpact.programs.social_optimum import face_from
+from fedpact.solvers.welfare import face_from
 from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares

@@ -16,7 +16,7 @@ from fedpact.utils.jsonl import jsonable
 if TYPE_CHECKING:
     from fedpact.comparison import Comparison, FieldStudy, Outlook, Sweep
     from fedpact.fitting import Delivery, Fit, Suggestion
-    from fedpact.stability import BlockingGroup, StableFederation
+    from fedpact.comparison import BlockingGroup, StableFederation
 
 
 def properties_record(comparison: Comparison) -> dict[str, Any]:

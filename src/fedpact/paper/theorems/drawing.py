@@ -14,7 +14,7 @@ import numpy as np
 
 from fedpact.federation import Cost, Exponential, Federation, Linear, Log, Michaelis, Payoff, PowerLaw, Quadratic
 from fedpact.paper.theorems.theorem import Instance
-from fedpact.programs.social_optimum import optimal_face
+from fedpact.solvers.welfare import optimal_face
 from fedpact.shapley import shapley_values
 from fedpact.utils.arrays import FloatArray
 
