@@ -11,6 +11,7 @@ import numpy as np
 
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.split_proof import MAX_AGENTS_ALL_SPLIT, split_gains
+from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.comparison.misreports import MAX_AGENTS_LYING, misreporting_gains
 from fedpact.comparison.outlook import Outlook, outlooks
 from fedpact.comparison.recommendation import Recommendation, recommend
@@ -20,7 +21,6 @@ from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compar
 from fedpact.mechanisms.registry import ALL
 from fedpact.programs.worst_group import affordable_relaxations
 from fedpact.scenario import Uncertainty
-from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.comparison.blocking_group import blocking_group
 from fedpact.deals import Deal
 from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.mechanisms import Mechanism, resolve_mechanism
-from fedpact.comparison.blocking_group import blocking_group
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import join_names

@@ -19,14 +19,14 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from fedpact.certificates.claims import Claim
 from fedpact.comparison.axes import Axis, arrays_at, check_axes, parse_axis
 from fedpact.comparison.batches import solve_arrays
-from fedpact.certificates.claims import Claim
 from fedpact.comparison.sweep_result import FIELDS, MARGINS, METRICS, Sweep, claims_among
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import Mechanism, resolve_mechanisms
 from fedpact.mechanisms.base import SOLVER_ERRORS
-from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.checkpoint import Checkpoint
 from fedpact.utils.errors import InvalidInput, NoFairDeal

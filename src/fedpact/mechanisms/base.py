@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
 from fedpact.deals import Deal
+from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
-from fedpact.deals.outcome import NOT_KNOWN, Equilibria, Outcome
-from fedpact.solvers.welfare import OptimalFace
+from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.utils.arrays import FloatArray, align
 from fedpact.utils.errors import FedpactError, InvalidInput, MechanismError, NotConverged, short_repr
 

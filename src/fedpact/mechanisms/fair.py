@@ -28,7 +28,6 @@ import numpy as np
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.certificates.side_payments import check_side_payments
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import canonical_order, interchangeable_agents

@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, semivalue_sharing
+from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.shapley.values import check_domain, semivalues
 from fedpact.solvers.shapley_equilibrium import (
     best_response,

@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from fedpact.federation import Exponential, Federation, PowerLaw
+from fedpact.federation.arrays import sum_by
 from fedpact.negotiation.price_discovery import MAX_GAIN_LEFT, SAME_PROFILE, STALLED_GAIN
 from fedpact.negotiation.protocol import ProtocolResult
 from fedpact.negotiation.session import MemberExcluded, Session
@@ -34,11 +35,11 @@ from fedpact.negotiation.validation import ShareAnswer
 from fedpact.negotiation.welfare_model import MAX_STRETCHES, STRETCH, WelfareModel
 from fedpact.programs.curvature import Curvature, DenseCurvature
 from fedpact.programs.domain import coalition_room, edge_rows, room
-from fedpact.solvers.welfare import face_from
 from fedpact.programs.solver import linearised_gains, maximise_batch
 from fedpact.shapley.potential import potential_of
 from fedpact.shapley.receiver import receiver_shares
-from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.solvers.welfare import face_from
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged, OutsideDomain
 
 MIN_POWER, MAX_POWER = 1e-6, 200.0  # of the power laws that stand for logarithms and for exponentials

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import SharedCap
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import first_exceeded, take_shared_caps
 from fedpact.negotiation.payoff_curves import MAX_SLOPE_ERROR, MIN_DISTANCE, PayoffCurves, fit_curves
 from fedpact.negotiation.validation import CostAnswer, MarginalAnswer
@@ -25,7 +26,7 @@ from fedpact.programs.domain import room
 from fedpact.programs.shared_caps import maximise_within, shared_prices
 from fedpact.programs.small_batches import Programs
 from fedpact.programs.solver import linearised_gains, maximise_batch
-from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import NotConverged
 
 AnswerT = TypeVar("AnswerT", bound=CostAnswer)

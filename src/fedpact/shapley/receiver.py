@@ -16,7 +16,8 @@ from fedpact.federation.lots import Owners
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
 from fedpact.shapley.receiver_rows import ReceiverRows
-from fedpact.utils.arrays import FloatArray, sum_by
+from fedpact.utils.arrays import FloatArray
+from fedpact.federation.arrays import sum_by
 
 MAX_NUMPY_SENDERS = 32  # beyond, compiled code has made up for the time it takes to load
 COMPILED_TOLERANCE = 1e-10
