@@ -40,7 +40,7 @@ MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 3, 40
 MAX_HALVINGS = 30
 FIRST_BARRIER = 0.1
 FRACTION_TO_BOUND, FRACTION_TO_DOMAIN = 0.995, 0.9
-LEAST_RIDGE = 1e-14  # of the diagonal: finishing steps along a face of several optima stay finite
+LEAST_RIDGE, MAX_RIDGE = 1e-14, 1e-2  # of the diagonal: finishing steps along a face of several optima stay finite
 AT_BOUND = 1e-13  # of the way to a bound: who comes so close is there
 ROUNDING_GAIN = 1e-14  # a linearised gain that rounding may leave
 COMPACTION = 0.7  # programs that have arrived are put aside once so few are left
@@ -103,13 +103,16 @@ class Maximum:
         return self
 
 
-def maximise(program: Program, start: FloatArray | None = None) -> Maximum:
-    """Maximise every program; those that do not converge are known by their gains."""
+def maximise(program: Program, start: FloatArray | None = None, *, precision: float = ROUNDING_GAIN) -> Maximum:
+    """Maximise every program; those that do not converge are known by their gains.
+
+    The finish goes on until the gain is at most `precision`, or does not fall any more.
+    """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         scaled = _Scaled(program)
         x = scaled.start() if start is None else scaled.inside(start)
         point, bounded, iterations = _follow_barrier(scaled, x)
-        point, finishing = _finish(scaled, point, bounded)
+        point, finishing = _finish(scaled, point, bounded, precision)
     return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=iterations + finishing)
 
 
@@ -120,7 +123,7 @@ def finish(program: Program, contributions: FloatArray) -> Maximum:
         x = scaled.of(contributions)
         prices = scaled.least_prices(x, scaled.gradient(x))
         point = _Point(x=x, full=prices > 0, prices=prices, gains=np.full(len(x), np.inf))
-        point, steps = _finish(scaled, point, x)
+        point, steps = _finish(scaled, point, x, ROUNDING_GAIN)
     return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=steps)
 
 
@@ -319,7 +322,7 @@ def _search(
     return ahead, g, step
 
 
-def _finish(scaled: _Scaled, near: _Point, x: FloatArray) -> tuple[_Point, int]:
+def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> tuple[_Point, int]:
     """The maximisers from `x`, close to them, and the number of steps; none is worse than what is `near`.
 
     Where free coordinates are, as good as, collinear, a step may lead too far; it is then taken back, and the next one
@@ -331,13 +334,15 @@ def _finish(scaled: _Scaled, near: _Point, x: FloatArray) -> tuple[_Point, int]:
     for steps in range(MAX_FINISHING_STEPS):
         better = here.gains <= found.gains[index]
         found.put(index[better], here.at(better))
-        going = (here.gains > ROUNDING_GAIN) & (ridge < 1e-2) if steps >= MIN_FINISHING_STEPS else here.gains > 0
+        going = (here.gains > precision) & (ridge < MAX_RIDGE)
+        if precision <= ROUNDING_GAIN and steps < MIN_FINISHING_STEPS:  # those with little at stake may take another
+            going = here.gains > 0
         if not going.any():
             return found, steps
         if going.mean() < COMPACTION:
             scaled, index, here, ridge = scaled.at(np.flatnonzero(going)), index[going], here.at(going), ridge[going]
         ahead = scaled.evaluate(_newton_point(scaled, here, ridge))
-        better = ahead.gains < np.maximum(here.gains, ROUNDING_GAIN)
+        better = ahead.gains < np.maximum(here.gains, precision)
         here.put(np.flatnonzero(better), ahead.at(better))
         ridge = np.where(better, np.maximum(0.01 * ridge, LEAST_RIDGE), 100.0 * ridge)
     return found, MAX_FINISHING_STEPS

@@ -55,7 +55,7 @@ class OptimalFace:
     @property
     def is_point(self) -> bool:
         """Whether the optimum is unique."""
-        return self.free.size == self.normals.shape[1]
+        return bool(self.free.size == self.normals.shape[1])
 
     @cached_property
     def dimension(self) -> int:
@@ -131,6 +131,7 @@ def optimal_face(
     arrays: FederationArrays,
     point: FloatArray,
     gradient: FloatArray,
+    *,
     upper: FloatArray,
     scale: float,
     prices: FloatArray | None = None,

@@ -78,7 +78,8 @@ class WelfareProgram:
         if not self.arrays.has_harm:
             return np.inf
         here, change = self._data(contributions), times(self.arrays.weights, direction)
-        return longest_step(self.arrays, here, change)
+        floor = payoff_floor(self.arrays, here)
+        return np.asarray(np.where(change < 0, (floor - here) / change, np.inf).min(axis=-1))
 
     def at(self, index: NDArray[np.intp]) -> WelfareProgram:
         """The welfare of some of the federations."""
@@ -206,7 +207,8 @@ def _canonical(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     arrays, contributions, gain = program.arrays, found.contributions[0], float(found.gains[0])
     prices = linearised_gains(program, contributions[None])[1][0] if program.shared.size else None
     gradient = program.gradient(contributions[None])[0]
-    face = optimal_face(arrays, contributions, gradient, program.upper[0], float(program.scale[0]), prices)
+    scale = float(program.scale[0])
+    face = optimal_face(arrays, contributions, gradient, upper=program.upper[0], scale=scale, prices=prices)
     if not face.is_point:
         smallest = face.least_norm()
         left = float(linearised_gains(program, smallest[None])[0][0])
@@ -223,15 +225,14 @@ def _canonical(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     )
 
 
-def longest_step(arrays: FederationArrays, data: FloatArray, change: FloatArray) -> FloatArray:
-    """The largest t at which data + t change of every task is above the floor of its payoff, (...).
+def payoff_floor(arrays: FederationArrays, data: FloatArray) -> FloatArray:
+    """What the data of every task has to stay above in a step from `data`, (..., tasks).
 
-    A payoff without a floor falls exponentially: from below zero, no step goes more than a few decay lengths further.
+    A payoff without a floor falls exponentially: from below zero no step goes more than a few decay lengths further.
     """
     rest = np.zeros(arrays.n_tasks)
     decay = arrays.payoff.slope(rest) / arrays.payoff.curvature(rest)
-    floor = np.where(np.isfinite(arrays.floor), arrays.floor, np.minimum(data, 0.0) + MAX_DECAY_LENGTHS * decay)
-    return np.asarray(np.where(change < 0, (floor - data) / change, np.inf).min(axis=-1))
+    return np.where(np.isfinite(arrays.floor), arrays.floor, np.minimum(data, 0.0) + MAX_DECAY_LENGTHS * decay)
 
 
 def flatten(arrays: FederationArrays) -> FederationArrays:
