@@ -19,7 +19,7 @@ from fedpact.certificates.deviations import Deviations, isolation
 from fedpact.certificates.optimality import better_profile, welfare_bound
 from fedpact.certificates.reciprocity import WorstReciprocity
 from fedpact.certificates.shapley_check import CheckedShares, check_shares
-from fedpact.certificates.tolerances import balance_tolerance, outcome_tolerances, would_leave
+from fedpact.certificates.tolerances import balance_tolerance, would_leave
 from fedpact.federation import Federation
 from fedpact.utils.arrays import FloatArray
 

@@ -28,7 +28,6 @@ from fedpact.certificates.certificates import Certificate, CertifiedOutcome
 from fedpact.certificates.claims import Claim, Verdict
 from fedpact.certificates.deviations import isolation
 from fedpact.certificates.optimality import best_at_prices, better_profile, sales
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.federation.lots import SHARED_CAP_ROUNDING

@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from fedpact.certificates.shapley_check import check_shares
 from fedpact.certificates.shared_caps import add_room_worth, steepest_first_prices
 from fedpact.federation import Federation
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
-from fedpact.federation.arrays import sum_by
 
 MAX_DENSE_AGENTS = 1000
 MIN_EIGENVALUE = 1e-9  # of the curvature scaled to a unit diagonal: below it there may be many optima

@@ -29,9 +29,9 @@ from fedpact.certificates.shapley_integral import log_left_without, sender_credi
 from fedpact.certificates.shared_caps import best_contributions
 from fedpact.certificates.tolerances import DOMAIN_EDGE
 from fedpact.federation import Cost, Exponential, Federation
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import take_shared_caps
 from fedpact.utils.arrays import FloatArray
-from fedpact.federation.arrays import sum_by
 
 MAX_COALITION_AGENTS = 12
 # The trapezoid in log t is off by exp(-pi^2 / T_STEP) = 1e-14, what lies below T_TAIL over the data reached by 1e-11.

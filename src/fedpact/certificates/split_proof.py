@@ -27,7 +27,6 @@ import numpy as np
 from fedpact.certificates.certificates import Certificate, CertifiedOutcome, certify_balance, certify_nash
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.federation import Federation
 from fedpact.federation.splitting import split_agent
 from fedpact.utils.arrays import FloatArray

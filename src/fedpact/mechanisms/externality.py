@@ -17,21 +17,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
+from fedpact.solvers.interior_point import GAIN_TOLERANCE
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.welfare import optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
 
 
 def personal_prices(federation: Federation, contributions: FloatArray) -> Weights:
-    """The matrix of prices l_ij: row i is what member i pays per sample of each lot, its column's owner is paid the sum.
+    """The matrix of prices l_ij, dense or sparse like the weights.
 
-    Dense, or sparse like the weights.
+    Row i is what member i pays per sample of each lot; the lot's owner is paid the sum.
     """
     federation.payoffs(contributions)  # an error that names the member where a payoff is not defined
     return federation.arrays.prices(contributions)
@@ -57,7 +60,9 @@ class OptimumMechanism(Mechanism):
         return self.outcome_at(federation, social_optimum(self._played(federation)).contributions, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        return welfare_optima(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))[0]
+        played = replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values)
+        contributions, gains = welfare_optima(played)
+        return np.where(gains[..., None] <= GAIN_TOLERANCE, contributions, np.nan)
 
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None:
         return optimum_at(self._played(federation), contributions).face

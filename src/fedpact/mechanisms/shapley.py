@@ -29,11 +29,14 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
+from fedpact.shapley.coalitions import MAX_MEMBERS
 from fedpact.shapley.values import check_domain, semivalues
+from fedpact.solvers.interior_point import GAIN_TOLERANCE
 from fedpact.solvers.shapley_equilibrium import (
-    best_response,
-    potential_optima,
-    potential_optimum,
+    PotentialProgram,
+    best_shapley_response,
+    shapley_equilibria,
+    shapley_equilibrium,
     split_dimension,
 )
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -77,10 +80,13 @@ class SemivalueMechanism(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
-        return self.outcome_at(federation, potential_optimum(federation, self.probability), is_solved=True)
+        return self.outcome_at(federation, shapley_equilibrium(federation, self.probability).contributions, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        return potential_optima(arrays, self.probability)
+        if arrays.n_agents > MAX_MEMBERS:
+            return None
+        contributions, gains = shapley_equilibria(arrays, self.probability)
+        return np.where(gains[..., None] <= GAIN_TOLERANCE, contributions, np.nan)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return semivalue_sharing(federation, contributions, self.probability)
@@ -155,10 +161,10 @@ def best_response_dynamics(
     """
     profile = federation.checked_contributions(start).copy()
     check_domain(federation, profile)
-    path = [profile.copy()]
+    path, program = [profile.copy()], PotentialProgram(federation.arrays)
     for _ in range(max_rounds):
         for agent in range(federation.n_agents):
-            profile[federation.lots_of(agent)] = best_response(federation, profile, agent)
+            profile[federation.lots_of(agent)] = best_shapley_response(program, profile, agent)
         path.append(profile.copy())
         if np.abs(path[-1] - path[-2]).max() <= tol * max(float(profile.max()), np.finfo(float).tiny):
             return _trace(path)

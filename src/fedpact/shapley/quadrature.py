@@ -24,8 +24,8 @@ from functools import lru_cache
 import numpy as np
 
 from fedpact.federation import Federation
-from fedpact.utils.arrays import FloatArray
 from fedpact.federation.arrays import sum_by
+from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import OutsideDomain
 
 STEP = 0.29  # trapezoid spacing in log t: error exp(-pi^2 / 0.29) = 2e-15 times a factor that grows with beta

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Payoff
+from fedpact.federation.arrays import sum_by
 from fedpact.federation.lots import Owners
 from fedpact.shapley.compiled import Precision, integrate
 from fedpact.shapley.quadrature import STEP, TAIL, ReceiverNodes, gauss_legendre, nodes_of
 from fedpact.shapley.receiver_rows import ReceiverRows
 from fedpact.utils.arrays import FloatArray
-from fedpact.federation.arrays import sum_by
 
 MAX_NUMPY_SENDERS = 32  # beyond, compiled code has made up for the time it takes to load
 COMPILED_TOLERANCE = 1e-10

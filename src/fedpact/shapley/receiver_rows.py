@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from fedpact.federation import Federation, Payoff, Population
-from fedpact.utils.arrays import FloatArray
 from fedpact.federation.arrays import sum_by
+from fedpact.utils.arrays import FloatArray
 
 MAX_BLOCK_ROWS = 20_000  # receivers whose nodes are held at once
 MAX_ENTRIES_AT_A_TIME = 400_000  # about a second: compiled code is deaf to interrupts while it runs

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedpact.federation import Federation
+from fedpact.federation.arrays import sum_by
 from fedpact.shapley.enumeration import enumerate_semivalues
 from fedpact.shapley.quadrature import STEP, TAIL, senders
 from fedpact.shapley.routes import MAX_COALITION_AGENTS_HARMED
 from fedpact.shapley.values import check_domain, shapley_values
 from fedpact.utils.arrays import FloatArray
-from fedpact.federation.arrays import sum_by
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
