@@ -20,7 +20,7 @@ from fedpact.federation import Federation, require_federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, MECHANISMS, Mechanism, compared_mechanisms, resolve_mechanisms
 from fedpact.mechanisms.registry import ALL
 from fedpact.programs.worst_group import affordable_relaxations
-from fedpact.scenario import Uncertainty
+from fedpact.scenario import Scenario, Uncertainty
 from fedpact.utils.errors import InvalidInput, NotConverged
 
 MIN_RELATIVE_WELFARE = 1e-9  # of the largest payoff
@@ -246,7 +246,7 @@ class Comparison:
 
 
 def compare(
-    federation: Federation,
+    federation: Federation | Scenario,
     mechanisms: Sequence[Mechanism | str] | str | None = None,
     *,
     progress: Callable[[str], None] | None = None,
@@ -256,6 +256,8 @@ def compare(
     not_recommended: str = "",
 ) -> Comparison:
     """Solve a federation under several mechanisms, given as objects or by name; see `compared_mechanisms` otherwise.
+
+    A scenario is its federation, with its uncertainty and what was measured of it.
 
     "all" stands for all of fedpact's own, those of the literature included (`docs/theory/field.md`); one that does not
     take such a federation is then listed in `unsolved`, and `Comparison.verdicts` is the table of what holds.
@@ -268,13 +270,17 @@ def compare(
 
     Examples
     --------
-    >>> from fedpact.scenario.examples import hospitals
-    >>> comparison = compare(hospitals().federation)
+    >>> from fedpact import load_scenario
+    >>> comparison = compare(load_scenario("hospitals"))
     >>> comparison.recommendation.mechanism
     'externality'
     >>> comparison["shapley"].leavers
     ("Children's", 'Clinic')
     """
+    if isinstance(federation, Scenario):
+        uncertainty = federation.uncertainty if uncertainty is None else uncertainty
+        not_recommended = not_recommended or federation.not_recommended
+        federation = federation.federation
     require_federation(federation)
     chosen = compared_mechanisms(federation) if mechanisms is None else resolve_mechanisms(mechanisms)
     outcomes, unsolved = [], {}
