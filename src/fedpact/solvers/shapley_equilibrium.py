@@ -15,8 +15,6 @@ integral (`fedpact.shapley.integral`), of one federation at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,28 +28,6 @@ from fedpact.solvers.welfare import FACE_GAIN, flatten, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
 INTEGRAL_GAIN = 1e-12  # of the scale: with a rough Hessian the last digits of an integral take many steps
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ShapleyEquilibrium:
-    """The equilibrium of smallest norm.
-
-    Attributes
-    ----------
-    contributions
-        Everybody's lots.
-    dimension
-        How many ways members can exchange collinear lots of theirs: 0 where the equilibrium is unique.
-    gain
-        The linearised gain left, in units of what is at stake: a bound on the relative distance from the maximum.
-    iterations
-        Newton steps taken.
-    """
-
-    contributions: FloatArray
-    dimension: int
-    gain: float
-    iterations: int
 
 
 class PotentialProgram:
@@ -159,59 +135,50 @@ class PotentialProgram:
         return rest
 
 
-def shapley_equilibrium(federation: Federation, probability: float | None = None) -> ShapleyEquilibrium:
-    """The equilibrium where everybody is paid its Shapley value, or its semivalue of a `probability`.
+def potential_optimum(federation: Federation, probability: float | None = None) -> FloatArray:
+    """Contributions where everybody is paid its Shapley value, or its semivalue of a `probability`.
 
     Examples
     --------
     >>> from fedpact import Federation, PowerLaw
     >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
-    >>> shapley_equilibrium(homogeneous).contributions.round(4).tolist()
+    >>> potential_optimum(homogeneous).round(4).tolist()
     [33.1658, 33.1658, 33.1658]
     """
     program = PotentialProgram(federation.arrays, probability)
     precision = ROUNDING_GAIN if federation.n_agents <= MAX_MEMBERS else INTEGRAL_GAIN
     found = maximise(program, precision=precision).require_converged()
-    contributions, gain = found.contributions[0], float(found.gains[0])
-    faces = _own_faces(program, contributions)
-    smallest = _least_norm(program, contributions, faces)
-    left = float(linearised_gains(program, smallest[None])[0][0]) if faces else gain
-    if left > max(10.0 * gain, FACE_GAIN):  # rounding drew a face too wide: the equilibrium found stands
-        smallest, left, faces = contributions, gain, {}
-    return ShapleyEquilibrium(
-        contributions=read_only_copy(smallest),
-        dimension=sum(face.dimension for face in faces.values()),
-        gain=left,
-        iterations=found.iterations,
-    )
+    return read_only_copy(_least_norm(program, found.contributions[0]))
 
 
-def shapley_equilibria(arrays: FederationArrays, probability: float | None = None) -> tuple[FloatArray, FloatArray]:
-    """The equilibria of federations of up to a dozen members, (..., lots), and the linearised gains left, (...)."""
+def potential_optima(arrays: FederationArrays, probability: float | None = None) -> FloatArray | None:
+    """The same of many federations, (..., lots), NaN where not reached; None where they take an integral each."""
+    if arrays.n_agents > MAX_MEMBERS:
+        return None
     flat = flatten(arrays)
     program = PotentialProgram(flat, probability)
     found = maximise(program)
-    contributions = found.contributions
+    contributions = np.where(found.converged[:, None], found.contributions, np.nan)
     if np.bincount(arrays.lot_owners).max(initial=0) > 1:
-        for place in range(len(contributions)):
+        for place in np.flatnonzero(found.converged).tolist():
             bounds = program.upper[place], program.scale[place]
             single = PotentialProgram(flat.at(place) if arrays.shape else flat, probability, bounds=bounds)
-            contributions[place] = _least_norm(single, contributions[place], _own_faces(single, contributions[place]))
-    return contributions.reshape(*arrays.shape, -1), found.gains.reshape(arrays.shape)
+            contributions[place] = _least_norm(single, contributions[place])
+    return contributions.reshape(*arrays.shape, -1)
 
 
-def best_shapley_response(program: PotentialProgram, profile: FloatArray, agent: int) -> FloatArray:
+def best_response(federation: Federation, profile: FloatArray, agent: int) -> FloatArray:
     """A member's best lots if it is paid its Shapley value and the others stay as they are in a profile."""
+    program, own = PotentialProgram(federation.arrays), federation.arrays.lot_owners == agent
+    if not own.any():
+        return profile[own]
     part = program.own_part(agent, profile)
-    found = finish(part, profile[None, program.arrays.lot_owners == agent])
+    found = finish(part, profile[None, own])
     if not found.converged.all():
         found = maximise(part).require_converged()
-    own = found.contributions[0]
     answer = profile.copy()
-    answer[program.arrays.lot_owners == agent] = own
-    if own.size > 1:
-        answer = _least_norm(program, answer, _own_faces(program, answer, agents=(agent,)))
-    return answer[program.arrays.lot_owners == agent]
+    answer[own] = found.contributions[0]
+    return _least_norm(program, answer, agents=(agent,))[own]
 
 
 def split_dimension(federation: Federation, contributions: FloatArray) -> int:
@@ -244,14 +211,21 @@ def _own_faces(
         )
         if not face.is_point:
             faces[agent] = face
-    return {agent: face for agent, face in faces.items() if face.dimension}
+    return faces
 
 
-def _least_norm(program: PotentialProgram, contributions: FloatArray, faces: dict[int, OptimalFace]) -> FloatArray:
+def _least_norm(
+    program: PotentialProgram, contributions: FloatArray, agents: tuple[int, ...] | None = None
+) -> FloatArray:
     """The same equilibrium with the split of smallest norm between each member's collinear lots."""
     smallest = contributions.copy()
+    faces = _own_faces(program, contributions, agents)
     for agent, face in faces.items():
         smallest[program.arrays.lot_owners == agent] = face.least_norm()
+    if faces and agents is None:
+        before, after = (float(linearised_gains(program, s[None])[0][0]) for s in (contributions, smallest))
+        if after > max(10.0 * before, FACE_GAIN):  # rounding drew a face too wide: the equilibrium found stands
+            return contributions
     return smallest
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedpact.federation import Federation, require_federation
 from fedpact.federation.arrays import FederationArrays, Weights, times, times_transposed
-from fedpact.solvers.interior_point import Maximum, finish, linearised_gains, maximise
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, may_have_several, optimal_face
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
@@ -141,16 +141,21 @@ def social_optimum(federation: Federation) -> SocialOptimum:
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
     """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
-    program = WelfareProgram(federation.arrays)
-    return _canonical(program, finish(program, np.asarray(contributions, dtype=np.float64)[None]).require_converged())
+    program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
+    found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
+    return _canonical(program, found.require_converged())
 
 
 def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
-    """The canonical optima of federations, (..., lots), and the linearised gains left in units of stakes, (...)."""
+    """The canonical optima of federations, (..., lots), and the linearised gains left in units of stakes, (...).
+
+    An optimum that was not reached is NaN.
+    """
     if not arrays.shape:
         program = WelfareProgram(arrays)
         found = _canonical(program, maximise_welfare(program))
-        return found.contributions, np.asarray(found.gain)
+        reached = found.gain <= GAIN_TOLERANCE
+        return np.where(reached, found.contributions, np.nan), np.asarray(found.gain)
     flat = flatten(arrays)
     program = WelfareProgram(flat)
     maximum = maximise(program)
@@ -159,7 +164,9 @@ def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
     for place in np.flatnonzero(several & maximum.converged).tolist():
         alone = Maximum(contributions=contributions[[place]], gains=gains[[place]], iterations=0)
         single = WelfareProgram(flat.at(place), upper=program.upper[place], scale=program.scale[place])
-        contributions[place], gains[place] = (found := _canonical(single, alone)).contributions, found.gain
+        found = _canonical(single, alone)
+        contributions[place], gains[place] = found.contributions, found.gain
+    contributions[~maximum.converged] = np.nan
     return contributions.reshape(*arrays.shape, -1), gains.reshape(arrays.shape)
 
 
