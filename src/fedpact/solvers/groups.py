@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
-from fedpact.solvers.interior_point import GAIN_TOLERANCE, finish, maximise
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
 from fedpact.solvers.welfare import WelfareProgram, flatten, maximise_welfare
 from fedpact.utils.arrays import FloatArray, checked_numbers
 from fedpact.utils.errors import InvalidInput, NotConverged
@@ -36,6 +36,8 @@ MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those
 NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
 BRACKET_TOLERANCE = 1e-6  # of the same: a bracket so narrow is closed
+
+BY_SEARCH = "neighbouring groups, and a bound by prices"
 
 BoolArray = NDArray[np.bool_]
 
@@ -175,7 +177,8 @@ def _solve_groups(arrays: FederationArrays, members: BoolArray) -> tuple[FloatAr
         for some in np.array_split(chosen, -(-chosen.size // at_a_time)):
             alone, lots, has_lot = sub_federations(arrays, members[some])
             flat = flatten(alone)
-            found = maximise_welfare(WelfareProgram(flat.at(0))) if len(flat.values) == 1 else maximise(WelfareProgram(flat))
+            one = flat.values.shape[0] == 1
+            found = maximise_welfare(WelfareProgram(flat.at(0))) if one else maximise(WelfareProgram(flat))
             worth = np.where(found.converged, flat.welfare(found.contributions), np.nan)
             values[..., some] = worth.reshape(*arrays.shape, -1)
             profiles = np.where(has_lot, found.contributions.reshape(*alone.shape, -1), 0.0)
@@ -253,24 +256,92 @@ def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = 
     if federation.n_agents <= MAX_LISTED_AGENTS:
         groups = group_optima(federation)
         groups = groups.take(np.arange(1, len(groups.values) - proper))
-        upper, method = float(groups.gains(stay).max()), f"all {len(groups.values)} groups"
+        upper, method, tolerance = -np.inf, f"all {len(groups.values)} groups", np.inf
     else:
-        groups = search_groups(federation, stay, proper=proper)
-        everybody = groups.take(groups.members.sum(axis=1).argmax()[None]) if not proper else None
-        optimum = maximise_welfare(WelfareProgram(federation.arrays)).contributions[0]
-        bounds = np.maximum(price_bounds(federation, stay, optimum), 0.0)
-        upper, method = float(bounds.sum()), "neighbouring groups, and a bound by prices"
+        search = _Search(federation, stay)
+        search.run(neighbours=True)
+        groups, method, tolerance = search.found(proper=proper), BY_SEARCH, BRACKET_TOLERANCE * search.scale
+        upper = float(np.maximum(search.bounds, 0.0).sum()) + GAIN_TOLERANCE * search.scale
     row = _most_gaining(groups, stay)
-    gain, scale = float(groups.gains(stay)[row]), float(np.abs(groups.values).max())
+    gain = float(groups.gains(stay)[row])
     return WorstGroup(
         members=groups.members[row],
         gain=gain,
-        upper_bound=max(upper, gain),
-        exact=upper - gain <= (TIE_TOLERANCE if federation.n_agents <= MAX_LISTED_AGENTS else BRACKET_TOLERANCE) * scale,
+        upper_bound=max(upper, float(groups.gains(stay).max())),
+        exact=bool(upper - gain <= tolerance),
         value=float(groups.values[row]),
         contributions=groups.contributions[row],
         method=method,
     )
+
+
+def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
+    """The group that gains most of everybody, members alone, those that prices point at, and their neighbours.
+
+    Neighbours are looked at up to `MAX_SEARCHED_AGENTS` members. One row, always the same for the same numbers.
+    """
+    search = _Search(federation, np.asarray(utilities, dtype=np.float64))
+    search.run(neighbours=federation.n_agents <= MAX_SEARCHED_AGENTS)
+    found = search.found()
+    return found.take([_most_gaining(found, search.utilities)])
+
+
+class _Search:
+    """Groups of many members that were looked at, and a way to others that gain more by leaving."""
+
+    def __init__(self, federation: Federation, utilities: FloatArray) -> None:
+        self._federation, self.utilities = federation, utilities
+        everybody = np.ones((1, federation.n_agents), dtype=np.bool_)
+        self._known = group_optima(federation, everybody)
+        self._seen = {everybody[0].tobytes()}
+        self.scale = max(abs(float(self._known.values[0])), np.finfo(float).tiny)
+        self.bounds = price_bounds(federation, utilities, self._known.contributions[0])
+
+    def found(self, *, proper: bool = False) -> GroupOptima:
+        """Everybody, if it counts, and all groups looked at."""
+        return self._known.take(np.arange(int(proper), len(self._known.values)))
+
+    def run(self, *, neighbours: bool) -> None:
+        """What prices point at; with `neighbours`, from the groups that gain most to others, while these gain more."""
+        n_agents = self._federation.n_agents
+        order = np.argsort(np.argsort(-self.bounds, kind="stable"))
+        sizes = np.unique(np.geomspace(1, n_agents, 12 if neighbours else 4).astype(int))
+        likely = self.bounds > 0
+        self._look_at(np.concatenate([likely[None], order < sizes[:, None]]))
+        if not neighbours:
+            return
+        self._look_at(np.eye(n_agents, dtype=np.bool_))
+        while self._look_at(self._changed_by_one()) or self._look_at(self._exchanged()):
+            pass
+
+    def _look_at(self, groups: BoolArray) -> bool:
+        """Whether one of these groups gains more than all known so far."""
+        new = [group for group in groups if group.any() and group.tobytes() not in self._seen]
+        if not new:
+            return False
+        self._seen.update(group.tobytes() for group in new)
+        most = self._known.gains(self.utilities).max()
+        found = group_optima(self._federation, np.unique(new, axis=0))
+        self._known = GroupOptima(
+            members=np.concatenate([self._known.members, found.members]),
+            values=np.concatenate([self._known.values, found.values]),
+            contributions=np.concatenate([self._known.contributions, found.contributions]),
+        )
+        return bool(found.gains(self.utilities).max() > most + TIE_TOLERANCE * self.scale)
+
+    def _best(self) -> BoolArray:
+        """The group that gains most, but for everybody."""
+        found = self.found(proper=True)
+        return found.members[_most_gaining(found, self.utilities)]
+
+    def _changed_by_one(self) -> BoolArray:
+        """The best group with one member more or less."""
+        return self._best() ^ np.eye(self._federation.n_agents, dtype=np.bool_)
+
+    def _exchanged(self) -> BoolArray:
+        """The best group with one member exchanged for another."""
+        best, one = self._best(), np.eye(self._federation.n_agents, dtype=np.bool_)
+        return (best ^ one[best][:, None, :] ^ one[~best][None, :, :]).reshape(-1, one.shape[0])
 
 
 def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:
