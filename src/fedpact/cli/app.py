@@ -134,7 +134,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name the terminal cannot show is no reason to stop
-    if sys.stderr.isatty():
     with _ending_quietly_with_the_reader():
         _run()
 

@@ -24,6 +24,7 @@ from fedpact.federation import Federation, require_federation
 from fedpact.federation.lots import labels, require_own_caps
 from fedpact.mechanisms.message_game import GameForm
 from fedpact.negotiation.channels import Channel, InProcess
+from fedpact.negotiation.masks import require_cryptography
 from fedpact.negotiation.price_discovery import discover_prices
 from fedpact.negotiation.protocol import Protocol, ProtocolResult, balance_exactly
 from fedpact.negotiation.recording import Playback, Recorder, find_transcript
@@ -216,6 +217,8 @@ def transcript_header(
 ) -> Header:
     """What a negotiation between these agents is to be, checked; a protocol's usual rules where none are given."""
     usual = negotiation_rules(mechanism, protocol)
+    if protocol == "sums":
+        require_cryptography()
     if protocol == "sums" and len(agents) < MIN_SUMMED:
         raise InvalidInput(
             f"protocol 'sums' needs at least {MIN_SUMMED} members, got {len(agents)}: a sum over fewer than "
