@@ -115,6 +115,10 @@ class Mechanism(ABC):
         """
         return None
 
+    def payments_due(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        """The payments of an equilibrium worked out anew; where there are several, of one close to a profile."""
+        return self.solve(federation).payments
+
     def promises(self, federation: Federation) -> tuple[Claim, ...]:
         """The claims it makes of its outcome for a federation."""
         return (*self.claims, *(() if federation.has_harm else self.claims_without_harm))

@@ -27,7 +27,7 @@ from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
 from fedpact.solvers.interior_point import GAIN_TOLERANCE
 from fedpact.solvers.optimal_face import OptimalFace
-from fedpact.solvers.welfare import optimum_at, social_optimum, welfare_optima
+from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
 
 
@@ -66,6 +66,9 @@ class OptimumMechanism(Mechanism):
 
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None:
         return optimum_at(self._played(federation), contributions).face
+
+    def payments_due(self, federation: Federation, contributions: FloatArray) -> FloatArray:
+        return self.payments(federation.arrays, nearest_optimum(self._played(federation), contributions))
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         face, (optimum, optima) = optimum_at(self._played(federation), contributions).face, self.optimum_names
