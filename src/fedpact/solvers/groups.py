@@ -130,8 +130,8 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     What a group has fewer of than the one with most is filled up: with lots of which there is nothing and tasks that
     are worth nothing. The last result says which lots are there.
     """
-    lots, has_lot = _owned(members[:, arrays.lot_owners])
-    tasks, has_task = _owned(members[:, arrays.task_owners])
+    lots, has_lot = owned_entries(members[:, arrays.lot_owners])
+    tasks, has_task = owned_entries(members[:, arrays.task_owners])
     rows, columns = tasks[:, :, None], lots[:, None, :]
     if isinstance(arrays.weights, np.ndarray):
         weights = arrays.weights[..., rows, columns]
@@ -157,7 +157,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     return made, lots, has_lot
 
 
-def _owned(is_in: BoolArray) -> tuple[Owners, BoolArray]:
+def owned_entries(is_in: BoolArray) -> tuple[Owners, BoolArray]:
     """The columns that are true in every row, first those, and which entries are there; at least one column."""
     counts = is_in.sum(axis=1)
     there = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]
