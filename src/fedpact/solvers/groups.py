@@ -109,8 +109,12 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
         )
     values, contributions = _solve_groups(federation.arrays, groups)
     if np.isnan(values).any():
-        names = [name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in]
-        raise NotConverged(f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions)
+        names = [
+            name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in
+        ]
+        raise NotConverged(
+            f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions
+        )
     for numbers in (groups, values, contributions):
         numbers.setflags(write=False)
     return GroupOptima(members=groups, values=values, contributions=contributions)
@@ -137,7 +141,9 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
         weights = arrays.weights[..., rows, columns]
     else:
         shape = (len(members), tasks.shape[1], lots.shape[1])
-        weights = np.asarray(arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()])
+        weights = np.asarray(
+            arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()]
+        )
         weights = weights.reshape(shape)
     limits = np.broadcast_to(arrays.shared_limits[..., None, :], (*arrays.shape, len(members), len(arrays.shared)))
     made = replace(

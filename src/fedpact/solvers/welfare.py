@@ -93,9 +93,7 @@ class WelfareProgram:
     def one(self, place: int) -> WelfareProgram:
         """The program of one of the federations."""
         found = self.at(np.array([place]))
-        return WelfareProgram(
-            found.arrays.at(0), upper=found.upper, scale=found.scale, background=found._background
-        )
+        return WelfareProgram(found.arrays.at(0), upper=found.upper, scale=found.scale, background=found._background)
 
     def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
         """The program of one federation over some of its lots, the others held where they are."""
