@@ -84,17 +84,18 @@ class _Shaping:
         """Everybody answers the others at once, those of one federation less far when they overshoot."""
         arrays, profile = self.arrays, self.alone
         found, part, before = np.full(profile.shape, np.nan), np.ones(len(profile)), np.full(len(profile), np.inf)
+        going = np.ones(len(profile), dtype=np.bool_)
         for _ in range(MAX_ANSWERS):
             move = self._best(arrays.data(profile) - self.own * profile) - profile
             size = np.abs(move).max(axis=-1)
-            inside = (arrays.data(profile) > arrays.floor).all(axis=-1)
-            settled = inside & (size <= ANSWER_TOLERANCE * profile.max(axis=-1))
+            settled = going & (size <= ANSWER_TOLERANCE * profile.max(axis=-1))
             found[settled] = profile[settled]
-            if (settled | ~inside).all():
-                break
             part = np.where(size > before, np.maximum(0.7 * part, 0.02), np.minimum(1.02 * part, 1.0))
             ahead = np.clip(profile + part[:, None] * move, 0.0, arrays.caps)
-            profile, before = np.where((settled | ~inside)[:, None], profile, ahead), size
+            going &= ~settled & (arrays.data(ahead) > arrays.floor).all(axis=-1)
+            if not going.any():
+                break
+            profile, before = np.where(going[:, None], ahead, profile), size
         return found
 
     def _best(self, background: FloatArray) -> FloatArray:
