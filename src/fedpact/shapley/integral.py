@@ -42,6 +42,7 @@ MAX_DIRECT, MAX_DIRECT_HARMED = 20, 60  # senders of a receiver; beyond, points 
 BLOCK = 1 << 17  # numbers in the larger arrays
 LARGEST = 8  # senders whose factors are kept apart
 TINY = float(np.finfo(float).tiny)
+EXPONENT_ROUNDING = 80.0 * float(np.finfo(float).eps)
 
 
 class Accuracy(NamedTuple):
@@ -90,28 +91,40 @@ class Curvature(NamedTuple):
     own: FloatArray
 
 
-def values_and_gradient(
-    arrays: FederationArrays, contributions: FloatArray, *, probability: float | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Shapley values (members,) and d phi_owner(l) / d s_l (lots,) of one federation; with a `probability` semivalues.
+class Shares(NamedTuple):
+    """Shapley values (members,), or semivalues, their gradient d phi_owner(l) / d s_l (lots,), and their rounding.
 
-    NaN where some coalition leaves the domain of the payoff.
+    The rounding is a bound for what cancelling digits cost: near the edge of the domain, exponents of size t are off by
+    a share of t, which is the derivative times that share of what harm takes away.
     """
+
+    values: FloatArray
+    gradient: FloatArray
+    rounding: float
+
+
+def integrate(arrays: FederationArrays, contributions: FloatArray, *, probability: float | None = None) -> Shares:
+    """The Shapley values of one federation, or semivalues; NaN where some coalition leaves the domain of the payoff."""
     brought = arrays.member_data(contributions)
     if _is_outside(arrays, brought):
-        return np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan)
+        return Shares(np.full(arrays.n_agents, np.nan), np.full(arrays.n_lots, np.nan), np.nan)
     credits = credit(brought, arrays.payoff, probability=probability)
     marginal = arrays.values[:, None] * credits.slopes[:, arrays.lot_owners]
     if isinstance(arrays.weights, np.ndarray):
-        return arrays.values @ credits.values, np.asarray(np.einsum("rl,rl->l", arrays.weights, marginal))
-    return arrays.values @ credits.values, np.asarray(arrays.weights.multiply(marginal).sum(axis=0)).ravel()
+        gradient = np.asarray(np.einsum("rl,rl->l", arrays.weights, marginal))
+    else:
+        gradient = np.asarray(arrays.weights.multiply(marginal).sum(axis=0)).ravel()
+    harm = np.minimum(brought, 0.0).sum(axis=1) * arrays.values
+    with np.errstate(over="ignore"):  # deep in harm a derivative may be as large as numbers get
+        rounding = -EXPONENT_ROUNDING * float(harm @ np.abs(credits.slopes).sum(axis=1))
+    return Shares(arrays.values @ credits.values, gradient, rounding)
 
 
 def potential_gradient(
     arrays: FederationArrays, contributions: FloatArray, *, probability: float | None = None
 ) -> FloatArray:
     """The gradient (lots,) of the potential of one federation, of the payoffs alone."""
-    return values_and_gradient(arrays, contributions, probability=probability)[1]
+    return integrate(arrays, contributions, probability=probability).gradient
 
 
 def potential_hessian(
@@ -214,8 +227,9 @@ def _integrands(
     Those of a block have about as much data, all are harmed or none, and memory holds them at once. The largest senders
     of those that have many are kept `apart`.
     """
-    senders, harmed = np.count_nonzero(x, axis=1), (x < 0.0).any(axis=1)
-    few = np.less_equal(senders, np.where(harmed, MAX_DIRECT_HARMED, MAX_DIRECT) if repeats is None else -1)
+    senders, harmed = (x != 0.0).sum(axis=1), x.min(axis=1, initial=0.0) < 0.0
+    most_few = np.where(harmed, MAX_DIRECT_HARMED, MAX_DIRECT) if repeats is None else np.full(len(x), -1)
+    few: NDArray[np.bool_] = senders <= most_few
     order = np.lexsort((np.abs(x).sum(axis=1), np.where(few, senders, 0), harmed, few))
     kinds = np.flatnonzero(np.diff(2 * few[order] + harmed[order])) + 1
     for alike in np.split(order, kinds) if order.size else []:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation.lots import require_single_lots
-from fedpact.shapley.blackbox import SampledShapley, sample_game
-from fedpact.shapley.coalition_cache import Coalition
+from fedpact.shapley.measured import Coalition, SampledShapley, sample_game
 from fedpact.training import Experiment, Histories
 from fedpact.training.checks import nearest_counts
 from fedpact.utils.arrays import FloatArray, checked_numbers, read_only_copy
