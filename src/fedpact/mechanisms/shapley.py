@@ -30,7 +30,7 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
 from fedpact.shapley.coalitions import MAX_MEMBERS
-from fedpact.shapley.values import check_domain, semivalues
+from fedpact.shapley.values import check_domain, share_values
 from fedpact.solvers.interior_point import GAIN_TOLERANCE
 from fedpact.solvers.shapley_equilibrium import (
     PotentialProgram,
@@ -92,7 +92,7 @@ class SemivalueMechanism(Mechanism):
         return semivalue_sharing(federation, contributions, self.probability)
 
     def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray:
-        return semivalues(arrays, contributions, self.probability) - arrays.payoffs(contributions)
+        return share_values(arrays, contributions, self.probability)[0] - arrays.payoffs(contributions)
 
     def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria:
         dimension = split_dimension(federation, contributions)

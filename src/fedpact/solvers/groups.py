@@ -109,8 +109,12 @@ def group_optima(federation: Federation, members: ArrayLike | None = None) -> Gr
         )
     values, contributions = _solve_groups(federation.arrays, groups)
     if np.isnan(values).any():
-        names = [name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in]
-        raise NotConverged(f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions)
+        names = [
+            name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in
+        ]
+        raise NotConverged(
+            f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions
+        )
     for numbers in (groups, values, contributions):
         numbers.setflags(write=False)
     return GroupOptima(members=groups, values=values, contributions=contributions)
@@ -130,14 +134,16 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     What a group has fewer of than the one with most is filled up: with lots of which there is nothing and tasks that
     are worth nothing. The last result says which lots are there.
     """
-    lots, has_lot = _owned(members[:, arrays.lot_owners])
-    tasks, has_task = _owned(members[:, arrays.task_owners])
+    lots, has_lot = owned_entries(members[:, arrays.lot_owners])
+    tasks, has_task = owned_entries(members[:, arrays.task_owners])
     rows, columns = tasks[:, :, None], lots[:, None, :]
     if isinstance(arrays.weights, np.ndarray):
         weights = arrays.weights[..., rows, columns]
     else:
         shape = (len(members), tasks.shape[1], lots.shape[1])
-        weights = np.asarray(arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()])
+        weights = np.asarray(
+            arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()]
+        )
         weights = weights.reshape(shape)
     limits = np.broadcast_to(arrays.shared_limits[..., None, :], (*arrays.shape, len(members), len(arrays.shared)))
     made = replace(
@@ -157,7 +163,7 @@ def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[Feder
     return made, lots, has_lot
 
 
-def _owned(is_in: BoolArray) -> tuple[Owners, BoolArray]:
+def owned_entries(is_in: BoolArray) -> tuple[Owners, BoolArray]:
     """The columns that are true in every row, first those, and which entries are there; at least one column."""
     counts = is_in.sum(axis=1)
     there = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]

@@ -85,7 +85,15 @@ class WelfareProgram:
         """The welfare of some of the federations."""
         if not self.arrays.shape:
             return self
-        return WelfareProgram(self.arrays.at(index), upper=self.upper[index], scale=self.scale[index])
+        background = self._background[index] if isinstance(self._background, np.ndarray) else self._background
+        return WelfareProgram(
+            self.arrays.at(index), upper=self.upper[index], scale=self.scale[index], background=background
+        )
+
+    def one(self, place: int) -> WelfareProgram:
+        """The program of one of the federations."""
+        found = self.at(np.array([place]))
+        return WelfareProgram(found.arrays.at(0), upper=found.upper, scale=found.scale, background=found._background)
 
     def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
         """The program of one federation over some of its lots, the others held where they are."""
@@ -136,14 +144,14 @@ def social_optimum(federation: Federation) -> SocialOptimum:
     """
     require_federation(federation)
     program = WelfareProgram(federation.arrays)
-    return _canonical(program, maximise_welfare(program).require_converged())
+    return canonical_optimum(program, maximise_welfare(program).require_converged())
 
 
 def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
     """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
     program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
     found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
-    return _canonical(program, found.require_converged())
+    return canonical_optimum(program, found.require_converged())
 
 
 def nearest_optimum(federation: Federation, contributions: FloatArray) -> FloatArray:
@@ -159,7 +167,7 @@ def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
     """
     if not arrays.shape:
         program = WelfareProgram(arrays)
-        found = _canonical(program, maximise_welfare(program))
+        found = canonical_optimum(program, maximise_welfare(program))
         reached = found.gain <= GAIN_TOLERANCE
         return np.where(reached, found.contributions, np.nan), np.asarray(found.gain)
     flat = flatten(arrays)
@@ -169,8 +177,7 @@ def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
     several = may_have_several(flat, program.gradient(contributions), program.upper, program.scale)
     for place in np.flatnonzero(several & maximum.converged).tolist():
         alone = Maximum(contributions=contributions[[place]], gains=gains[[place]], iterations=0)
-        single = WelfareProgram(flat.at(place), upper=program.upper[place], scale=program.scale[place])
-        found = _canonical(single, alone)
+        found = canonical_optimum(program.one(place), alone)
         contributions[place], gains[place] = found.contributions, found.gain
     contributions[~maximum.converged] = np.nan
     return contributions.reshape(*arrays.shape, -1), gains.reshape(arrays.shape)
@@ -215,7 +222,7 @@ def _maximise_by_parts(program: WelfareProgram) -> Maximum | None:
     return None
 
 
-def _canonical(program: WelfareProgram, found: Maximum) -> SocialOptimum:
+def canonical_optimum(program: WelfareProgram, found: Maximum) -> SocialOptimum:
     """From some optimum of one federation to the one of smallest norm, with the face of all of them."""
     arrays, contributions, gain = program.arrays, found.contributions[0], float(found.gains[0])
     prices = linearised_gains(program, contributions[None])[1][0] if program.shared.size else None
@@ -252,14 +259,15 @@ def flatten(arrays: FederationArrays) -> FederationArrays:
     """The same federations with one leading axis."""
     if len(arrays.shape) <= 1:
         return arrays
+    count = int(np.prod(arrays.shape))
     parts: dict[str, Any] = {
-        name: (part := getattr(arrays, name)).reshape(-1, *part.shape[len(arrays.shape) :])
+        name: (part := getattr(arrays, name)).reshape(count, *part.shape[len(arrays.shape) :])
         for name in ("weights", "values", "linear", "quadratic", "caps", "shared_limits")
     }
-    payoff = arrays.payoff.map(lambda p: np.broadcast_to(p, arrays.values.shape).reshape(-1, arrays.n_tasks))
+    payoff = arrays.payoff.map(lambda p: np.broadcast_to(p, arrays.values.shape).reshape(count, arrays.n_tasks))
     shared = arrays.shared
     if shared.ndim > 2:
-        shared = np.broadcast_to(shared, (*arrays.shape, *shared.shape[-2:])).reshape(-1, *shared.shape[-2:])
+        shared = np.broadcast_to(shared, (*arrays.shape, *shared.shape[-2:])).reshape(count, *shared.shape[-2:])
     return replace(arrays, **parts, payoff=payoff, shared=shared)
 
 
