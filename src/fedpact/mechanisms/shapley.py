@@ -29,16 +29,8 @@ from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.mechanisms.base import Mechanism
-from fedpact.shapley.coalitions import MAX_MEMBERS
 from fedpact.shapley.values import check_domain, share_values
-from fedpact.solvers.interior_point import GAIN_TOLERANCE
-from fedpact.solvers.shapley_equilibrium import (
-    PotentialProgram,
-    best_shapley_response,
-    shapley_equilibria,
-    shapley_equilibrium,
-    split_dimension,
-)
+from fedpact.solvers.shapley_equilibrium import best_response, potential_optima, potential_optimum, split_dimension
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged
 
@@ -80,13 +72,10 @@ class SemivalueMechanism(Mechanism):
 
     def solve(self, federation: Federation) -> Outcome:
         """The unique equilibrium and its payments."""
-        return self.outcome_at(federation, shapley_equilibrium(federation, self.probability).contributions, is_solved=True)
+        return self.outcome_at(federation, potential_optimum(federation, self.probability), is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        if arrays.n_agents > MAX_MEMBERS:
-            return None
-        contributions, gains = shapley_equilibria(arrays, self.probability)
-        return np.where(gains[..., None] <= GAIN_TOLERANCE, contributions, np.nan)
+        return potential_optima(arrays, self.probability)
 
     def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations:
         return semivalue_sharing(federation, contributions, self.probability)
@@ -161,10 +150,10 @@ def best_response_dynamics(
     """
     profile = federation.checked_contributions(start).copy()
     check_domain(federation, profile)
-    path, program = [profile.copy()], PotentialProgram(federation.arrays)
+    path = [profile.copy()]
     for _ in range(max_rounds):
         for agent in range(federation.n_agents):
-            profile[federation.lots_of(agent)] = best_shapley_response(program, profile, agent)
+            profile[federation.lots_of(agent)] = best_response(federation, profile, agent)
         path.append(profile.copy())
         if np.abs(path[-1] - path[-2]).max() <= tol * max(float(profile.max()), np.finfo(float).tiny):
             return _trace(path)

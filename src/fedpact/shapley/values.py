@@ -119,7 +119,7 @@ def share_values(
     for index in zip(*np.nonzero(np.broadcast_to(inside, shape)), strict=True) if shape else [()] if inside else []:
         one = arrays.at(index[len(shape) - len(arrays.shape) :]) if arrays.shape else arrays
         if probability is not None:
-            values[index], gradient[index], _ = integrate(one, profiles[index], probability=probability)
+            values[index], gradient[index], _ = integral.integrate(one, profiles[index], probability=probability)
         elif _are_few(one, profiles[index], DEFAULT_TOLERANCE):
             values[index], gradient[index] = coalitions.values_and_gradient(one, profiles[index])
         else:
