@@ -17,15 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.deviations import Deviations, price_taking
 from fedpact.deals.outcome import Equilibria, Outcome
 from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays, Weights
 from fedpact.mechanisms.base import Mechanism
-from fedpact.solvers.interior_point import GAIN_TOLERANCE
 from fedpact.solvers.optimal_face import OptimalFace
 from fedpact.solvers.welfare import nearest_optimum, optimum_at, social_optimum, welfare_optima
 from fedpact.utils.arrays import FloatArray
@@ -60,9 +57,7 @@ class OptimumMechanism(Mechanism):
         return self.outcome_at(federation, social_optimum(self._played(federation)).contributions, is_solved=True)
 
     def solve_stack(self, arrays: FederationArrays) -> FloatArray | None:
-        played = replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values)
-        contributions, gains = welfare_optima(played)
-        return np.where(gains[..., None] <= GAIN_TOLERANCE, contributions, np.nan)
+        return welfare_optima(replace(arrays, values=self.value_share(arrays.n_agents) * arrays.values))[0]
 
     def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None:
         return optimum_at(self._played(federation), contributions).face
