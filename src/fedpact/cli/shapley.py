@@ -22,7 +22,7 @@ from fedpact.cli.common import (
 from fedpact.federation import Federation
 from fedpact.report.numbers import Unit, number_texts, percent
 from fedpact.shapley import shapley_values
-from fedpact.shapley.routes import METHODS
+from fedpact.shapley.values import METHODS
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.jsonl import jsonable
@@ -40,8 +40,6 @@ def shapley(
         str, typer.Option("--mechanism", "-m", help="Whose contributions, if none are given.", metavar="NAME")
     ] = "externality",
     method: Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.", metavar="NAME")] = "auto",
-    permutations: Annotated[int, typer.Option("--permutations", help="Orders to sample.", min=4)] = 2000,
-    seed: Annotated[int | None, typer.Option("--seed", help="For sampling.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Shapley values: each member's fair share of what the federation's data is worth."""
@@ -52,7 +50,7 @@ def shapley(
         if contributions is not None
         else choose_mechanism(name).solve(federation).contributions
     )
-    shares = shapley_values(federation, profile, method=method, permutations=permutations, rng=seed)
+    shares = shapley_values(federation, profile, method=method)
     if as_json:
         print_json(
             jsonable(
@@ -63,7 +61,6 @@ def shapley(
                     "contributions": profile,
                     "values": shares.values,
                     "gradient": shares.gradient,
-                    "standard_errors": shares.standard_errors,
                     "efficiency_gap": shares.efficiency_gap,
                     "method": shares.method,
                 }

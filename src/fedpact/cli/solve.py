@@ -32,12 +32,12 @@ from fedpact.cli.common import (
     terminal_text,
 )
 from fedpact.cli.violation_words import violation_sentences
+from fedpact.comparison import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.deals import Deal, Outcome
 from fedpact.deals.deal_file import outcome_record
 from fedpact.report.deal_sections import shared_cap_sentences
 from fedpact.report.numbers import Unit, lowest_share_text, number_texts, share_notes, share_texts
 from fedpact.report.records import blocking_group_record, departures_record
-from fedpact.stability import BlockingGroup, StableFederation, blocking_group, stable_federation
 from fedpact.utils.errors import InvalidInput
 from fedpact.utils.words import MAX_NAMES, join_names
 
@@ -229,7 +229,7 @@ def _reciprocity_text(outcome: Outcome) -> str:
 def _show_lots(outcome: Outcome, unit: Unit) -> None:
     """What each member brings of each of its lots, and how much there is."""
     federation, brought = outcome.federation, outcome.contributions
-    columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.reachable_caps))]
+    columns = [("contributes", number_texts(brought)), ("of at most", number_texts(federation.arrays.reachable_caps))]
     print_agents(unit.of_data("Lots"), federation.lot_labels, columns, sizes=brought, kind="lot")
     for sentence in shared_cap_sentences(outcome, unit):
         console.print(escape(terminal_text(sentence)))

@@ -22,7 +22,7 @@ from fedpact.utils.words import MAX_NAMES, group_text, join_names
 
 if TYPE_CHECKING:
     from fedpact.comparison.comparison import Comparison
-    from fedpact.mechanisms.outcome import Outcome
+    from fedpact.deals.outcome import Outcome
 
 # Welfare within this share of the best counts as equally good; then who would leave and fairness decide.
 CLOSE_SHARE = 0.01

@@ -9,7 +9,7 @@ Where a mechanism has several equilibria, those that its `solve` chooses are com
 
 from __future__ import annotations
 
-from fedpact.mechanisms.outcome import Outcome
+from fedpact.deals.outcome import Outcome
 from fedpact.federation import Federation
 from fedpact.federation.splitting import agent_index, split_agent
 from fedpact.mechanisms import Mechanism, resolve_mechanism

@@ -76,7 +76,7 @@ def payments_for_delivered(
         return _payments_between_members(agreed, between_members, given)
     if isinstance(deal, Outcome):
         assert agreed.side_payments is not None
-        due = np.asarray(deal.payment_rule(deal.federation, given), dtype=np.float64)
+        due = np.asarray(deal.rules.payments(deal.arrays, given), dtype=np.float64)
         members = np.zeros(len(agreed.agents), dtype=bool)
         members[agreed.members] = True
         return np.where(members, due + agreed.side_payments, 0.0)

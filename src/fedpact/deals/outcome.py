@@ -1,52 +1,43 @@
-"""The outcome of a mechanism: contributions and payments, everything that follows from them, and certificates.
+"""What a mechanism makes of a federation: contributions, payments, and everything that follows from them.
 
-An outcome stores the profile and the payments; payoffs, utilities, gaps, shares and certificates are worked out from
-the federation when asked for. Changing the contributions or the payments of an outcome (`dataclasses.replace`)
-therefore changes its certificates too.
+    utilities u_i = a_i - c_i + p_i,      gains u_i - v_i* on the best a member can do alone,
+    reciprocity (a_i + p_i) / phi_i,      phi the Shapley values of the game A(s[X]).
+
+`Amounts` holds these as arrays: of one federation (`Outcome`), or with a leading axis of many (`Outcomes`), by the same
+formulas.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from fedpact.certificates.assumptions import BOUND_TOLERANCE, Assumption, assumptions, diagnose
-from fedpact.certificates.certificates import Certificate, certify
+from fedpact.certificates import Certificate, certify
+from fedpact.certificates.assumptions import Assumption, assumptions, diagnose
 from fedpact.certificates.core import GroupProfiles
 from fedpact.certificates.deviations import Deviations
-from fedpact.certificates.reciprocity import (
-    EquilibriumBenefits,
-    WorstReciprocity,
-    fair_parts,
-    reciprocity_ratios,
-    worst_over_face,
-)
-from fedpact.certificates.tolerances import outcome_tolerances, would_leave
+from fedpact.certificates.reciprocity import WorstReciprocity, fair_parts, reciprocity_ratios, worst_over_face
+from fedpact.certificates.tolerances import agent_values, utility_tolerances, would_leave
 from fedpact.deals.deal import TRAINS_ALONE, Deal, Provenance, Source
-from fedpact.federation import Federation, SharedCap
-from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.groups import MAX_LISTED_AGENTS, group_optima
-from fedpact.programs.social_optimum import OptimalFace
-from fedpact.programs.solver import GAIN_TOLERANCE, Solution
-from fedpact.programs.worst_group import search_groups
-from fedpact.shapley import ShapleyValues, shapley_values, undefined_values
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, times_transposed
+from fedpact.shapley.values import ShapleyValues, shapley_values, share_values, undefined_values
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, group_optima, search_groups
+from fedpact.solvers.optimal_face import OptimalFace
+from fedpact.solvers.standalone import standalone_optima
 from fedpact.utils.arrays import FloatArray, align, checked_numbers, read_only_copy
 from fedpact.utils.errors import OutsideDomain
 
-PaymentRule = Callable[[Federation, FloatArray], FloatArray]
-PayoffRule = PaymentRule
-PriceRule = Callable[[Federation, FloatArray], FloatArray | None]
+MAX_AGENTS_WITH_PRICES = 300  # prices are a number for every pair: beyond this a deal, and so its file, has none
+CAP_TOLERANCE = 1e-9  # relative: a contribution this close to a cap is at it
 
-# Prices are a number for every pair of agents: beyond this many a deal, and so its file, does not carry them.
-MAX_AGENTS_WITH_PRICES = 300
-
-# What an outcome says of each agent, in the order it is told.
+# What an outcome says of each member, in the order it is told.
 PER_AGENT = (
     "contributions",
     "payoffs",
@@ -62,7 +53,7 @@ PER_AGENT = (
     "reciprocity_gaps",
     "net_externality",
 )
-PER_LOT = ("contributions", "net_externality")  # of these, what agents with several lots have for each
+PER_LOT = ("contributions", "net_externality")  # of these, what members with several lots have for each
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,146 +76,98 @@ class Equilibria:
 
 
 AS_GIVEN = Equilibria(unique=None, dimension=0, note="as given")
+NOT_KNOWN = Equilibria(unique=None, dimension=0, note="an equilibrium; whether there are others is not known")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
-    """What a mechanism makes of a federation.
-
-    Attributes
-    ----------
-    federation, mechanism
-        The instance, and the mechanism's name.
-    contributions, payments
-        The profile s and the payments p; a positive payment is received.
-    deviations
-        The rule by which one agent's best deviation is found, for the Nash certificate.
-    payment_rule
-        Payments at another equilibrium of the same mechanism.
-    equilibria
-        Whether the equilibrium is unique, and which one this is.
-    solution
-        What the solver reported, for those who want to look inside.
-    face
-        The set of equilibria, where it is larger than a point.
-    federated
-        False if every agent trains alone on its own data.
-    side_payments
-        The part of the payments that does not depend on anybody's contribution.
-    price_rule
-        Prices per sample at a profile, for mechanisms that have them.
-    payoff_rule
-        What each gets at a profile, for mechanisms that hand out less than the whole model.
-    solver
-        How the mechanism solves another federation, for claims that compare with one.
-    """
-
-    federation: Federation
-    mechanism: str
-    contributions: FloatArray
-    payments: FloatArray
-    deviations: Callable[[Federation, FloatArray], Deviations]
-    payment_rule: PaymentRule
-    equilibria: Equilibria
-    solution: Solution | None = None
-    face: OptimalFace | None = None
-    federated: bool = True
-    side_payments: FloatArray | None = None
-    price_rule: PriceRule | None = None
-    payoff_rule: PayoffRule | None = None
-    solver: Callable[[Federation], Outcome] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
-        side = np.zeros(self.federation.n_agents) if self.side_payments is None else self.side_payments
-        for label, given in (("payments", self.payments), ("side_payments", side)):
-            numbers = checked_numbers(label, given, np.isfinite, "finite", names=self.federation.names)
-            object.__setattr__(self, label, read_only_copy(np.broadcast_to(numbers, self.federation.n_agents)))
+class Rules(Protocol):
+    """What an outcome asks of its mechanism (`fedpact.mechanisms.Mechanism`)."""
 
     @property
-    def agents(self) -> Sequence[str]:
-        """The agents' names."""
-        return self.federation.names
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def federated(self) -> bool: ...
+    @property
+    def has_prices(self) -> bool: ...
+    @property
+    def has_payments(self) -> bool: ...
+    def solve(self, federation: Federation) -> Outcome: ...
+    def deviations(self, federation: Federation, contributions: FloatArray) -> Deviations: ...
+    def payments(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
+    def payoffs(self, arrays: FederationArrays, contributions: FloatArray) -> FloatArray: ...
+    def equilibria(self, federation: Federation, contributions: FloatArray) -> Equilibria: ...
+    def face(self, federation: Federation, contributions: FloatArray) -> OptimalFace | None: ...
+
+
+class Amounts:
+    """What follows from contributions (..., lots) and payments (..., members) under a mechanism's rules."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def arrays(self) -> FederationArrays: ...
+        @property
+        def rules(self) -> Rules: ...
+        @property
+        def contributions(self) -> FloatArray: ...
+        @property
+        def payments(self) -> FloatArray: ...
 
     @cached_property
-    def deal(self) -> Deal:
-        """What was agreed, without the federation: to save, settle, sign and train under."""
-        has_lots = self.federation.has_lots
-        priced = self.price_rule is not None and self.federation.n_agents <= MAX_AGENTS_WITH_PRICES
-        return Deal(
-            mechanism=self.mechanism,
-            agents=tuple(self.agents),
-            contributions=self.contributions,
-            payments=self.payments,
-            prices=self.price_rule(self.federation, self.contributions) if priced and self.price_rule else None,
-            side_payments=self.side_payments,
-            excluded={} if self.federated else dict.fromkeys(self.agents, TRAINS_ALONE),
-            scenario=self.federation.fingerprint,
-            provenance=Provenance(source=Source.STATED if self.equilibria is AS_GIVEN else Source.SOLVED),
-            lot_owners=tuple(self.agents[owner] for owner in self.federation.lot_owners) if has_lots else None,
-            lot_names=self.federation.lot_names if has_lots else None,
-        )
+    def played(self) -> FederationArrays:
+        """The numbers of the game, without what others bring where everybody trains alone."""
+        return self.arrays if self.rules.federated else self.arrays.without_sharing()
 
     @cached_property
     def payoffs(self) -> FloatArray:
         """What each gets: a_i(s), or less where the mechanism hands out less than the whole model."""
-        return read_only_copy(self._payoffs_at(self.contributions))
-
-    @cached_property
-    def task_payoffs(self) -> FloatArray:
-        """The payoff of every task; those of an agent add up to its own."""
-        return read_only_copy(self._played.task_payoffs(self.contributions))
+        return read_only_copy(self.rules.payoffs(self.played, self.contributions))
 
     @cached_property
     def costs(self) -> FloatArray:
         """c_i(s_i)."""
-        return read_only_copy(self.federation.spending(self.contributions))
+        return read_only_copy(self.arrays.spending(self.contributions))
 
     @cached_property
     def utilities(self) -> FloatArray:
         """u_i = a_i - c_i + p_i."""
         return read_only_copy(self.payoffs - self.costs + self.payments)
 
-    @property
-    def welfare(self) -> float:
-        """sum of payoffs minus sum of costs."""
-        return float(self.payoffs.sum() - self.costs.sum())
-
-    @property
-    def budget(self) -> float:
-        """The sum of all payments: above zero somebody outside has to pay it, below zero it is left over."""
-        return math.fsum(self.payments)
+    @cached_property
+    def welfare(self) -> Any:
+        """The sum of payoffs minus the sum of costs: a number, or one per federation."""
+        return self.payoffs.sum(axis=-1) - self.costs.sum(axis=-1)
 
     @cached_property
     def standalone(self) -> FloatArray:
-        """v_i*, the best each agent could do alone."""
-        return read_only_copy(standalone_optimum(self.federation)[1])
+        """v_i*, the best each member could do alone."""
+        return read_only_copy(standalone_optima(self.arrays)[1])
 
     @cached_property
     def ir_gaps(self) -> FloatArray:
-        """u_i - v_i*: below zero the agent would rather train alone."""
+        """u_i - v_i*: below zero the member would rather train alone."""
         return read_only_copy(self.utilities - self.standalone)
 
     @cached_property
     def endowments(self) -> FloatArray:
-        """max(0, -gap): what it would take to keep each agent."""
+        """max(0, -gap): what it would take to keep each member."""
         return read_only_copy(np.maximum(0.0, -self.ir_gaps))
 
     @cached_property
-    def leavers(self) -> Sequence[str]:
-        """Names of the agents who would rather train alone, beyond rounding."""
-        going = would_leave(self.ir_gaps, outcome_tolerances(self))
-        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(going))
+    def tolerances(self) -> FloatArray:
+        """What counts as rounding in each member's utility."""
+        return read_only_copy(utility_tolerances(self.payoffs, self.costs, self.payments, agent_values(self.arrays)))
 
     @cached_property
-    def shapley(self) -> ShapleyValues:
-        """The Shapley values at this profile, with their method and error; NaN where a coalition leaves the domain."""
-        return self._shares_at(self.contributions)
+    def would_leave(self) -> NDArray[np.bool_]:
+        """Who would rather train alone, beyond rounding."""
+        return would_leave(self.ir_gaps, self.tolerances)
 
-    @property
+    @cached_property
     def shapley_values(self) -> FloatArray:
-        """phi_i, each agent's share of the total payoff."""
-        return self.shapley.values
+        """phi_i, each member's share of the total payoff; NaN where a coalition leaves the domain."""
+        return read_only_copy(share_values(self.played, self.contributions)[0])
 
     @cached_property
     def reciprocity_ratios(self) -> FloatArray:
@@ -237,9 +180,9 @@ class Outcome:
         return read_only_copy(self.payoffs + self.payments - self.shapley_values)
 
     @property
-    def reciprocity(self) -> float:
-        """The smallest ratio at this equilibrium."""
-        return float(self.reciprocity_ratios.min())
+    def reciprocity(self) -> Any:
+        """The smallest ratio at this equilibrium: a number, or one per federation."""
+        return self.reciprocity_ratios.min(axis=-1)
 
     @cached_property
     def fair_parts(self) -> FloatArray:
@@ -247,41 +190,166 @@ class Outcome:
         return read_only_copy(fair_parts(self.payoffs + self.payments, self.shapley_values))
 
     @property
-    def lowest_fair_part(self) -> float:
+    def lowest_fair_part(self) -> Any:
         """The smallest of `fair_parts`; NaN where nobody has a share above zero, or shares are undefined."""
-        return float(np.fmin.reduce(self.fair_parts))
+        return np.fmin.reduce(self.fair_parts, axis=-1)
+
+    @cached_property
+    def net_externality(self) -> FloatArray:
+        """T_l: what one more sample of each lot is worth to all members but its owner together."""
+        return read_only_copy(self.played.net_externality(self.contributions))
+
+    @cached_property
+    def on_boundary(self) -> NDArray[np.bool_]:
+        """Whether a lot is not brought at all, or all of it."""
+        caps = self.arrays.reachable_caps
+        return np.asarray((self.contributions <= 0) | (self.contributions >= caps * (1.0 - CAP_TOLERANCE)))
+
+    @cached_property
+    def in_domain(self) -> Any:
+        """Whether every coalition's data lies in the domain, so that Shapley values are defined."""
+        return np.asarray((self.played.lowest_data(self.contributions) > self.played.floor).all(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Outcome(Amounts):
+    """What a mechanism makes of a federation.
+
+    Attributes
+    ----------
+    federation, rules
+        The instance, and the mechanism.
+    contributions, payments
+        The profile s and the payments p; a positive payment is received.
+    side_payments
+        The part of the payments that does not depend on anybody's contribution.
+    is_solved
+        Whether the mechanism found it; otherwise it was stated by somebody.
+    """
+
+    federation: Federation
+    rules: Rules
+    contributions: FloatArray
+    payments: FloatArray
+    side_payments: FloatArray = 0.0  # type: ignore[assignment]
+    is_solved: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "contributions", self.federation.checked_contributions(self.contributions))
+        for label in ("payments", "side_payments"):
+            given = getattr(self, label)
+            numbers = checked_numbers(label, given, np.isfinite, "finite", names=self.federation.names)
+            object.__setattr__(self, label, read_only_copy(np.broadcast_to(numbers, self.federation.n_agents)))
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name."""
+        return self.rules.name
+
+    @property
+    def arrays(self) -> FederationArrays:
+        """The federation's numbers."""
+        return self.federation.arrays
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """The members' names."""
+        return self.federation.names
+
+    @property
+    def federated(self) -> bool:
+        """False if every member trains alone on its own data."""
+        return self.rules.federated
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether data is paid for by the sample."""
+        return self.rules.has_prices
+
+    @cached_property
+    def equilibria(self) -> Equilibria:
+        """Whether the equilibrium is unique, and which one this is."""
+        return self.rules.equilibria(self.federation, self.contributions) if self.is_solved else AS_GIVEN
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether it is known to be the only equilibrium."""
+        return self.equilibria.unique is True
+
+    @cached_property
+    def deal(self) -> Deal:
+        """What was agreed, without the federation: to save, settle, sign and train under."""
+        has_lots = self.federation.has_lots
+        priced = self.has_prices and self.federation.n_agents <= MAX_AGENTS_WITH_PRICES
+        return Deal(
+            mechanism=self.mechanism,
+            agents=tuple(self.agents),
+            contributions=self.contributions,
+            payments=self.payments,
+            prices=self.arrays.prices(self.contributions) if priced else None,
+            side_payments=self.side_payments,
+            excluded={} if self.federated else dict.fromkeys(self.agents, TRAINS_ALONE),
+            scenario=self.federation.fingerprint,
+            provenance=Provenance(source=Source.SOLVED if self.is_solved else Source.STATED),
+            lot_owners=tuple(self.agents[owner] for owner in self.federation.lot_owners) if has_lots else None,
+            lot_names=self.federation.lot_names if has_lots else None,
+        )
+
+    @cached_property
+    def task_payoffs(self) -> FloatArray:
+        """The payoff of every task; those of a member add up to its own."""
+        return read_only_copy(self.played.task_payoffs(self.contributions))
+
+    @property
+    def budget(self) -> float:
+        """The sum of all payments: above zero somebody outside has to pay it, below zero it is left over."""
+        return math.fsum(self.payments)
+
+    @cached_property
+    def leavers(self) -> Sequence[str]:
+        """Names of the members who would rather train alone, beyond rounding."""
+        return tuple(self.agents[int(agent)] for agent in np.flatnonzero(self.would_leave))
+
+    @cached_property
+    def shapley(self) -> ShapleyValues:
+        """The Shapley values at this profile, with their method and error; NaN where a coalition leaves the domain."""
+        played = self.federation if self.federated else self.federation.without_sharing()
+        try:
+            return shapley_values(played, self.contributions)
+        except OutsideDomain:
+            return undefined_values(self.federation.n_agents, self.federation.n_lots)
+
+    @property
+    def shapley_values(self) -> FloatArray:  # type: ignore[override]
+        """phi_i, each member's share of the total payoff; NaN where a coalition leaves the domain."""
+        return self.shapley.values
 
     @cached_property
     def worst_reciprocity(self) -> WorstReciprocity:
         """The smallest ratio over all equilibria, as the paper defines reciprocity, and where it is attained."""
-        defined = np.isfinite(self.shapley_values).all()
-        face = self.face if defined and self.face is not None and self.face.holds(self.contributions) else None
-        return worst_over_face(face, self.contributions, self._evaluate)
+        defined = self.is_solved and bool(np.isfinite(self.shapley_values).all())
+        face = self.rules.face(self.federation, self.contributions) if defined else None
+        return worst_over_face(face, self.contributions, self._benefits_at)
 
-    @cached_property
-    def net_externality(self) -> FloatArray:
-        """T_i: what one more sample of i's is worth to all the others together, per lot."""
-        return read_only_copy(self._played.net_externality(self.contributions))
+    def _benefits_at(self, profiles: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Payments, benefits a_i + p_i and Shapley values at other equilibria, (equilibria, members) each."""
+        payments = self.rules.payments(self.arrays, profiles) + self.side_payments
+        benefits = self.rules.payoffs(self.played, profiles) + payments
+        return payments, benefits, share_values(self.played, profiles)[0]
 
     @cached_property
     def shared_cap_prices(self) -> FloatArray:
-        """What one more sample under each shared cap would add to the welfare of all; 0 where there is room."""
-        slopes = np.asarray(self._played.weights.T @ self._played.marginal_payoffs(self.contributions))
-        return read_only_copy(np.array([self._price(each, slopes) for each in self.federation.shared_caps]))
-
-    def _price(self, shared: SharedCap, slopes: FloatArray) -> float:
-        """What one more of the best lot that has room below its own cap adds, if the shared cap is full.
-
-        Solvers leave open how much is brought of what is worth less than their tolerance: so small a cap is full.
-        """
-        own = list(shared.lots)
-        brought, caps = self.contributions[own], self.federation.caps[own]
-        is_full = brought.sum() >= shared.cap * (1.0 - BOUND_TOLERANCE)
-        worth = float(np.abs(slopes[own]).max()) * shared.cap
-        if not is_full and worth > GAIN_TOLERANCE * float(self.federation.values.sum()):
-            return 0.0
-        marginal = (slopes - self.federation.costs.slope(self.contributions))[own]
-        return float(marginal[brought < caps * (1.0 - BOUND_TOLERANCE)].max(initial=0.0))
+        """What one more sample under each shared cap would add to the welfare of all; 0 where it is not full."""
+        gradient = self.played.welfare_gradient(self.contributions)
+        prices = []
+        for shared in self.federation.shared_caps:
+            lots = list(shared.lots)
+            brought, caps = self.contributions[lots], self.federation.caps[lots]
+            worth = float(np.abs(times_transposed(self.arrays.weights, self.arrays.values)[lots]).max(initial=0.0))
+            full = brought.sum() >= shared.cap * (1.0 - CAP_TOLERANCE) or worth * shared.cap <= CAP_TOLERANCE
+            below = brought < caps * (1.0 - CAP_TOLERANCE)
+            prices.append(float(gradient[lots][below].max(initial=0.0)) if full else 0.0)
+        return read_only_copy(np.array(prices))
 
     @property
     def group_profiles(self) -> GroupProfiles:
@@ -289,10 +357,8 @@ class Outcome:
 
         All groups where they can be listed; otherwise the one that gains most of those that a search comes upon.
         """
-        if self.federation.n_agents <= MAX_LISTED_AGENTS:
-            found = group_optima(self.federation)
-        else:
-            found = search_groups(self.federation, self.utilities)
+        few = self.federation.n_agents <= MAX_LISTED_AGENTS
+        found = group_optima(self.federation) if few else search_groups(self.federation, self.utilities)
         return GroupProfiles(members=found.members, contributions=found.contributions)
 
     @cached_property
@@ -311,66 +377,13 @@ class Outcome:
         return diagnose(self)
 
     def with_profile(self, contributions: ArrayLike, payments: ArrayLike) -> Outcome:
-        """The same rules with another profile and other payments."""
+        """The same rules and side payments with another profile and other payments, as somebody states them."""
         return replace(
             self,
             contributions=self.federation.checked_contributions(contributions),
             payments=np.asarray(align("payments", payments, self.federation.names)),
-            equilibria=AS_GIVEN,
-            solution=None,
-            face=None,
+            is_solved=False,
         )
-
-    @property
-    def has_prices(self) -> bool:
-        """Whether data is paid for by the sample."""
-        return self.price_rule is not None
-
-    @property
-    def is_unique(self) -> bool:
-        """Whether it is known to be the only equilibrium."""
-        return self.equilibria.unique is True
-
-    def played_in(self, federation: Federation, contributions: ArrayLike) -> Outcome:
-        """A profile of another federation under the same rules; nothing is solved."""
-        profile = federation.checked_contributions(contributions)
-        return replace(
-            self,
-            federation=federation,
-            contributions=profile,
-            payments=self.payment_rule(federation, profile),
-            equilibria=AS_GIVEN,
-            solution=None,
-            face=None,
-            side_payments=None,
-        )
-
-    def solved_in(self, federation: Federation) -> Outcome | None:
-        """The outcome of the same mechanism in another federation; None where it is not known how to solve."""
-        return None if self.solver is None else self.solver(federation)
-
-    @property
-    def _played(self) -> Federation:
-        return self.federation if self.federated else self.federation.without_sharing()
-
-    def _payoffs_at(self, contributions: FloatArray) -> FloatArray:
-        if self.payoff_rule is not None:
-            return self.payoff_rule(self.federation, contributions)
-        return self._played.payoffs(contributions)
-
-    def _shares_at(self, contributions: FloatArray) -> ShapleyValues:
-        try:
-            return shapley_values(self._played, contributions)
-        except OutsideDomain:
-            return undefined_values(self.federation.n_agents, self.federation.n_lots)
-
-    def _evaluate(self, contributions: FloatArray) -> EquilibriumBenefits:
-        profile = np.clip(contributions, 0.0, self.federation.caps)
-        here = profile is self.contributions or np.array_equal(profile, self.contributions)
-        payments = self.payments if here else self.payment_rule(self.federation, profile)
-        shares = self.shapley_values if here else self._shares_at(profile).values
-        payoffs = self._payoffs_at(profile)
-        return EquilibriumBenefits(contributions=profile, payments=payments, benefits=payoffs + payments, shares=shares)
 
     def __repr__(self) -> str:
         from fedpact.report.display import outcome_line  # noqa: PLC0415 - imports go one way
@@ -383,7 +396,7 @@ class Outcome:
         return outcome_html(self)
 
     def to_frame(self) -> Any:
-        """A pandas frame with a row per agent; needs pandas."""
+        """A pandas frame with a row per member; needs pandas."""
         from fedpact.report.display import outcome_frame  # noqa: PLC0415 - optional dependency
 
         return outcome_frame(self)
@@ -393,3 +406,73 @@ class Outcome:
         from fedpact.report.plots import plot_outcome  # noqa: PLC0415 - optional dependency
 
         return plot_outcome(self, figure=figure)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Outcomes(Amounts, Sequence[Outcome]):
+    """The outcomes of many federations with the same members under one mechanism: a sequence, and arrays over all.
+
+    Attributes
+    ----------
+    federation, arrays
+        One of the federations, and the numbers of all, with one leading axis.
+    contributions, payments, side_payments
+        (federations, lots) and (federations, members); NaN where a federation could not be solved.
+    errors
+        Why a federation could not be solved, by its index.
+    """
+
+    federation: Federation
+    arrays: FederationArrays
+    rules: Rules
+    contributions: FloatArray
+    payments: FloatArray
+    side_payments: FloatArray
+    errors: Mapping[int, Exception]
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name."""
+        return self.rules.name
+
+    @cached_property
+    def solved(self) -> NDArray[np.bool_]:
+        """(federations,): whether an equilibrium was found."""
+        return np.asarray(~np.isnan(self.contributions).any(axis=-1))
+
+    @property
+    def statuses(self) -> Sequence[str]:
+        """What became of each federation: "solved", or why it could not be."""
+        return tuple(str(self.errors[index]) if index in self.errors else "solved" for index in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.contributions)
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there are {len(self)} federations, and no number {index}")
+        index %= len(self)
+        if index in self.errors:
+            raise self.errors[index]
+        return Outcome(
+            federation=self.federation.with_arrays(self.arrays.at(index)),
+            rules=self.rules,
+            contributions=self.contributions[index],
+            payments=self.payments[index],
+            side_payments=self.side_payments[index],
+            is_solved=True,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Outcomes of {self.mechanism}: {len(self)} federations, {int(self.solved.sum())} solved>"
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per federation and member; needs pandas."""
+        from fedpact.report.display import outcomes_frame  # noqa: PLC0415 - optional dependency
+
+        return outcomes_frame(self)

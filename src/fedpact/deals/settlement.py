@@ -274,7 +274,7 @@ def settle_payments(
     >>> settlement.minimal
     True
     """
-    agents = _checked_names(names)
+    agents = _check_names(names)
     rate = checked_numbers("per_payoff", per_payoff, positive, "positive and finite")
     if rate.ndim:
         shape = f", got an array of shape {rate.shape}"
@@ -301,7 +301,7 @@ def settle_payments(
     )
 
 
-def _checked_names(given: Sequence[str]) -> tuple[str, ...]:
+def _check_names(given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInput(field="names", rule="must be a list of strings, one per member", value=given)
     names = tuple(given)

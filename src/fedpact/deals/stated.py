@@ -16,7 +16,6 @@ from fedpact.certificates.tolerances import STATED_CONTRIBUTION_TOLERANCE, STATE
 from fedpact.deals.deal import Deal
 from fedpact.deals.deal_file import MAX_NUMBER, OUTCOME_FIELDS, deal_record, outcome_record
 from fedpact.deals.outcome import PER_AGENT, Outcome
-from fedpact.federation.bounds import contribution_bounds
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import short_repr
 from fedpact.utils.words import differing_texts
@@ -122,8 +121,8 @@ class _Comparison:
     def _deviation(self, stated: Any, place: int) -> float:
         """An agent's best other contribution; where nothing is gained, staying and both ends are as good."""
         outcome, federation = self.outcome, self.outcome.federation
-        best = outcome.deviations(federation, outcome.contributions).actions
-        ends = (contribution_bounds(federation)[0], federation.caps)
+        best = outcome.rules.deviations(federation, outcome.contributions).actions
+        ends = (outcome.arrays.bounds()[0], federation.caps)
         as_good = [0.0, *(float(numbers[place]) for numbers in (best, outcome.contributions, *ends))]
         return float(stated) if _is_number(stated) and stated in as_good else float(best[place])
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedpact.comparison import Axis, Comparison, Sweep, compare, sweep
+from fedpact.comparison import Axis, Comparison, StableFederation, Sweep, compare, stable_federation, sweep
 from fedpact.comparison.axes import check_axes
 from fedpact.comparison.sweeps import is_vectorised, uses_workers
 from fedpact.deals import Deal
@@ -26,12 +26,9 @@ from fedpact.federation import Federation
 from fedpact.mechanisms import DEFAULT_MECHANISMS, mechanism_named
 from fedpact.mechanisms.registry import ALL
 from fedpact.negotiation import negotiate
-from fedpact.programs.groups import MAX_LISTED_AGENTS
 from fedpact.scenario import Scenario
-from fedpact.shapley.routes import MAX_COALITION_AGENTS
-from fedpact.stability import StableFederation, stable_federation
+from fedpact.solvers.groups import MAX_LISTED_AGENTS
 from fedpact.utils.arrays import FloatArray
-from fedpact.utils.compiling import expecting_many
 from fedpact.utils.errors import InvalidInput
 
 MAX_STEP = 60  # the last position of a slider
@@ -111,7 +108,7 @@ class Service:
         progress(0, 1)
         axis = parameter.axis(federation, points)
         check_axes(federation, [axis])
-        if _quick(federation, [axis], FOLLOWED):
+        if _quick(federation, FOLLOWED):
             with self._lock:
                 found = sweep(federation, axis, metrics=["ir_gaps"], mechanisms=FOLLOWED)
             return GainCurves(points=points, gaps={rules: each["ir_gaps"] for rules, each in found.metrics.items()})
@@ -135,7 +132,7 @@ class Service:
         progress: Callable[[int, int], None],
     ) -> Sweep:
         """One metric over two parameters; `progress` may raise `Cancelled`."""
-        key = (federation.signature(), [(parameter, points.tobytes()) for parameter, points in axes], metric, mechanism)
+        key = (federation.fingerprint, [(parameter, points.tobytes()) for parameter, points in axes], metric, mechanism)
         for kept, found in self._maps:
             if kept == key:
                 return found
@@ -200,15 +197,14 @@ class Service:
 
 
 def _swept_once(federation: Federation, axis: Axis) -> Sweep:
-    """One point of a slider; more will follow, and beyond a few members compiled code is worth its wait for them."""
-    with expecting_many() if federation.n_agents > MAX_COALITION_AGENTS else nullcontext():
-        return sweep(federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED)
+    """One point of a slider."""
+    return sweep(federation, axis, metrics=SLIDER_METRICS, mechanisms=FOLLOWED)
 
 
-def _quick(federation: Federation, axes: Sequence[Axis], mechanisms: Sequence[str]) -> bool:
-    """Whether compiled code solves all points of a sweep together."""
-    return all(is_vectorised(federation, axes, mechanism_named(mechanism)) for mechanism in mechanisms)
+def _quick(federation: Federation, mechanisms: Sequence[str]) -> bool:
+    """Whether all points of a sweep are solved together."""
+    return all(is_vectorised(federation, mechanism_named(mechanism)) for mechanism in mechanisms)
 
 
 def _key(scenario: Scenario) -> Any:
-    return scenario.federation.signature()
+    return scenario.federation.fingerprint

@@ -47,7 +47,8 @@ class FederationArrays:
     payoff
         The family, each parameter a number or (..., tasks).
     shared, shared_limits
-        (shared caps, lots): 1 where a lot is under a shared cap; and (..., shared caps), these caps.
+        (shared caps, lots), or with the leading axes in front: 1 where a lot is under a shared cap; and
+        (..., shared caps), these caps.
     """
 
     weights: Weights
@@ -275,8 +276,9 @@ class FederationArrays:
     def at(self, index: Any) -> FederationArrays:
         """Those at an index of the leading axes."""
         parts = {name: getattr(self, name)[index] for name in ("weights", "values", "linear", "quadratic", "caps")}
-        payoff = self.payoff.map(lambda parameter: parameter[index])
-        return replace(self, **parts, payoff=payoff, shared_limits=self.shared_limits[index])
+        payoff = self.payoff.map(lambda parameter: np.broadcast_to(parameter, self.values.shape)[index])
+        shared = self.shared if self.shared.ndim == 2 else self.shared[index]
+        return replace(self, **parts, payoff=payoff, shared=shared, shared_limits=self.shared_limits[index])
 
     def expanded(self) -> FederationArrays:
         """With one more axis of length one behind the leading ones, to meet profiles that have one more."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedpact.federation.lots import Owners, OwnersGiven, Ownership, checked_ownership, labels, owner_names
+from fedpact.federation.lots import Owners, OwnersGiven, Ownership, check_ownership, labels, owner_names
 from fedpact.utils.arrays import (
     FloatArray,
     LotLabels,
@@ -119,7 +119,7 @@ class Observations:
         if not has_lots:
             return cls.checked(given, measured, sizes, _names(names, given.shape[1]), range(given.shape[0]))
         owners = owner_names(lot_owners, task_owners) if names is None else _names(names, len(names))
-        ownership = checked_ownership(
+        ownership = check_ownership(
             owners,
             (measured.shape[1], given.shape[1]),
             lot_owners=lot_owners,

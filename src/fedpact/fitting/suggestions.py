@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike
 from scipy.special import owens_t
 
 from fedpact.comparison import Outlook
-from fedpact.comparison.outlook import batch_of, drawn_federations, outlook_of, outlook_of_each, outlooks
+from fedpact.comparison.outlook import drawn_arrays, outlook_of, outlooks
+from fedpact.comparison.sweeps import is_vectorised
 from fedpact.federation import Federation
 from fedpact.federation.lots import Owners
 from fedpact.federation.validation import Costs
@@ -35,7 +36,6 @@ from fedpact.utils.arrays import POSITIVE, FloatArray, checked_numbers, positive
 from fedpact.utils.errors import InvalidInput
 
 COMPILED_DRAWS, PLAIN_DRAWS = 400, 150  # with compiled solvers, and without
-LOT_DRAWS = 100  # of federations with lots, which are solved one by one
 NEGLIGIBLE_CHANCE = 0.05  # probability to leave, or to stay, that nobody worries about
 NARROW = 0.1  # spread of a payment that nobody quarrels about
 MIN_OPEN = 0.01  # below this nothing is open that a member would notice
@@ -253,28 +253,21 @@ def _outlooks(
     progress: Callable[[str], None] | None,
 ) -> list[Outlook]:
     draws = FederationDraws(weights=drawn.weights, values=rates * drawn.values, parameter=drawn.beta)
-    chosen = resolve_mechanisms(_default_mechanisms(federation, draws) if mechanisms is None else mechanisms)
-    if federation.has_lots:
-        each = drawn_federations(federation, draws, max_draws=LOT_DRAWS)
-        return [outlook_of_each(each, mechanism, progress) for mechanism in chosen]
-    batch = batch_of(federation, draws)
-    if not all(each.is_vectorised(batch) for each in chosen):
-        batch = batch_of(federation, draws, max_draws=PLAIN_DRAWS)
+    chosen = resolve_mechanisms(_default_mechanisms(federation) if mechanisms is None else mechanisms)
+    quick = all(is_vectorised(federation, each) for each in chosen)
+    arrays = drawn_arrays(federation, draws, None if quick else PLAIN_DRAWS)
     found = []
     for mechanism in chosen:
         if progress is not None:
             progress(f"solving {mechanism.title} on draws")
-        found.append(outlook_of(batch, mechanism))
+        found.append(outlook_of(federation, arrays, mechanism))
     return found
 
 
-def _default_mechanisms(federation: Federation, draws: FederationDraws) -> list[Mechanism]:
-    """Those in which data is paid for, as far as compiled code solves them; of federations with lots all of them."""
+def _default_mechanisms(federation: Federation) -> list[Mechanism]:
+    """Those in which data is paid for, as far as many federations are solved at once."""
     proper = [each for each in DEFAULT_MECHANISMS.values() if not each.is_baseline]
-    if federation.has_lots:
-        return proper
-    batch = batch_of(federation, draws)
-    return [each for each in proper if each.is_vectorised(batch)] or proper[:1]
+    return [each for each in proper if is_vectorised(federation, each)] or proper[:1]
 
 
 def _open(found: Sequence[Outlook], n_draws: int) -> _Open:

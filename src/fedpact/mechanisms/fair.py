@@ -28,10 +28,9 @@ import numpy as np
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.payment_bounds import PaymentBounds, price_payment_bounds
 from fedpact.certificates.side_payments import check_side_payments
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
 from fedpact.federation import Federation
-from fedpact.federation.identities import canonical_order, interchangeable_agents
+from fedpact.federation.splitting import canonical_order, interchangeable_agents
 from fedpact.mechanisms.side_payments import DIVISION_TIME_LIMIT, SidePaymentMechanism, stakes_at_prices
 from fedpact.programs.best_response import standalone_optimum
 from fedpact.programs.fair_shares import (
@@ -140,7 +139,7 @@ class FairMechanism(SidePaymentMechanism):
         second = self.nearby_equilibrium(federation, outcome.contributions)
         priced, found = price_payment_bounds(federation, second), self._fairest(federation, second)
         side = found.utilities - (federation.payoffs(second) - federation.spending(second) + priced.payments)
-        lacking = found.groups.shortfalls(outcome.utilities) > found.groups.members @ outcome_tolerances(outcome)
+        lacking = found.groups.shortfalls(outcome.utilities) > found.groups.members @ outcome.tolerances
         if not outcome.lowest_fair_part < found.lowest_share - SHARE_ROUNDING and not lacking.any():
             assert outcome.side_payments is not None
             side = outcome.side_payments

@@ -24,7 +24,7 @@ import numpy as np
 from fedpact.federation import Federation, Linear, Quadratic
 from fedpact.federation.lots import require_single_lots
 from fedpact.mechanisms import Mechanism, mechanism_named
-from fedpact.programs.best_response import standalone_optimum
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.errors import FedpactError, InvalidInput, NotConverged
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedpact.mechanisms.externality import price_payments
 from fedpact.training import Experiment, mnist
 from fedpact.training.checks import nearest_counts
 from fedpact.training.measured import (
@@ -157,7 +156,7 @@ def _externality(
     """Contributions stay; payments are at the prices of the fitted surface."""
     surface, alone, rounds = around
     federation = surface.surface.federation(costs=gamma, caps=game.available)
-    payments = price_payments(federation, contributions)
+    payments = federation.arrays.price_payments(contributions)
     utilities = game.accuracies(contributions) - gamma * contributions + payments
     schedule = np.tile(nearest_counts(contributions), (rounds, 1))
     return _curve(game, gamma, schedule, np.tile(utilities, (rounds, 1)), alone)

@@ -443,7 +443,7 @@ def _weights_note(given: Federation) -> str:
     n_pairs = n_agents * (n_agents - 1)
     n_other = int(np.count_nonzero(given.weight_entries)) - n_agents
     n_harmful = int((given.weight_entries < 0).sum())
-    mean = float((given.weights.sum() - given.own_weights.sum()) / n_pairs)
+    mean = float((given.weights.sum() - given.weights.diagonal().sum()) / n_pairs)
     harm = f"{n_harmful:,} of these {'is' if n_harmful == 1 else 'are'} harmful" if n_harmful else "none is harmful"
     return (
         "The row receives, the column gives; 1 means as useful as one’s own data usually is. "

@@ -14,9 +14,8 @@ import numpy as np
 from markupsafe import Markup
 
 from fedpact.certificates.assumptions import BOUND_TOLERANCE
-from fedpact.comparison import Outlook
+from fedpact.comparison import Outlook, StableFederation
 from fedpact.deals import Outcome, Settlement
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.report.charts import (
     CAP_REACH,
     BarRow,
@@ -45,7 +44,7 @@ from fedpact.report.numbers import (
 )
 from fedpact.report.stability import leaving_group
 from fedpact.report.view import FEW, MAX_SHOWN, Selection, View, losses_first
-from fedpact.stability import StableFederation
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 from fedpact.utils.words import join_names
 
@@ -88,7 +87,7 @@ def contributions(view: View) -> dict[str, Any]:
     profiles = _profiles(view)
     numbers = np.array([profile.contributions for profile in profiles])
     chosen = view.select(numbers.max(axis=0), "the largest contributions")
-    shown, caps = numbers[:, chosen.agents], view.federation.reachable_caps
+    shown, caps = numbers[:, chosen.agents], view.federation.arrays.reachable_caps
     near = caps[chosen.agents][caps[chosen.agents] <= CAP_REACH * shown.max()]
     line = NumberLine.over(shown, near)
     texts = np.array(number_texts(shown.ravel())).reshape(shown.shape)
@@ -113,7 +112,7 @@ def _which_lots(view: View) -> Markup | None:
     if not given.has_lots or outcome is None:
         return None
     brought = outcome.contributions > STAYS_AT_HOME * outcome.contributions.max(initial=0.0)
-    whole = brought & (outcome.contributions >= given.reachable_caps * (1.0 - BOUND_TOLERANCE))
+    whole = brought & (outcome.contributions >= given.arrays.reachable_caps * (1.0 - BOUND_TOLERANCE))
     words = (("brought whole", whole), ("brought in part", brought & ~whole), ("at home", ~brought))
     told = [
         Markup("{}: {}").format(word, mention_list([view.lots[lot] for lot in np.flatnonzero(there)[:MAX_SHOWN]]))
@@ -138,7 +137,7 @@ def _profiles(view: View) -> list[Profile]:
 def _contribution_bars(
     view: View, agent: int, profiles: Sequence[Profile], line: NumberLine, texts: Sequence[str]
 ) -> ContributionGroup:
-    who, cap = view.lots[agent], float(view.federation.reachable_caps[agent])
+    who, cap = view.lots[agent], float(view.federation.arrays.reachable_caps[agent])
     rows = []
     for profile, text in zip(profiles, texts, strict=True):
         given = float(profile.contributions[agent])

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome
-from fedpact.deals.outcome import PER_AGENT, PER_LOT
+from fedpact.deals.outcome import PER_AGENT, PER_LOT, Outcomes
 from fedpact.federation.lots import require_single_lots
 from fedpact.report.numbers import given_text, lowest_share_text, number_texts, probability_text, share_texts
 from fedpact.utils.arrays import FloatArray
@@ -23,10 +22,9 @@ from fedpact.utils.errors import MissingExtra, OutsideDomain
 from fedpact.utils.words import count_text, join_names
 
 if TYPE_CHECKING:
-    from fedpact.comparison import BatchOutcome, Comparison, FieldStudy, Outlook, Sweep
+    from fedpact.comparison import Comparison, FieldStudy, Outlook, StableFederation, Sweep
     from fedpact.federation import Federation
     from fedpact.fitting import Delivery
-    from fedpact.stability import StableFederation
 
 MAX_ROWS = 20
 MAX_JUDGED = 100
@@ -58,13 +56,6 @@ def comparison_line(comparison: Comparison) -> str:
     solved = [f"{outcome.mechanism} {_welfare(outcome)}" for outcome in comparison.outcomes]
     entries = ", ".join([*solved, *(f"{mechanism} unsolved" for mechanism in comparison.unsolved)])
     return f"Comparison({count_text(comparison.federation.n_agents, 'agent')}, welfare: {entries or 'no mechanisms'})"
-
-
-def batch_outcome_line(outcome: BatchOutcome) -> str:
-    """Mechanism, how many federations of what size, and how many have no outcome, in one line."""
-    size = f"{count_text(len(outcome), 'federation')} of {count_text(outcome.batch.n_agents, 'agent')}"
-    missing = f", {len(outcome.errors)} not solved" if outcome.errors else ""
-    return f"BatchOutcome({outcome.mechanism.name}, {size}{missing})"
 
 
 def stable_federation_line(stable: StableFederation) -> str:
@@ -189,16 +180,16 @@ def comparison_frame(comparison: Comparison) -> Any:
     return pandas.DataFrame(columns, index=index)
 
 
-def batch_outcome_frame(outcome: BatchOutcome) -> Any:
-    """A pandas frame of every per-agent attribute, a row per federation, by its place, and agent.
+def outcomes_frame(outcomes: Outcomes) -> Any:
+    """A pandas frame of every per-agent attribute, a row per federation, by its index, and agent.
 
     What agents with several lots have per lot is left out.
     """
     pandas = _pandas()
-    index = pandas.MultiIndex.from_product([range(len(outcome)), outcome.batch.names], names=["federation", "agent"])
-    per_agent = [label for label in PER_AGENT if not (outcome.batch.has_lots and label in PER_LOT)]
-    columns = {label: np.ravel(getattr(outcome, label)) for label in per_agent}
-    return pandas.DataFrame(columns | {"status": np.repeat(outcome.statuses, outcome.batch.n_agents)}, index=index)
+    index = pandas.MultiIndex.from_product([range(len(outcomes)), outcomes.arrays.names], names=["federation", "agent"])
+    per_agent = [label for label in PER_AGENT if not (outcomes.arrays.has_lots and label in PER_LOT)]
+    columns = {label: np.ravel(getattr(outcomes, label)) for label in per_agent}
+    return pandas.DataFrame(columns | {"status": np.repeat(outcomes.statuses, outcomes.arrays.n_agents)}, index=index)
 
 
 def study_frame(study: FieldStudy) -> Any:
@@ -288,7 +279,7 @@ def _texts(outcome: Outcome, label: str) -> list[str]:
     """The first rows of an attribute; what is rounding to a certificate is written 0."""
     if label == "reciprocity_ratios":
         return share_texts(outcome)[:MAX_ROWS]
-    rounding = 0.0 if label == "contributions" else float(outcome_tolerances(outcome).sum())
+    rounding = 0.0 if label == "contributions" else float(outcome.tolerances.sum())
     return number_texts(getattr(outcome, label)[:MAX_ROWS], signed=label in SIGNED_COLUMNS, rounding=rounding)
 
 

@@ -13,7 +13,7 @@ from fedpact.certificates.assumptions import idle_reason
 from fedpact.certificates.reciprocity import shown_shares
 from fedpact.comparison import Comparison
 from fedpact.deals import Outcome
-from fedpact.federation.identities import agent_place
+from fedpact.federation.splitting import agent_index
 from fedpact.report.background_sections import checked_claims
 from fedpact.report.markup import mention, render
 from fedpact.report.numbers import money_text, number_text, percent, probability_text, share_texts
@@ -50,7 +50,7 @@ def render_member_page(
     outcome = view.chosen if mechanism is None else view.comparison[mechanism]
     if outcome is None:
         raise InvalidInput("no mechanism was solved, so there is no deal to show a member")
-    place = agent_place(comparison.federation, member)
+    place = agent_index(comparison.federation, member)
     promised = view.comparison.mechanism(outcome.mechanism).promises(outcome.federation)
     return str(
         render(

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from fedpact.certificates.assumptions import harm_sentences
 from fedpact.certificates.reciprocity import shown_shares
-from fedpact.certificates.tolerances import outcome_tolerances
 from fedpact.deals import Outcome, Settlement
 from fedpact.scenario import Money
 from fedpact.utils.arrays import FloatArray
@@ -248,7 +247,7 @@ def share_text(ratio: float, share: float) -> str:
 
 def without_rounding(outcome: Outcome, amounts: FloatArray) -> FloatArray:
     """Amounts of an outcome, with what is rounding to its certificates set to zero."""
-    return np.where(np.abs(amounts) <= outcome_tolerances(outcome).sum(), 0.0, amounts)
+    return np.where(np.abs(amounts) <= outcome.tolerances.sum(), 0.0, amounts)
 
 
 def share_texts(outcome: Outcome) -> list[str]:

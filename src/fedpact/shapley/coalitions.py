@@ -65,7 +65,7 @@ def values_and_gradient(
             data = coalition_data(part.brought)
             totals += np.matmul(part.values[:, None, :], part.payoff.value(data))[:, 0]
             marginal[block.rows, tasks] = _sums_with(part.payoff.slope(data) * counted)
-        values[block.rows] = _values_of_totals(totals, by_size)
+        values[block.rows] = values_of_totals(totals, by_size)
         small = np.abs(values[block.rows]) < SMALL_SHARE * np.abs(totals).max(axis=1, keepdims=True)
         for member in np.flatnonzero(small.any(axis=0)).tolist():
             values[block.rows, member] = _sum_of_increments(block, member, by_size)
@@ -223,7 +223,7 @@ def _sums_with_pairs(numbers: FloatArray, n_members: int) -> FloatArray:
     return sums
 
 
-def _values_of_totals(totals: FloatArray, by_size: FloatArray) -> FloatArray:
+def values_of_totals(totals: FloatArray, by_size: FloatArray) -> FloatArray:
     """(federations, n): from what every coalition earns, (federations, 2^n)."""
     n_members = by_size.size - 1
     counted = by_size[coalition_sizes(n_members)]

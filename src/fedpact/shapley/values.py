@@ -1,4 +1,8 @@
-"""One question, `shapley_values`, and the three routes that answer it."""
+"""Each member's fair share of what a federation's data is worth: `shapley_values`, and its kin for arrays.
+
+Up to a dozen members all coalitions are summed (`fedpact.shapley.coalitions`), and up to twenty if asked or if digits
+would cancel otherwise; beyond, there is the integral (`fedpact.shapley.integral`). Both are exact.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.federation import Federation, Population, require_federation
-from fedpact.shapley.compiled import Precision, integrate
-from fedpact.shapley.enumeration import enumerate_shapley
-from fedpact.shapley.quadrature import quadrature_shapley
-from fedpact.shapley.receiver_rows import receiver_rows
-from fedpact.shapley.routes import MAX_ENUMERATED_AGENTS, METHODS, Route, choose_route
-from fedpact.shapley.sampling import sample_shapley
+from fedpact.federation.arrays import FederationArrays
+from fedpact.shapley import coalitions, integral
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput, NotConverged, OutsideDomain
 
-DEFAULT_PERMUTATIONS = 2000
+METHODS = ("auto", "enumeration", "quadrature")
 DEFAULT_TOLERANCE = 1e-10
 TINY = float(np.finfo(float).tiny)
 EFFICIENCY_TOLERANCE = 1e-12  # sums of many values are not exact beyond this
@@ -36,16 +36,13 @@ class ShapleyValues:
     efficiency_gap
         How far sum(phi) is from A, relative to the sum of absolute payoffs, or to what it would be without harm.
     method
-        "enumeration", "quadrature" or "sampling".
-    standard_errors
-        Of the values, when they were sampled; zero otherwise.
+        "enumeration" or "quadrature".
     """
 
     values: FloatArray
     gradient: FloatArray
     efficiency_gap: float
     method: str
-    standard_errors: FloatArray
 
 
 def shapley_values(
@@ -54,8 +51,6 @@ def shapley_values(
     *,
     method: str = "auto",
     tolerance: float = DEFAULT_TOLERANCE,
-    permutations: int = DEFAULT_PERMUTATIONS,
-    rng: np.random.Generator | int | None = None,
 ) -> ShapleyValues:
     """Each agent's Shapley share of the total payoff A(s), equation (8) of the paper.
 
@@ -65,13 +60,11 @@ def shapley_values(
         The game: coalition X has the payoff A of the profile in which the others contribute nothing. For a
         `Population`, contributions and values are those of one agent of each type.
     method
-        "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number), "sampling" of `permutations`
-        orders, or "auto": the cheaper of the first two that meets the tolerance.
+        "enumeration" of all coalitions (up to 20 agents), "quadrature" (any number), or "auto": the cheaper of the two
+        that meets the tolerance.
     tolerance
         Relative error the quadrature has to meet. Close to the edge of the domain, where digits cancel, it may not
         be able to; then `NotConverged` says so, with what was reached in `result`.
-    permutations, rng
-        For sampling.
 
     Examples
     --------
@@ -80,6 +73,10 @@ def shapley_values(
     >>> shapley_values(federation, [1.0, 1.0]).values.round(6).tolist()
     [0.383333, 0.716667]
     """
+    if method == "sampling":
+        raise InvalidInput(
+            'method="sampling" is gone: the shares of a federation are exact; sample_game samples measured games'
+        )
     if method not in METHODS:
         raise InvalidInput(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if not 0 < tolerance < 1:
@@ -89,103 +86,52 @@ def shapley_values(
     require_federation(federation)
     profile = federation.checked_contributions(contributions)
     check_domain(federation, profile)
-    errors, rounding = np.zeros(federation.n_agents), 0.0
-    if method == "sampling":
-        generator = np.random.default_rng(rng)
-        values, gradient, errors = sample_shapley(federation, profile, permutations=permutations, rng=generator)
-    else:
-        route = choose_route(federation, method)
-        few = method == "auto" and federation.n_agents <= MAX_ENUMERATED_AGENTS
-        if few and route is not Route.COALITIONS and _edge_error(federation, profile) > tolerance:
-            route = Route.COALITIONS  # which keep their digits
-        method = "enumeration" if route is Route.COALITIONS else "quadrature"
-        values, gradient, rounding = _values_by(route, federation, profile, tolerance)
-    result = ShapleyValues(
-        values=read_only_copy(values),
-        gradient=read_only_copy(gradient),
-        efficiency_gap=_efficiency_gap(values, federation.payoffs(profile), _helped_payoff(federation, profile)),
-        method=method,
-        standard_errors=read_only_copy(errors),
-    )
+    arrays = federation.arrays
+    if method == "auto":
+        method = "enumeration" if _are_few(arrays, profile, tolerance) else "quadrature"
     if method == "quadrature":
-        size = max(float(np.abs(federation.payoffs(profile)).sum()), _helped_payoff(federation, profile), TINY)
-        _check_precision(federation, result, tolerance, min(_edge_error(federation, profile), rounding / size))
-    return result
+        return _integrated(arrays, profile, tolerance)
+    values, gradient = coalitions.values_and_gradient(arrays, profile)
+    return _result(values, gradient, _efficiency_gap(arrays, profile, values), method)
 
 
-def _values_by(
-    route: Route, federation: Federation, profile: FloatArray, tolerance: float
-) -> tuple[FloatArray, FloatArray, float]:
-    """Values and slopes by one of the routes, and the rounding of the values where it is known."""
-    if route is Route.COALITIONS:
-        return *enumerate_shapley(federation, profile), 0.0
-    if route is Route.NUMPY:
-        return *quadrature_shapley(federation, profile), np.inf
-    integrals = integrate(receiver_rows(federation), profile, Precision.reaching(tolerance))
-    return integrals.values, integrals.slopes, integrals.rounding
+def share_values(
+    arrays: FederationArrays, contributions: FloatArray, probability: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Shapley values (..., members) and d phi_owner(l) / d s_l (..., lots), for all leading axes.
 
+    With a `probability`, the semivalues of groups that each of the others is in with that probability.
 
-def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
-    profile = population.types.checked_contributions(contributions)
-    if population.types.has_harm:
-        raise InvalidInput("a population's weights must be at least zero; expand it to allow for harm")
-    integrals = integrate(receiver_rows(population), profile, Precision.reaching(tolerance))
-    payoffs = population.payoffs(profile)
-    return ShapleyValues(
-        values=read_only_copy(integrals.values),
-        gradient=read_only_copy(integrals.slopes),
-        efficiency_gap=_efficiency_gap(population.counts * integrals.values, population.counts * payoffs, 0.0),
-        method="quadrature",
-        standard_errors=read_only_copy(np.zeros(profile.size)),
-    )
+    NaN for a federation some coalition of which leaves the domain of the payoff.
 
-
-def _helped_payoff(federation: Federation, profile: FloatArray) -> float:
-    """The total payoff if nobody harmed anybody: a scale where help and harm cancel."""
-    if not federation.has_harm:
-        return 0.0
-    helped = federation.highest_data(profile)
-    return float((federation.values * federation.payoff.value(helped)).sum())
-
-
-def _efficiency_gap(values: FloatArray, payoffs: FloatArray, helped: float) -> float:
-    size = max(float(np.abs(payoffs).sum()), helped, TINY)
-    return float(abs(values.sum() - payoffs.sum()) / size)
-
-
-def _check_precision(federation: Federation, result: ShapleyValues, tolerance: float, reached: float) -> None:
-    if not federation.has_harm:
-        if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
-            raise NotConverged(
-                f"the quadrature misses the total payoff by {result.efficiency_gap:.0e}, more than {tolerance:.0e}",
-                result=result,
-            )
-        return
-    if max(reached, result.efficiency_gap) > tolerance:
-        raise NotConverged(
-            f"this close to the edge of the domain the quadrature is good to about "
-            f"{max(reached, result.efficiency_gap):.0e} only, not "
-            f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few members",
-            result=result,
-        )
-
-
-def _edge_error(federation: Federation, profile: FloatArray) -> float:
-    """A bound before any work: near the edge exponents of size t cancel, up to t = 36 over the distance."""
-    if not federation.has_harm:
-        return 0.0
-    floor = np.broadcast_to(federation.payoff.floor, federation.n_tasks)
-    distance = np.where(np.isfinite(floor), federation.lowest_data(profile) - floor, 1.0)
-    return 40.0 * np.finfo(float).eps * float((np.abs(np.where(np.isfinite(floor), floor, 1.0)) / distance).max())
+    Raises
+    ------
+    NotConverged
+        Where one of many members is so close to the edge of the domain that digits cancel.
+    """
+    if arrays.n_agents <= coalitions.MAX_MEMBERS:
+        coefficients = coalitions.size_coefficients(arrays.n_agents, probability)
+        return coalitions.values_and_gradient(arrays, contributions, coefficients)
+    shape = np.broadcast_shapes(arrays.shape, contributions.shape[:-1])
+    profiles = np.broadcast_to(contributions, (*shape, arrays.n_lots))
+    values, gradient = np.full((*shape, arrays.n_agents), np.nan), np.full((*shape, arrays.n_lots), np.nan)
+    inside = (arrays.lowest_data(contributions) > np.asarray(arrays.payoff.lowest_finite)).all(axis=-1)
+    for index in zip(*np.nonzero(np.broadcast_to(inside, shape)), strict=True) if shape else [()] if inside else []:
+        one = arrays.at(index[len(shape) - len(arrays.shape) :]) if arrays.shape else arrays
+        if probability is not None:
+            values[index], gradient[index], _ = integral.integrate(one, profiles[index], probability=probability)
+        elif _are_few(one, profiles[index], DEFAULT_TOLERANCE):
+            values[index], gradient[index] = coalitions.values_and_gradient(one, profiles[index])
+        else:
+            found = _integrated(one, profiles[index], DEFAULT_TOLERANCE)
+            values[index], gradient[index] = found.values, found.gradient
+    return values, gradient
 
 
 def undefined_values(n_agents: int, n_lots: int | None = None) -> ShapleyValues:
     """What stands for the Shapley values of a profile at which some coalition leaves the domain."""
-    unknown = read_only_copy(np.full(n_agents, np.nan))
-    slopes = unknown if n_lots is None else read_only_copy(np.full(n_lots, np.nan))
-    return ShapleyValues(
-        values=unknown, gradient=slopes, efficiency_gap=np.nan, method="undefined", standard_errors=unknown
-    )
+    unknown = np.full(n_agents, np.nan)
+    return _result(unknown, unknown if n_lots is None else np.full(n_lots, np.nan), np.nan, "undefined")
 
 
 def check_domain(federation: Federation, contributions: FloatArray) -> None:
@@ -199,3 +145,84 @@ def check_domain(federation: Federation, contributions: FloatArray) -> None:
         by = " if only those whose data harms it are there"
         said = federation.payoff.harm_text(federation.task_labels, task, worst[task], by=by)
         raise OutsideDomain(f"{said}; lower their contributions")
+
+
+def _are_few(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> bool:
+    """Whether coalitions are cheaper than the integral, or keep digits that it would lose."""
+    if arrays.n_agents <= coalitions.MAX_MEMBERS:
+        return True
+    return arrays.n_agents <= coalitions.MAX_ENUMERATED_MEMBERS and _edge_error(arrays, contributions) > tolerance
+
+
+def _integrated(arrays: FederationArrays, contributions: FloatArray, tolerance: float) -> ShapleyValues:
+    """Shapley values by the integral, held against the total payoff."""
+    shares = integral.integrate(arrays, contributions)
+    gap = _efficiency_gap(arrays, contributions, shares.values)
+    result = _result(shares.values, shares.gradient, gap, "quadrature")
+    if not arrays.has_harm:
+        _check_efficiency(result, tolerance)
+        return result
+    rounding = shares.rounding / _payoff_scale(arrays, contributions)
+    reached = max(min(_edge_error(arrays, contributions), rounding), gap)
+    if reached > tolerance:
+        raise NotConverged(
+            f"this close to the edge of the domain the quadrature is good to about {reached:.0e} only, not "
+            f"{tolerance:.0e}; ask for a larger tolerance, or use enumeration for few members",
+            result=result,
+        )
+    return result
+
+
+def _check_efficiency(result: ShapleyValues, tolerance: float) -> None:
+    if result.efficiency_gap > max(tolerance, EFFICIENCY_TOLERANCE):
+        raise NotConverged(
+            f"the quadrature misses the total payoff by {result.efficiency_gap:.0e}, more than {tolerance:.0e}",
+            result=result,
+        )
+
+
+def _of_types(population: Population, contributions: ArrayLike, tolerance: float) -> ShapleyValues:
+    """One member of each type: a receiver meets the other types, others of its own type, and itself."""
+    types, counts = population.types, population.counts
+    profile = types.checked_contributions(contributions)
+    if types.has_harm:
+        raise InvalidInput("a population's weights must be at least zero; expand it to allow for harm")
+    weights = np.hstack([types.dense_weights(), np.diag(population.own_weights)])
+    alone = np.eye(counts.size)
+    repeats = np.hstack([counts - alone, alone])
+    credits = integral.credit(weights * np.tile(profile, 2), types.payoff, repeats=repeats)
+    met = types.values[:, None] * np.hstack([counts[:, None] - alone, alone])  # how many such receivers a member has
+    values, gradient = (
+        (met * numbers).sum(axis=0).reshape(2, -1).sum(axis=0) for numbers in (credits.values, weights * credits.slopes)
+    )
+    payoffs = counts * population.payoffs(profile)
+    gap = float(abs(counts @ values - payoffs.sum()) / max(float(np.abs(payoffs).sum()), TINY))
+    result = _result(values, gradient, gap, "quadrature")
+    _check_efficiency(result, tolerance)
+    return result
+
+
+def _result(values: FloatArray, gradient: FloatArray, gap: float, method: str) -> ShapleyValues:
+    return ShapleyValues(
+        values=read_only_copy(values), gradient=read_only_copy(gradient), efficiency_gap=gap, method=method
+    )
+
+
+def _payoff_scale(arrays: FederationArrays, contributions: FloatArray) -> float:
+    """The sum of absolute payoffs, or the total payoff if nobody harmed anybody, where help and harm cancel."""
+    helped = float(arrays.worth(arrays.highest_data(contributions)).sum()) if arrays.has_harm else 0.0
+    return max(float(np.abs(arrays.payoffs(contributions)).sum()), helped, TINY)
+
+
+def _efficiency_gap(arrays: FederationArrays, contributions: FloatArray, values: FloatArray) -> float:
+    missed = abs(values.sum() - arrays.payoffs(contributions).sum())
+    return float(missed / _payoff_scale(arrays, contributions))
+
+
+def _edge_error(arrays: FederationArrays, contributions: FloatArray) -> float:
+    """A bound before any work: near the edge exponents of size t cancel, up to t = 36 over the distance."""
+    if not arrays.has_harm:
+        return 0.0
+    floor = np.where(np.isfinite(arrays.floor), arrays.floor, -1.0)
+    distance = np.where(np.isfinite(arrays.floor), arrays.lowest_data(contributions) - floor, 1.0)
+    return 40.0 * np.finfo(float).eps * float((np.abs(floor) / distance).max())

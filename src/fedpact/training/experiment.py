@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedpact.federation.lots import OwnersGiven, Ownership, checked_ownership, labels
-from fedpact.federation.validation import checked_names
+from fedpact.federation.lots import OwnersGiven, Ownership, check_ownership, labels
+from fedpact.federation.validation import check_names
 from fedpact.training.checks import IntArray, checked_counts, checked_samples, frozen_counts
 from fedpact.training.data import Images
 from fedpact.training.holdings import Holdings, make_holdings
@@ -116,8 +116,8 @@ class Experiment:
             raise InvalidInput("partition must be a dataclass, whose fields say which of its kind it is")
         object.__setattr__(self, "n_agents", whole_number("n_agents", self.n_agents, least=1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, least=0))
-        object.__setattr__(self, "names", checked_names(None if self.names == () else self.names, self.n_agents))
-        object.__setattr__(self, "ownership", self._checked_ownership())
+        object.__setattr__(self, "names", check_names(None if self.names == () else self.names, self.n_agents))
+        object.__setattr__(self, "ownership", self._check_ownership())
         object.__setattr__(self, "samples", checked_samples(self.samples, self.lot_labels))
         object.__setattr__(self, "test_share", _checked_share(self.test_share))
         object.__setattr__(self, "_noise", checked_noise(self.noise, self.names, self.lot_labels))
@@ -319,10 +319,10 @@ class Experiment:
         )
         return make_holdings(self.images, shares, self._noise, self.seed, owners=self.ownership.lot_owners)
 
-    def _checked_ownership(self) -> Ownership:
+    def _check_ownership(self) -> Ownership:
         """Whose the lots are; tasks are the agents' own until `with_tasks` says otherwise."""
         count = self.n_agents if self.lot_owners is None else len(self.lot_owners)
-        owned = checked_ownership(
+        owned = check_ownership(
             tuple(self.names),
             (self.n_agents, count),
             lot_owners=self.lot_owners,
@@ -344,7 +344,7 @@ class Experiment:
         made = copy(self)
         for name in ("_engine", "available", "test_sizes", "fingerprint"):
             vars(made).pop(name, None)
-        object.__setattr__(made, "ownership", checked_ownership(tuple(self.names), shape, **known))
+        object.__setattr__(made, "ownership", check_ownership(tuple(self.names), shape, **known))
         object.__setattr__(made, "holdings", holdings)
         return made
 

@@ -26,7 +26,7 @@ from fedpact.certificates.tolerances import agent_values, utility_tolerances, wo
 from fedpact.deals import Deal, Outcome
 from fedpact.federation import Federation
 from fedpact.fitting.accuracy_curves import checked_range
-from fedpact.programs.best_response import standalone_optimum
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.checks import IntArray, frozen_counts
 from fedpact.training.experiment import Experiment, Histories
 from fedpact.training.models import Models

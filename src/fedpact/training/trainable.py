@@ -9,7 +9,7 @@ import numpy as np
 from fedpact.deals import Deal, Outcome, whole_samples
 from fedpact.deals.deal import TRAINS_ALONE
 from fedpact.federation import Federation
-from fedpact.programs.best_response import standalone_optimum
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.training.checks import IntArray
 from fedpact.training.experiment import Experiment
 from fedpact.utils.errors import InvalidInput, short_repr

@@ -7,18 +7,9 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fedpact.shapley.coalition_cache import CoalitionCache, mask_of, masks_of_rows, players_of
+from fedpact.shapley.measured import CoalitionCache
 from fedpact.utils.errors import InvalidInput
-
-
-@given(st.sets(st.integers(0, 200)))
-def test_coalitions_and_integers_are_the_same(players):
-    assert players_of(mask_of(players)) == tuple(sorted(players))
-    row = np.isin(np.arange(201), list(players))
-    assert masks_of_rows(row[None, :]) == [mask_of(players)]
 
 
 class TestMapping:

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import fedpact as fp
-from fedpact.shapley import receiver
-from fedpact.shapley.enumeration import enumerate_shapley
-from fedpact.shapley.potential import EnumeratedPotential
+from fedpact.shapley import coalitions, integral
 from fedpact.shapley.receiver import receiver_potential, receiver_shares
 from fedpact.utils.errors import OutsideDomain
 from strategies import random_federation
@@ -16,12 +14,9 @@ from strategies import random_federation
 SAME = 1e-10  # of the payoff
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("senders", [0, 32])
-def test_receivers_add_up_to_everybody(seed: int, senders: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By NumPy and by compiled code, against coalitions counted out one by one."""
-    monkeypatch.setattr(receiver, "MAX_NUMPY_SENDERS", senders)
+def test_receivers_add_up_to_everybody(seed: int) -> None:
+    """Against coalitions counted out one by one."""
     rng = np.random.default_rng(seed)
     federation = random_federation(rng, n_agents=int(rng.integers(1, 7)))
     profile = 0.3 * np.minimum(federation.caps, 3.0) * rng.random(federation.n_agents)
@@ -31,7 +26,7 @@ def test_receivers_add_up_to_everybody(seed: int, senders: int, monkeypatch: pyt
         (federation.weights_to(agent), federation.payoff.take([agent]), float(federation.values[agent]), profile)
         for agent in range(federation.n_agents)
     ]
-    values, slopes = enumerate_shapley(federation, profile)
+    values, slopes = coalitions.values_and_gradient(federation.arrays, profile)
     found = [receiver_shares(*row) for row in rows]
     size = float(np.abs(federation.payoffs(profile)).sum())
     np.testing.assert_allclose(sum(each.values for each in found), values, rtol=0.0, atol=SAME * size)
@@ -39,10 +34,24 @@ def test_receivers_add_up_to_everybody(seed: int, senders: int, monkeypatch: pyt
     for each, payoff in zip(found, federation.payoffs(profile), strict=True):
         assert abs(each.values.sum() - payoff) <= SAME * size
     potential = sum(receiver_potential(*row) for row in rows)
-    assert potential == pytest.approx(EnumeratedPotential(federation).value(profile), rel=1e-9)
+    assert potential == pytest.approx(float(coalitions.potential(federation.arrays, profile)), rel=1e-9)
 
 
 def test_a_coalition_that_harms_too_much_is_outside() -> None:
     weights = np.array([1.0, -0.5, 0.4])
     with pytest.raises(OutsideDomain):
         receiver_shares(weights, fp.PowerLaw([0.5]), 1.0, np.array([5.0, 3.0, 1.0]))
+
+
+def test_shares_climb_the_potential_of_many() -> None:
+    """Beyond what is summed factor by factor, with two lots each."""
+    rng = np.random.default_rng(1)
+    owners = np.repeat(np.arange(40), 2)
+    weights, at, direction = rng.random((3, 80))
+    payoff, options = fp.PowerLaw([0.7]), {"lot_owners": owners, "n_agents": 40}
+    assert integral.MAX_DIRECT < 40
+    ahead, behind = (
+        receiver_potential(weights, payoff, 2.0, at + step * direction, **options) for step in (1e-4, -1e-4)
+    )
+    slopes = receiver_shares(weights, payoff, 2.0, at, **options).slopes
+    assert (ahead - behind) / 2e-4 == pytest.approx(float(slopes @ direction), rel=1e-8)

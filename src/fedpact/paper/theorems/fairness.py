@@ -9,7 +9,7 @@ import numpy as np
 from fedpact.certificates.claims import Claim
 from fedpact.certificates.reciprocity import reciprocity_ratios
 from fedpact.federation import Federation, PowerLaw
-from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
+from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.paper.results import Judgement
 from fedpact.paper.theorems.drawing import any_profile, homogeneous_optimum, renamable_optimum, welfare_optimum
 from fedpact.paper.theorems.rationality import optimum_at
@@ -28,7 +28,7 @@ def shares(instance: Instance) -> FloatArray:
 def benefits(instance: Instance) -> FloatArray:
     """a_i + p_i, with the payments given or else those of M^E."""
     federation, profile = instance.federation, instance.contributions
-    payments = price_payments(federation, profile) if instance.payments is None else instance.payments
+    payments = federation.arrays.price_payments(profile) if instance.payments is None else instance.payments
     return federation.payoffs(profile) + payments
 
 

@@ -18,9 +18,9 @@ from fedpact.paper.theorems.drawing import MAX_AGENTS, homogeneous_optimum, welf
 from fedpact.paper.theorems.groups import best_welfare
 from fedpact.paper.theorems.optimality import ALL_CAPPED
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.programs.best_response import standalone_optimum
-from fedpact.programs.groups import group_optima
 from fedpact.programs.nucleolus import EXCESS_TOLERANCE
+from fedpact.solvers.groups import group_optima
+from fedpact.solvers.standalone import standalone_optimum
 
 MAX_HALVINGS = 60
 SMALLEST_STEP = 1e-6  # of a cap: what a smaller one costs is lost in rounding, utility being flat at its best
@@ -54,8 +54,8 @@ UNEQUAL = Instance(
 def gain_by_deviating(instance: Instance, mechanism: Mechanism) -> float:
     """The most anybody gains by another contribution under a mechanism, as a share of what is at stake."""
     federation, profile = instance.federation, instance.contributions
-    has = mechanism.payoff_rule(federation, profile) - federation.costs.value(profile)
-    has = has + mechanism.payment_rule(federation, profile)
+    has = mechanism.payoffs(federation.arrays, profile) - federation.costs.value(profile)
+    has = has + mechanism.payments(federation.arrays, profile)
     return float((mechanism.deviations(federation, profile).utilities - has).max()) / stakes(instance)
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedpact.mechanisms.externality import price_payments
-from fedpact.mechanisms.shapley import shapley_payments
+from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.paper.theorems.drawing import shapley_equilibrium, welfare_optimum
 from fedpact.paper.theorems.optimality import ALL_CAPPED
 from fedpact.paper.theorems.rationality import HARMED, HARMFUL, utilities
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.programs.groups import group_optima
+from fedpact.solvers.groups import group_optima
 from fedpact.utils.arrays import FloatArray
 
 
 def _externality_utilities(instance: Instance) -> FloatArray:
-    return utilities(instance, price_payments(instance.federation, instance.contributions))
+    return utilities(instance, instance.federation.arrays.price_payments(instance.contributions))
 
 
 def best_welfare(instance: Instance) -> float:
@@ -44,7 +43,7 @@ def marginal_contribution_kept(instance: Instance) -> float:
 def gain_of_all_from_shapley(instance: Instance) -> float:
     """What everybody together gains by leaving M^Shap, as a share of what is at stake."""
     federation = instance.federation
-    has = utilities(instance, shapley_payments(federation, instance.contributions))
+    has = utilities(instance, ShapleyMechanism().payments(federation.arrays, instance.contributions))
     everybody = np.ones((1, federation.n_agents), dtype=bool)
     return float(group_optima(federation, everybody).gains(has)[0]) / stakes(instance)
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from fedpact.certificates.deviations import price_taking
 from fedpact.federation import Federation, PowerLaw
-from fedpact.mechanisms.externality import price_payments
-from fedpact.mechanisms.shapley import shapley_payments
+from fedpact.mechanisms.shapley import ShapleyMechanism
 from fedpact.paper.theorems.drawing import any_profile, earned_socially, welfare_optimum
 from fedpact.paper.theorems.rationality import SCARCE, WASTEFUL, interior_payments
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
@@ -59,7 +58,7 @@ def interior_formula(instance: Instance) -> float:
     payments = interior_payments(instance)
     off = [
         np.abs(payments + interior_prices(instance) @ profile).max(),
-        np.abs(payments - price_payments(federation, profile)).max(),
+        np.abs(payments - federation.arrays.price_payments(profile)).max(),
         abs(payments.sum()),
     ]
     return -float(max(off)) / stakes(instance)
@@ -74,18 +73,18 @@ def externality_balance(instance: Instance) -> float:
     """Minus |sum p_i| under M^E; rounding is measured by what is bought and sold."""
     federation, profile = instance.federation, instance.contributions
     bought = np.abs(federation.dense_weights()) * profile * federation.marginal_payoffs(profile)[:, None]
-    return -abs(float(price_payments(federation, profile).sum())) / (stakes(instance) + float(bought.sum()))
+    return -abs(float(federation.arrays.price_payments(profile).sum())) / (stakes(instance) + float(bought.sum()))
 
 
 def shapley_balance(instance: Instance) -> float:
     """Minus |sum p_i| under M^Shap."""
-    return -abs(float(shapley_payments(instance.federation, instance.contributions).sum())) / stakes(instance)
+    return -abs(float(ShapleyMechanism().payments(instance.federation.arrays, instance.contributions).sum())) / stakes(instance)
 
 
 def boundary_deal(instance: Instance) -> float:
     """Minus the worst of three: |sum p_i|, |p_i - (c_i' s_i - a_i' y_i + mu_i s_i)|, and a gain at one's prices."""
     federation, profile = instance.federation, instance.contributions
-    payments = price_payments(federation, profile)
+    payments = federation.arrays.price_payments(profile)
     multipliers = earned_socially(federation, profile) - federation.costs.slope(profile)
     carried = interior_payments(instance) + np.where(profile > 0, multipliers, 0.0) * profile
     utilities = federation.payoffs(profile) - federation.costs.value(profile) + payments

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedpact.federation import Federation, PowerLaw
-from fedpact.mechanisms.externality import price_payments
 from fedpact.paper.results import Judgement
 from fedpact.paper.theorems.drawing import (
     earned_socially,
@@ -15,8 +14,8 @@ from fedpact.paper.theorems.drawing import (
     welfare_optimum,
 )
 from fedpact.paper.theorems.theorem import MARGIN_ROUNDING, Condition, Counterexample, Instance, Theorem, stakes
-from fedpact.programs.best_response import standalone_optimum
 from fedpact.shapley import shapley_values
+from fedpact.solvers.standalone import standalone_optimum
 from fedpact.utils.arrays import FloatArray
 
 CLEAR = 1e-9  # of what a sample earns: net externalities below it have no sign
@@ -42,7 +41,7 @@ def gaps(instance: Instance, payments: FloatArray) -> FloatArray:
 
 def externality_payments(instance: Instance) -> FloatArray:
     """The payments of M^E, right on the boundary too."""
-    return price_payments(instance.federation, instance.contributions)
+    return instance.federation.arrays.price_payments(instance.contributions)
 
 
 def shapley_gap(instance: Instance) -> float:
@@ -67,7 +66,7 @@ def reach_beyond_alone(instance: Instance) -> float:
     federation = instance.federation
     alone, _ = standalone_optimum(federation)
     reach = federation.reach(instance.contributions)
-    return float(((reach - 1.0 - federation.own_weights * alone) / reach).min())
+    return float(((reach - 1.0 - federation.weights.diagonal() * alone) / reach).min())
 
 
 def lowest_utility(instance: Instance) -> float:
@@ -137,7 +136,7 @@ def harm_is_interior(instance: Instance) -> bool:
 def values_others_as_self(instance: Instance) -> bool:
     """Whether everybody's data is worth at least as much to the others as to itself."""
     federation = instance.federation
-    return bool((federation.dense_weights() >= federation.own_weights[None, :] - MARGIN_ROUNDING).all())
+    return bool((federation.dense_weights() >= federation.weights.diagonal()[None, :] - MARGIN_ROUNDING).all())
 
 
 def optimum_at(

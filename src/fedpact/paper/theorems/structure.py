@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from fedpact.federation import Federation, Payoff, PowerLaw
-from fedpact.mechanisms.externality import price_payments
 from fedpact.paper.theorems.drawing import any_profile, earned_by_shapley, optima_of_types, welfare_optimum
 from fedpact.paper.theorems.theorem import Counterexample, Instance, Theorem, stakes
-from fedpact.programs.social_optimum import optimal_face
 from fedpact.shapley import shapley_values
+from fedpact.solvers.welfare import optimal_face
 from fedpact.utils.arrays import FloatArray
 
 Gains = Callable[[Federation, FloatArray], FloatArray]
@@ -78,7 +77,7 @@ def pulls_together(instance: Instance, earned: Gains) -> float:
 
 def earned_without_payments(federation: Federation, contributions: FloatArray) -> FloatArray:
     """w_ii a_i': what one more sample is worth to its owner alone."""
-    return federation.own_weights * federation.marginal_payoffs(contributions)
+    return federation.weights.diagonal() * federation.marginal_payoffs(contributions)
 
 
 def draw_other(rng: np.random.Generator) -> Instance:
@@ -109,7 +108,7 @@ def utility_moved(instance: Instance) -> float:
     """Minus the largest change in anybody's utility under M^E from one profile to the other."""
     federation = instance.federation
     here, there = (
-        federation.payoffs(profile) - federation.costs.value(profile) + price_payments(federation, profile)
+        federation.payoffs(profile) - federation.costs.value(profile) + federation.arrays.price_payments(profile)
         for profile in (instance.contributions, second(instance))
     )
     return -float(np.abs(here - there).max()) / stakes(instance)

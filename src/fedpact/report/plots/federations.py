@@ -173,7 +173,7 @@ def _draw_contributions(ax: Axes, outcome: Outcome, limit: float, room: Room) ->
     """Bars from zero, and a stroke at every cap the axis reaches."""
     room = replace(room, n_agents=outcome.contributions.size)
     _bars(ax, outcome.contributions, [AMOUNT] * room.n_agents, room)
-    caps = outcome.federation.reachable_caps
+    caps = outcome.federation.arrays.reachable_caps
     seen = np.flatnonzero(caps <= limit)
     _strokes(ax, caps[seen], seen, room)
     ax.set_xlim(0.0, limit * (1.18 if room.numbered else 1.03))
@@ -183,14 +183,14 @@ def _draw_contributions(ax: Axes, outcome: Outcome, limit: float, room: Room) ->
 
 def _contributions_limit(outcomes: Sequence[Outcome]) -> float:
     largest = max(float(outcome.contributions.max()) for outcome in outcomes)
-    caps = outcomes[0].federation.reachable_caps
+    caps = outcomes[0].federation.arrays.reachable_caps
     near = caps[caps <= CAP_REACH * largest]
     return max(largest, float(near.max(initial=0.0))) or 1.0
 
 
 def _caption_caps(ax: Axes, outcomes: Sequence[Outcome]) -> None:
     """Say what the strokes are, and where the caps are that have none."""
-    caps = outcomes[0].federation.reachable_caps
+    caps = outcomes[0].federation.arrays.reachable_caps
     far = caps[caps > _contributions_limit(outcomes)]
     words = ["| = cap"] if far.size < caps.size else []
     finite = far[np.isfinite(far)]

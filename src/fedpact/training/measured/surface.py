@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedpact.fitting import Fit, Observations, fit
-from fedpact.mechanisms.externality import ExternalityMechanism, price_payments
+from fedpact.mechanisms.externality import ExternalityMechanism
 from fedpact.training.checks import nearest_counts
 from fedpact.training.measured.game import MeasuredGame
 from fedpact.utils.arrays import FloatArray, read_only_copy
@@ -91,7 +91,7 @@ def surface_search(
         if still == 2 or len(seen) >= budget:
             break
         seen = np.unique(np.concatenate([seen, _around(game, optimum, generator)]), axis=0)
-    payments = price_payments(surface.federation(costs=rates, caps=game.available), optimum)
+    payments = surface.federation(costs=rates, caps=game.available).arrays.price_payments(optimum)
     return SurfaceSearch(
         contributions=read_only_copy(optimum),
         welfare=float(surface.predict(optimum).sum() - rates @ optimum),

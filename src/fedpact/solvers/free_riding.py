@@ -1,0 +1,307 @@
+"""The free-riding equilibrium: every member maximises a_i(s) - c_i(s_i) over its own lots, without payments.
+
+**One lot each.** Member i wants the data t_i(s_i) at which value_i w_ii g_i'(t) = c_i'(s_i). An equilibrium solves
+
+    weights @ s - t(s) = 0 where 0 < s_i < cap_i,      >= 0 where s_i = 0,      <= 0 where s_i = cap_i,
+
+a linear complementarity problem when costs are linear. It may have several solutions. To single one out without favour,
+k s is added to the left side: for large k the solution is unique, and it is followed as k falls to zero, k halved at
+every step, by Newton steps on the pieces: guess who is at a bound, solve for the others, guess again. Renaming members
+permutes the whole path, and where the solutions form a convex set it ends at the one of smallest norm. The paths of
+many federations are followed side by side.
+
+**Several lots**, or a path that turns back: all members answer each other at once, each by its own concave program, and
+go part of the way, less far when they overshoot. Newton steps on all gradients at once go ahead of them.
+
+Stopping inequality: what every member could still gain by another contribution, linearised, is at most 1e-10 of what it
+has at stake. Where none is found `NotConverged` says so; there may be none.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, times, times_transposed
+from fedpact.solvers.groups import all_groups, owned_entries, sub_federations
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
+from fedpact.solvers.standalone import standalone_optima
+from fedpact.solvers.welfare import WelfareProgram, canonical_optimum, flatten
+from fedpact.utils.arrays import FloatArray, read_only_copy
+from fedpact.utils.errors import NotConverged
+
+LAST_STIFFNESS = 1e-12  # of the smallest row of weights: k from which the path goes on to zero
+MAX_PATH_STEPS = 60  # for one k
+MAX_SHRINK = 0.99  # k times this is a step too short to be tried: the path turns back
+DATA_TOLERANCE = 1e-11  # of all data that goes into what a member reaches
+LEAST_SHARE = 1e-30  # of what a member contributes alone: where its first sample costs nothing it gives at least this
+MAX_ANSWERS, MAX_NEWTON_ANSWERS = 400, 20
+MAX_MINOR_AGENTS, MAX_SUPPORT_AGENTS = 12, 6
+FULL = 1.0 - 1e-9  # of a shared cap: where it counts as used up
+HARMED_MULTIPLE = 1e3  # of what a member contributes alone at most: the most it makes up for harm with, without a cap
+
+
+def free_riding_equilibrium(federation: Federation) -> FloatArray:
+    """One equilibrium, (lots,); `NotConverged` where none is found.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> free_riding_equilibrium(homogeneous).round(4).tolist()
+    [5.953, 5.953, 5.953]
+    """
+    found = free_riding_equilibria(federation.arrays)
+    if np.isnan(found).any():
+        raise NotConverged(
+            "no free-riding equilibrium was found: the members' answers to each other's contributions do not settle, "
+            "or lead out of the domain of a payoff; there may be none, and lower caps may help",
+            result=found,
+        )
+    return read_only_copy(found)
+
+
+def free_riding_equilibria(arrays: FederationArrays) -> FloatArray:
+    """One equilibrium of each federation, (..., lots); NaN where none is found."""
+    flat = flatten(arrays) if arrays.shape else arrays.repeated(1)
+    with np.errstate(all="ignore"):
+        found = np.full(flat.caps.shape, np.nan) if arrays.has_lots else _follow_paths(flat)
+        for place in np.flatnonzero(np.isnan(found).any(axis=-1)).tolist():
+            found[place] = _Answers(flat.at(place)).run()
+    return found.reshape(*arrays.shape, -1)
+
+
+def is_only_equilibrium(federation: Federation, contributions: FloatArray) -> bool:
+    """Whether an equilibrium is known to be the only one; False where that is not known.
+
+    With one lot each, it is if every principal minor of the weights is positive (a P-matrix; Cottle, Pang and Stone,
+    The Linear Complementarity Problem, theorem 3.3.7), in particular if their symmetric part is positive definite, rows
+    being scaled to a diagonal of ones. Otherwise, among few members with linear costs, every combination of members at
+    a bound is tried.
+    """
+    arrays = federation.arrays
+    if arrays.has_lots:
+        return False
+    weights = federation.dense_weights()
+    able = np.flatnonzero((arrays.caps > 0) & (weights.diagonal() > 0))
+    scaled = weights[np.ix_(able, able)] / weights.diagonal()[able][:, None]
+    if not able.size or np.linalg.eigvalsh(scaled + scaled.T).min() > 1e-12 * np.abs(scaled).max():
+        return True
+    if able.size <= MAX_MINOR_AGENTS:
+        chosen = all_groups(able.size)[:, :, None]
+        minors = np.linalg.det(np.where(chosen & np.swapaxes(chosen, 1, 2), scaled, np.eye(able.size)))
+        if (minors > 1e-12).all():
+            return True
+    few = able.size <= MAX_SUPPORT_AGENTS and not arrays.quadratic.any()
+    return few and not _another_equilibrium(arrays, np.asarray(contributions))
+
+
+def _another_equilibrium(arrays: FederationArrays, contributions: FloatArray) -> bool:
+    """Whether some choice of members at zero, at the cap and in between gives a different equilibrium; linear costs."""
+    states = np.array(list(product((0, 1, 2), repeat=arrays.n_agents)))
+    states = states[~((states == 2) & np.isinf(arrays.caps)).any(axis=1)]
+    with np.errstate(all="ignore"):
+        alone = np.broadcast_to(standalone_optima(arrays)[0], states.shape)
+        path, none = _Path(arrays.repeated(len(states)), alone), np.zeros(len(states))
+        tried = path.at_bounds(alone, states == 0, states == 2, none)
+        solved = path.is_solved(tried, none) & (tried <= arrays.caps).all(axis=-1)
+        moved = np.abs(tried - contributions).max(axis=-1) > 1e-6 * max(float(tried[solved].max(initial=0.0)), 1e-300)
+    return bool((solved & moved).any())
+
+
+def _follow_paths(arrays: FederationArrays) -> FloatArray:
+    """The ends of the paths of federations with one lot each, (federations, n); NaN where one turns back."""
+    path, found = _Path(arrays, standalone_optima(arrays)[0]), np.full(arrays.caps.shape, np.nan)
+    sizes = np.abs(arrays.weights).sum(axis=-1)
+    stiffness, last = sizes.max(axis=-1), LAST_STIFFNESS * sizes.min(axis=-1, where=sizes > 0, initial=np.inf)
+    contributions, index, shrink = path.alone, np.arange(len(found)), np.full(len(found), 0.5)
+    before = 2.0 * stiffness
+    while index.size:
+        stiffness = np.where(before * shrink > last, before * shrink, 0.0)
+        ahead = path.solve(contributions, stiffness)
+        solved = path.is_solved(ahead, stiffness)
+        found[index[solved & (stiffness == 0)]] = ahead[solved & (stiffness == 0)]
+        contributions = np.where(solved[:, None], ahead, contributions)
+        before = np.where(solved, stiffness, before)
+        shrink = np.where(solved, np.maximum(shrink**2, 0.5), np.sqrt(shrink))  # a step that fails is tried in parts
+        going = np.flatnonzero((before > 0) & (shrink < MAX_SHRINK))
+        index, path, contributions, shrink = index[going], path.at(going), contributions[going], shrink[going]
+        before, last = before[going], last[going]
+    inside = (arrays.data(np.nan_to_num(found)) > arrays.floor).all(axis=-1, keepdims=True)
+    return np.where(inside & np.isfinite(found), found, np.nan)
+
+
+class _Path:
+    """The complementarity problems of federations with one lot each, at one k for each federation."""
+
+    def __init__(self, arrays: FederationArrays, alone: FloatArray) -> None:
+        self.arrays, self.alone = arrays, alone
+        self._own = np.einsum("...ii->...i", arrays.weights)
+        self._worth = arrays.values * self._own
+        self._able = (arrays.caps > 0) & (self._worth > 0)
+        # Where the first sample costs nothing, zero is never an answer.
+        self._least = np.where(self._able & (arrays.linear == 0), LEAST_SHARE * alone, 0.0)
+
+    def at(self, index: NDArray[np.intp]) -> _Path:
+        """Those of some federations."""
+        return _Path(self.arrays.at(index), self.alone[index])
+
+    def wanted(self, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """t_i(s_i) and its derivative, which is not positive."""
+        worth = np.where(self._able, self._worth, 1.0)
+        marginal = self.arrays.marginal_costs(np.maximum(contributions, self._least)) / worth
+        wanted = self.arrays.payoff.inverse_slope(marginal)
+        curved = self.arrays.quadratic > 0
+        falls = np.where(curved, 2.0 * self.arrays.quadratic / worth / self.arrays.payoff.curvature(wanted), 0.0)
+        return wanted, falls
+
+    def solve(self, contributions: FloatArray, stiffness: FloatArray) -> FloatArray:
+        """Newton steps on the pieces from a profile."""
+        k, caps = stiffness[:, None], self.arrays.caps
+        for _ in range(MAX_PATH_STEPS):
+            wanted, falls = self.wanted(contributions)
+            excess = self.arrays.data(contributions) + k * contributions - wanted
+            aim = contributions - excess / (self._own + k - falls)
+            low, high = ~self._able | ((aim <= 0) & (self._least == 0)), self._able & (aim >= caps)
+            ahead = self.at_bounds(contributions, low, high, stiffness)
+            moved = ~(np.abs(ahead - contributions) <= 1e-13 * np.maximum(ahead, contributions))
+            contributions = ahead
+            if not moved.any():
+                break
+        return np.clip(contributions, 0.0, caps)
+
+    def at_bounds(
+        self, contributions: FloatArray, low: NDArray[np.bool_], high: NDArray[np.bool_], stiffness: FloatArray
+    ) -> FloatArray:
+        """A Newton step with these members at zero and at their caps; of several answers the smallest."""
+        wanted, falls = self.wanted(contributions)
+        held, at, eye = low | high, np.where(high, self.arrays.caps, 0.0), np.eye(low.shape[-1])
+        matrix = self.arrays.weights + (stiffness[:, None] - falls)[..., None] * eye
+        right = np.where(held, 0.0, wanted - falls * contributions - times(matrix, at))
+        matrix = np.where(held[:, :, None] | held[:, None, :], eye * np.abs(matrix), matrix)
+        matrix = np.where((eye > 0) & (matrix == 0), 1.0, matrix)
+        sound = np.isfinite(matrix).all(axis=(-1, -2)) & np.isfinite(right).all(axis=-1)
+        solved = np.full(right.shape, np.nan)
+        solved[sound] = _solve(matrix[sound], right[sound], exact=bool((stiffness > 0).all()))
+        lowest = np.where(self._least > 0, np.maximum(contributions / 8.0, self._least), 0.0)
+        return np.maximum(np.where(held, at, solved), lowest)
+
+    def is_solved(self, contributions: FloatArray, stiffness: FloatArray) -> NDArray[np.bool_]:
+        """Whether every member has the data it wants, or is at the bound that keeps it from having it."""
+        own = stiffness[:, None] * contributions
+        wanted, _ = self.wanted(contributions)
+        excess = self.arrays.data(contributions) + own - wanted
+        allowed = times(np.abs(self.arrays.weights), contributions) + own + np.abs(wanted)
+        payoff, curved = self.arrays.payoff, self.arrays.quadratic > 0
+        allowed += np.where(curved, np.nan_to_num(-payoff.slope(wanted) / payoff.curvature(wanted)), 0.0)
+        short, spare = excess < -DATA_TOLERANCE * allowed, excess > DATA_TOLERANCE * allowed
+        wrong = (short & (contributions < self.arrays.caps)) | (spare & (contributions > self._least))
+        return np.asarray(np.isfinite(excess).all(axis=-1) & ~(wrong & self._able).any(axis=-1))
+
+
+def _solve(matrices: FloatArray, right: FloatArray, *, exact: bool) -> FloatArray:
+    """Solutions of linear systems side by side; unless `exact`, the smallest where there are several."""
+    if exact:
+        try:
+            return np.asarray(np.linalg.solve(matrices, right[..., None])[..., 0])
+        except np.linalg.LinAlgError:
+            pass
+    inverse = np.linalg.pinv(matrices, rcond=1e-13)
+    solved = times(inverse, right)
+    return solved + times(inverse, right - times(matrices, solved))
+
+
+class _Answers:
+    """Members of one federation, with any number of lots, that answer each other."""
+
+    def __init__(self, arrays: FederationArrays) -> None:
+        self._arrays = arrays
+        everybody = np.eye(arrays.n_agents, dtype=np.bool_)
+        self._alone, self._lots, self._has_lot = sub_federations(arrays, everybody)
+        self._tasks, self._has_task = owned_entries(everybody[:, arrays.task_owners])
+        self._upper, self._scale = self._alone.bounds()
+        if arrays.has_harm:  # what others harm may be worth more than a member has alone
+            caps = self._alone.reachable_caps
+            self._upper = np.where(np.isfinite(caps), caps, HARMED_MULTIPLE * self._upper)
+
+    def run(self) -> FloatArray:
+        """An equilibrium, (lots,); NaN where answers do not settle."""
+        profile, part, before = standalone_optima(self._arrays)[0], 1.0, np.inf
+        for _ in range(MAX_ANSWERS):
+            program = self._program(profile)
+            if program is None:
+                break
+            if self._is_settled(program, profile):
+                return self._least_norm(program, profile)
+            answer = self._spread(maximise(program).contributions)
+            ahead = self._newton(answer)
+            ahead_program = None if ahead is None else self._program(ahead)
+            if ahead is not None and ahead_program is not None and self._is_settled(ahead_program, ahead):
+                return self._least_norm(ahead_program, ahead)
+            distance = float(np.abs(answer - profile).max())
+            part = max(0.5 * part, 0.5 / self._arrays.n_agents) if distance >= before else min(1.1 * part, 1.0)
+            profile, before = profile + part * (answer - profile), distance
+        return np.full(self._arrays.n_lots, np.nan)
+
+    def _program(self, profile: FloatArray) -> WelfareProgram | None:
+        """Everybody's own program if the others stay as they are; None where these harm somebody too much."""
+        foreign = self._arrays.data(profile) - self._arrays.own_data(profile)
+        background = np.where(self._has_task, foreign[self._tasks], 0.0)
+        if not (background > self._alone.floor).all():
+            return None
+        return WelfareProgram(self._alone, upper=self._upper, scale=self._scale, background=background)
+
+    def _is_settled(self, program: WelfareProgram, profile: FloatArray) -> bool:
+        inside = (self._arrays.data(profile) > self._arrays.floor).all()
+        own = np.where(self._has_lot, profile[self._lots], 0.0)
+        return bool(inside and (linearised_gains(program, own)[0] <= GAIN_TOLERANCE).all())
+
+    def _least_norm(self, program: WelfareProgram, profile: FloatArray) -> FloatArray:
+        """The equilibrium with the split of smallest norm between collinear lots of one member."""
+        own = np.where(self._has_lot, profile[self._lots], 0.0)
+        for agent in np.flatnonzero(self._has_lot.sum(axis=1) > 1).tolist():
+            found = Maximum(contributions=own[[agent]], gains=np.zeros(1), iterations=0)
+            own[agent] = canonical_optimum(program.one(agent), found).contributions
+        return self._spread(own)
+
+    def _spread(self, own: FloatArray) -> FloatArray:
+        """All lots from everybody's own, (members, most lots of one)."""
+        profile = np.zeros(self._arrays.n_lots)
+        profile[self._lots[self._has_lot]] = own[self._has_lot]
+        return profile
+
+    def _newton(self, profile: FloatArray) -> FloatArray | None:
+        """Newton steps on the gradients of everybody's utility in its own lots, within all bounds; None if lost.
+
+        A full shared cap is an equality, with the price at which its steepest lot is worth nothing more.
+        """
+        arrays, s = self._arrays, profile
+        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+        own = np.where(arrays.task_owners[:, None] == arrays.lot_owners, weights, 0.0)
+        rows, limits, caps = arrays.shared, arrays.shared_limits, arrays.reachable_caps
+        for _ in range(MAX_NEWTON_ANSWERS):
+            if not (arrays.data(s) > arrays.floor).all():
+                return None
+            gradient = times_transposed(own, arrays.marginal_payoffs(s)) - arrays.marginal_costs(s)
+            prices = np.where(rows > 0, np.where(s < caps, gradient, 0.0), 0.0).max(axis=1, initial=0.0)
+            full = (rows @ s >= FULL * limits) & (prices > 0)
+            gradient = gradient - prices[full] @ rows[full]
+            free = np.flatnonzero(~((s <= 0) & (gradient <= 0)) & ~((s >= caps) & (gradient >= 0)))
+            curvature = arrays.worth_curvature(arrays.data(s))
+            jacobian = own[:, free].T @ (curvature[:, None] * weights[:, free]) - np.diag(2.0 * arrays.quadratic[free])
+            held, over = rows[full][:, free], rows[full] @ s - limits[full]
+            system = np.block([[jacobian, -held.T], [held, np.zeros((len(held), len(held)))]])
+            if not np.isfinite(system).all():
+                return None
+            step = np.linalg.lstsq(system, np.append(gradient[free], over), rcond=None)[0][: free.size]
+            ahead = s.copy()
+            ahead[free] = np.clip(s[free] - step, 0.0, caps[free])
+            if (rows @ ahead > limits * (1.0 + 1e-12)).any():
+                return None
+            if np.abs(ahead - s).max() <= 1e-13 * max(float(s.max()), np.finfo(float).tiny):
+                return ahead
+            s = ahead
+        return None

@@ -1,0 +1,357 @@
+"""What groups of members could reach by themselves.
+
+A group X that leaves trains on its own members' data, and only its members' payoffs count. The best it can do is
+
+    v(X) = max over the lots of X of  sum over the tasks of X of value_r g_r(y_r) - sum over the lots of X of c_l(s_l),
+
+the welfare optimum of a federation of X alone. All groups of up to `MAX_LISTED_AGENTS` members are solved side by side,
+those of one size at a time. Among more members the group that gains most by leaving a deal with utilities U is
+bracketed: from below by a local search (one member more, one less, one exchanged), from above by prices. With
+m_r = value_r g_r'(y_r) at any profile,
+
+    v(X) - U(X) <= sum_{i in X} d_i,    d_i = sum_{r of i} (a_r - m_r y_r) + sum_{l of i} max_s [g_l s - c_l(s)] - U_i,
+
+where g_l = sum_r m_r max(w_rl, 0) is the most a sample of lot l earns in any group: so no group gains more than the sum
+of all d_i above zero. At the welfare optimum without harm, d_i is what the Externality mechanism gives i, less U_i.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedpact.federation import Federation
+from fedpact.federation.arrays import FederationArrays, Owners, sum_by, times_transposed
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, maximise
+from fedpact.solvers.welfare import WelfareProgram, flatten, maximise_welfare
+from fedpact.utils.arrays import FloatArray, checked_numbers
+from fedpact.utils.errors import InvalidInput, NotConverged
+
+MAX_LISTED_AGENTS = 16  # all groups of more members are too many to list
+MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long: only what prices point at is tried
+MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
+NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
+TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
+BRACKET_TOLERANCE = 1e-6  # of the same: a bracket so narrow is closed
+
+BY_SEARCH = "neighbouring groups, and a bound by prices"
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupOptima:
+    """The best that groups can do by themselves, a row per group.
+
+    Attributes
+    ----------
+    members
+        (groups, n): who is in the group.
+    values
+        (groups,): v(X), the most welfare the group can have by itself.
+    contributions
+        (groups, lots): the contributions that give it, 0 for those outside the group.
+    """
+
+    members: BoolArray
+    values: FloatArray
+    contributions: FloatArray
+
+    def gains(self, utilities: ArrayLike) -> FloatArray:
+        """v(X) - U(X): what each group gains by leaving a deal that gives its members these utilities."""
+        return np.asarray(self.values - self.members @ np.asarray(utilities, dtype=np.float64))
+
+    def take(self, rows: ArrayLike) -> GroupOptima:
+        """Some of the groups."""
+        chosen = np.asarray(rows)
+        return GroupOptima(
+            members=self.members[chosen], values=self.values[chosen], contributions=self.contributions[chosen]
+        )
+
+
+def all_groups(n_agents: int) -> BoolArray:
+    """Membership (2^n, n) of every group: bit j of the row number says whether member j is in it; row 0 is empty."""
+    if n_agents > MAX_LISTED_AGENTS:
+        raise InvalidInput(
+            f"{n_agents} members form 2^{n_agents} groups; all of them are listed up to {MAX_LISTED_AGENTS} members"
+        )
+    return np.asarray((np.arange(1 << n_agents)[:, None] >> np.arange(n_agents)) & 1, dtype=np.bool_)
+
+
+def group_optima(federation: Federation, members: ArrayLike | None = None) -> GroupOptima:
+    """The best that groups of a federation can do by themselves.
+
+    Parameters
+    ----------
+    members
+        (groups, n), true or false; all 2^n groups, the empty one first, if not given (up to 16 members).
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> group_optima(federation).values.round(4).tolist()
+    [0.0, 0.0392, 0.0392, 0.1033, 0.0392, 0.1033, 0.1033, 0.1771]
+    """
+    if members is None:
+        if federation.fingerprint not in _recent:
+            _recent[federation.fingerprint] = group_optima(federation, all_groups(federation.n_agents))
+            while len(_recent) > MAX_RECENT:
+                _recent.popitem(last=False)
+        return _recent[federation.fingerprint]
+    groups = np.asarray(members, dtype=np.bool_)
+    if groups.ndim != 2 or groups.shape[1] != federation.n_agents:
+        raise InvalidInput(
+            f"groups must have one column for each of the {federation.n_agents} members, got shape {groups.shape}"
+        )
+    values, contributions = _solve_groups(federation.arrays, groups)
+    if np.isnan(values).any():
+        names = [
+            name for name, is_in in zip(federation.names, groups[np.argmax(np.isnan(values))], strict=True) if is_in
+        ]
+        raise NotConverged(
+            f"no optimum was found for what {', '.join(names)} reach by themselves", result=contributions
+        )
+    for numbers in (groups, values, contributions):
+        numbers.setflags(write=False)
+    return GroupOptima(members=groups, values=values, contributions=contributions)
+
+
+_recent: OrderedDict[str, GroupOptima] = OrderedDict()
+
+
+def group_welfare(arrays: FederationArrays, members: BoolArray) -> FloatArray:
+    """v(X) of groups (groups, n) in federations, (..., groups); NaN where not converged."""
+    return _solve_groups(arrays, members)[0]
+
+
+def sub_federations(arrays: FederationArrays, members: BoolArray) -> tuple[FederationArrays, Owners, BoolArray]:
+    """Groups (groups, n) as federations of their own, (..., groups), and the lots of each, (groups, most lots of one).
+
+    What a group has fewer of than the one with most is filled up: with lots of which there is nothing and tasks that
+    are worth nothing. The last result says which lots are there.
+    """
+    lots, has_lot = owned_entries(members[:, arrays.lot_owners])
+    tasks, has_task = owned_entries(members[:, arrays.task_owners])
+    rows, columns = tasks[:, :, None], lots[:, None, :]
+    if isinstance(arrays.weights, np.ndarray):
+        weights = arrays.weights[..., rows, columns]
+    else:
+        shape = (len(members), tasks.shape[1], lots.shape[1])
+        weights = np.asarray(
+            arrays.weights[np.broadcast_to(rows, shape).ravel(), np.broadcast_to(columns, shape).ravel()]
+        )
+        weights = weights.reshape(shape)
+    limits = np.broadcast_to(arrays.shared_limits[..., None, :], (*arrays.shape, len(members), len(arrays.shared)))
+    made = replace(
+        arrays,
+        weights=np.where(has_task[:, :, None] & has_lot[:, None, :], weights, 0.0),
+        values=np.where(has_task, arrays.values[..., tasks], 0.0),
+        linear=arrays.linear[..., lots],
+        quadratic=arrays.quadratic[..., lots],
+        caps=np.where(has_lot, arrays.caps[..., lots], 0.0),
+        payoff=arrays.payoff.map(lambda parameter: np.broadcast_to(parameter, arrays.values.shape)[..., tasks]),
+        names=("group",),
+        lot_owners=np.zeros(lots.shape[1], dtype=np.intp),
+        task_owners=np.zeros(tasks.shape[1], dtype=np.intp),
+        shared=np.moveaxis(np.where(has_lot, arrays.shared[:, lots], 0.0), 0, 1),
+        shared_limits=limits,
+    )
+    return made, lots, has_lot
+
+
+def owned_entries(is_in: BoolArray) -> tuple[Owners, BoolArray]:
+    """The columns that are true in every row, first those, and which entries are there; at least one column."""
+    counts = is_in.sum(axis=1)
+    there = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]
+    order = np.argsort(~is_in, axis=1, kind="stable")[:, : there.shape[1]]
+    return np.asarray(order, dtype=np.intp), there
+
+
+def _solve_groups(arrays: FederationArrays, members: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Values (..., groups) and contributions (..., groups, lots); NaN values where not converged."""
+    values = np.zeros((*arrays.shape, len(members)))
+    contributions = np.zeros((*values.shape, arrays.n_lots))
+    sizes = members[:, arrays.lot_owners].sum(axis=1)
+    able = (sizes > 0) & members[:, arrays.task_owners].any(axis=1)
+    for size in np.unique(sizes[able]).tolist():
+        chosen = np.flatnonzero(able & (sizes == size))
+        at_a_time = max(1, NUMBERS_AT_A_TIME // (size**2 * max(1, int(np.prod(arrays.shape)))))
+        for some in np.array_split(chosen, -(-chosen.size // at_a_time)):
+            alone, lots, has_lot = sub_federations(arrays, members[some])
+            flat = flatten(alone)
+            one = flat.values.shape[0] == 1
+            found = maximise_welfare(WelfareProgram(flat.at(0))) if one else maximise(WelfareProgram(flat))
+            worth = np.where(found.converged, flat.welfare(found.contributions), np.nan)
+            values[..., some] = worth.reshape(*arrays.shape, -1)
+            profiles = np.where(has_lot, found.contributions.reshape(*alone.shape, -1), 0.0)
+            contributions[..., some[:, None], lots] = profiles
+    return values, contributions
+
+
+def price_bounds(federation: Federation, utilities: FloatArray, contributions: FloatArray) -> FloatArray:
+    """d_i at the prices of a profile: no group gains more than its members' d_i together."""
+    arrays = federation.arrays
+    marginal = arrays.marginal_payoffs(contributions)
+    surplus = arrays.task_payoffs(contributions) - marginal * arrays.data(contributions)
+    weights = arrays.weights
+    helpful = np.maximum(weights, 0.0) if isinstance(weights, np.ndarray) else weights.maximum(0.0)
+    earned = times_transposed(helpful, marginal)
+    spare, curvature = earned - arrays.linear, 2.0 * arrays.quadratic
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best = np.where(curvature > 0, spare / curvature, np.where(spare > 0, np.inf, 0.0))
+    best = np.clip(best, 0.0, arrays.bounds()[0])
+    sold = sum_by(arrays.lot_owners, earned * best - arrays.lot_costs(best), arrays.n_agents)
+    return np.asarray(sum_by(arrays.task_owners, surplus, arrays.n_agents) + sold - utilities)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WorstGroup:
+    """The group that gains most by leaving, as far as that is known.
+
+    Attributes
+    ----------
+    members
+        (n,): who is in it. Of groups that gain alike it is one with the fewest members; never empty.
+    gain
+        v(X) - U(X), what it gains by leaving; not above zero where no group found gains.
+    upper_bound
+        No group gains more than this.
+    exact
+        Whether the bound is met: no group gains more than this one, but for rounding.
+    value, contributions
+        v(X), and the contributions (lots,) that give it, 0 for those outside.
+    method
+        How it was found, in words.
+    """
+
+    members: BoolArray
+    gain: float
+    upper_bound: float
+    exact: bool
+    value: float
+    contributions: FloatArray
+    method: str
+
+
+def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = False) -> WorstGroup:
+    """The group with the largest v(X) - U(X): exact up to 16 members, beyond that a bracket.
+
+    Parameters
+    ----------
+    utilities
+        What each member has if it stays.
+    proper
+        Whether somebody must stay behind: then everybody together is no group.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> federation = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> found = worst_group(federation, [0.04, 0.04, 0.09])
+    >>> found.members.tolist(), round(found.gain, 4), found.exact
+    ([True, True, False], 0.0233, True)
+    """
+    given = checked_numbers("utilities", utilities, np.isfinite, "finite", names=federation.names)
+    stay = np.array(np.broadcast_to(given, federation.n_agents))
+    if proper and federation.n_agents == 1:
+        raise InvalidInput("proper groups need at least two members, got a federation of one")
+    if federation.n_agents <= MAX_LISTED_AGENTS:
+        groups = group_optima(federation)
+        groups = groups.take(np.arange(1, len(groups.values) - proper))
+        upper, method, tolerance = -np.inf, f"all {len(groups.values)} groups", np.inf
+    else:
+        search = _Search(federation, stay)
+        search.run(neighbours=True)
+        groups, method, tolerance = search.found(proper=proper), BY_SEARCH, BRACKET_TOLERANCE * search.scale
+        upper = float(np.maximum(search.bounds, 0.0).sum()) + GAIN_TOLERANCE * search.scale
+    row = _most_gaining(groups, stay)
+    gain = float(groups.gains(stay)[row])
+    return WorstGroup(
+        members=groups.members[row],
+        gain=gain,
+        upper_bound=max(upper, float(groups.gains(stay).max())),
+        exact=bool(upper - gain <= tolerance),
+        value=float(groups.values[row]),
+        contributions=groups.contributions[row],
+        method=method,
+    )
+
+
+def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
+    """The group that gains most of everybody, members alone, those that prices point at, and their neighbours.
+
+    Neighbours are looked at up to `MAX_SEARCHED_AGENTS` members. One row, always the same for the same numbers.
+    """
+    search = _Search(federation, np.asarray(utilities, dtype=np.float64))
+    search.run(neighbours=federation.n_agents <= MAX_SEARCHED_AGENTS)
+    found = search.found()
+    return found.take([_most_gaining(found, search.utilities)])
+
+
+class _Search:
+    """Groups of many members that were looked at, and a way to others that gain more by leaving."""
+
+    def __init__(self, federation: Federation, utilities: FloatArray) -> None:
+        self._federation, self.utilities = federation, utilities
+        everybody = np.ones((1, federation.n_agents), dtype=np.bool_)
+        self._known = group_optima(federation, everybody)
+        self._seen = {everybody[0].tobytes()}
+        self.scale = max(abs(float(self._known.values[0])), np.finfo(float).tiny)
+        self.bounds = price_bounds(federation, utilities, self._known.contributions[0])
+
+    def found(self, *, proper: bool = False) -> GroupOptima:
+        """Everybody, if it counts, and all groups looked at."""
+        return self._known.take(np.arange(int(proper), len(self._known.values)))
+
+    def run(self, *, neighbours: bool) -> None:
+        """What prices point at; with `neighbours`, from the groups that gain most to others, while these gain more."""
+        n_agents = self._federation.n_agents
+        order = np.argsort(np.argsort(-self.bounds, kind="stable"))
+        sizes = np.unique(np.geomspace(1, n_agents, 12 if neighbours else 4).astype(int))
+        likely = self.bounds > 0
+        self._look_at(np.concatenate([likely[None], order < sizes[:, None]]))
+        if not neighbours:
+            return
+        self._look_at(np.eye(n_agents, dtype=np.bool_))
+        while self._look_at(self._changed_by_one()) or self._look_at(self._exchanged()):
+            pass
+
+    def _look_at(self, groups: BoolArray) -> bool:
+        """Whether one of these groups gains more than all known so far."""
+        new = [group for group in groups if group.any() and group.tobytes() not in self._seen]
+        if not new:
+            return False
+        self._seen.update(group.tobytes() for group in new)
+        most = self._known.gains(self.utilities).max()
+        found = group_optima(self._federation, np.unique(new, axis=0))
+        self._known = GroupOptima(
+            members=np.concatenate([self._known.members, found.members]),
+            values=np.concatenate([self._known.values, found.values]),
+            contributions=np.concatenate([self._known.contributions, found.contributions]),
+        )
+        return bool(found.gains(self.utilities).max() > most + TIE_TOLERANCE * self.scale)
+
+    def _best(self) -> BoolArray:
+        """The group that gains most, but for everybody."""
+        found = self.found(proper=True)
+        return found.members[_most_gaining(found, self.utilities)]
+
+    def _changed_by_one(self) -> BoolArray:
+        """The best group with one member more or less."""
+        return self._best() ^ np.eye(self._federation.n_agents, dtype=np.bool_)
+
+    def _exchanged(self) -> BoolArray:
+        """The best group with one member exchanged for another."""
+        best, one = self._best(), np.eye(self._federation.n_agents, dtype=np.bool_)
+        return (best ^ one[best][:, None, :] ^ one[~best][None, :, :]).reshape(-1, one.shape[0])
+
+
+def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:
+    """The row of the group that gains most; of those that gain alike, one with the fewest members."""
+    gains = groups.gains(utilities)
+    alike = gains >= gains.max() - TIE_TOLERANCE * np.abs(groups.values).max()
+    return int(np.argmin(np.where(alike, groups.members.sum(axis=1), np.inf)))

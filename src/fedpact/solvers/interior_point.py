@@ -1,0 +1,403 @@
+"""Many concave programs side by side: a primal-dual interior point, then an active set for the last digits.
+
+Maximise f(s) over the polytope
+
+    0 <= s <= upper,      shared @ s <= shared_limits,
+
+f smooth and concave, and minus infinity outside of its domain. In x = s / upper and units of `scale` the interior point
+follows the path of
+
+    -f'(x) = z - v - A' y,      x z = mu,      (1 - x) v = mu,      (1 - A x) y = mu,          mu -> 0,
+
+A the shared caps in units of their limits, by Newton steps that stay inside all bounds and the domain. The finish drops
+the barrier: coordinates at a bound are held there, full shared caps are equalities, the free coordinates take Newton
+steps, and what is held is let go where its multiplier has the wrong sign. So contributions have all their digits, which
+payments need, being differences.
+
+Stopping inequality: the linearised gain over the box, with shared caps at their multipliers y,
+
+    sum_j max over t_j of (f'(s) - A' y)_j (t_j - s_j)  +  y (1 - A s),
+
+is at most `GAIN_TOLERANCE` x `scale`. By concavity and weak duality it bounds how far f(s) is from its maximum. Cost per
+iteration: a gradient, a Hessian and one dense factorisation of every program that is not there yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedpact.federation.arrays import times, times_transposed
+from fedpact.utils.arrays import FloatArray
+from fedpact.utils.errors import NotConverged
+
+GAIN_TOLERANCE = 1e-10
+MAX_ITERATIONS = 120
+MIN_FINISHING_STEPS, MAX_FINISHING_STEPS = 3, 40
+MAX_HALVINGS = 30
+FIRST_BARRIER = 0.1
+FRACTION_TO_BOUND, FRACTION_TO_DOMAIN = 0.995, 0.9
+LEAST_RIDGE, MAX_RIDGE = 1e-14, 1e-2  # of the diagonal: finishing steps along a face of several optima stay finite
+AT_BOUND = 1e-13  # of the way to a bound: who comes so close is there
+ROUNDING_GAIN = 1e-14  # a linearised gain that rounding may leave
+COMPACTION = 0.7  # programs that have arrived are put aside once so few are left
+
+
+class Program(Protocol):
+    """Concave programs of the same size, one per entry of the first axis."""
+
+    @property
+    def upper(self) -> FloatArray:
+        """Finite upper bounds, (programs, n); the lower bounds are zero."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """What is at stake in each program, (programs,), in units of f."""
+
+    @property
+    def shared(self) -> FloatArray:
+        """The rows of shared caps, (shared caps, n)."""
+
+    @property
+    def shared_limits(self) -> FloatArray:
+        """The limits of shared caps, (programs, shared caps)."""
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """f'(s), (programs, n)."""
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """-f''(s), (programs, n, n)."""
+
+    def max_step(self, contributions: FloatArray, direction: FloatArray) -> FloatArray | float:
+        """The largest step along a direction that stays in the domain, (programs,)."""
+
+    def at(self, index: NDArray[np.intp]) -> Self:
+        """Some of the programs."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Maximum:
+    """Maximisers (programs, n), the linearised gain that each leaves in units of scale, and Newton steps taken."""
+
+    contributions: FloatArray
+    gains: FloatArray
+    iterations: int
+
+    @property
+    def converged(self) -> NDArray[np.bool_]:
+        """Which programs meet the stopping inequality."""
+        return np.asarray(self.gains <= GAIN_TOLERANCE)
+
+    def require_converged(self) -> Self:
+        """This; `NotConverged` if a program misses the stopping inequality."""
+        worst = float(np.max(self.gains, initial=0.0))
+        if not self.converged.all():
+            raise NotConverged(
+                f"the maximiser stopped at a linearised gain of {worst:.1e} of what is at stake, above "
+                f"{GAIN_TOLERANCE:.0e}",
+                result=self,
+            )
+        return self
+
+
+def maximise(program: Program, start: FloatArray | None = None, *, precision: float = ROUNDING_GAIN) -> Maximum:
+    """Maximise every program; those that do not converge are known by their gains.
+
+    The finish goes on until the gain is at most `precision`, or does not fall any more.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scaled = _Scaled(program)
+        x = scaled.start() if start is None else scaled.inside(start)
+        point, bounded, iterations = _follow_barrier(scaled, x)
+        point, finishing = _finish(scaled, point, bounded, precision)
+    return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=iterations + finishing)
+
+
+def finish(program: Program, contributions: FloatArray) -> Maximum:
+    """Maximisers from points close to them, whose coordinates at a bound are at the right one or will be let go."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scaled = _Scaled(program)
+        x = scaled.of(contributions)
+        prices = scaled.least_prices(x, scaled.gradient(x))
+        point = _Point(x=x, full=prices > 0, prices=prices, gains=np.full(len(x), np.inf))
+        point, steps = _finish(scaled, point, x, ROUNDING_GAIN)
+    return Maximum(contributions=scaled.profile(point.x), gains=point.gains, iterations=steps)
+
+
+def linearised_gains(program: Program, contributions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The linearised gains at points, in units of scale, and the prices of shared caps, per unit of their limits."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scaled = _Scaled(program)
+        x = scaled.of(contributions)
+        gradient = scaled.gradient(x)
+        prices = scaled.least_prices(x, gradient)
+        gains = scaled.gains(x, gradient, prices)
+    limits = np.where(program.shared_limits > 0, program.shared_limits, np.inf)
+    return gains, prices * program.scale[:, None] / limits
+
+
+@dataclass(kw_only=True)
+class _Point:
+    """A point of every program in units of the bounds, which shared caps are full, and their prices."""
+
+    x: FloatArray
+    full: NDArray[np.bool_]
+    prices: FloatArray
+    gains: FloatArray
+
+    def copy(self) -> _Point:
+        """The same numbers in other memory."""
+        return _Point(**{name: np.array(numbers) for name, numbers in vars(self).items()})
+
+    def at(self, index: NDArray[np.bool_]) -> _Point:
+        """The point of some programs."""
+        return _Point(**{name: numbers[index] for name, numbers in vars(self).items()})
+
+    def put(self, index: NDArray[np.intp], other: _Point) -> None:
+        """Take over another point of some programs."""
+        for name, numbers in vars(other).items():
+            getattr(self, name)[index] = numbers
+
+
+class _Scaled:
+    """The programs in x = s / upper and units of scale."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        limits = program.shared_limits[..., None]
+        bounded = np.isfinite(limits) & (limits > 0)
+        # A bound no tighter than a shared cap is none: let it not meet the cap.
+        within = np.where((program.shared > 0) & bounded, limits, np.inf).min(axis=-2, initial=np.inf)
+        self.upper = np.where(program.upper >= within, 2.0 * within, program.upper)
+        self.factor = self.upper / np.maximum(program.scale, np.finfo(float).tiny)[:, None]
+        self.rows = np.where(bounded, program.shared * self.upper[:, None, :] / np.where(bounded, limits, 1.0), 0.0)
+
+    def at(self, index: NDArray[np.intp]) -> _Scaled:
+        return _Scaled(self.program.at(index))
+
+    def of(self, contributions: FloatArray) -> FloatArray:
+        """x at a profile."""
+        return np.asarray(contributions / np.where(self.upper > 0, self.upper, 1.0))
+
+    def profile(self, x: FloatArray) -> FloatArray:
+        """The contributions at x, within all bounds but for rounding of sums."""
+        return np.asarray(np.minimum(np.clip(x, 0.0, 1.0) * self.upper, self.program.upper))
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        return np.where(self.factor > 0, self.factor * self.program.gradient(self.upper * x), 0.0)
+
+    def hessian(self, x: FloatArray) -> FloatArray:
+        return self.factor[..., :, None] * self.program.hessian(self.upper * x) * self.upper[..., None, :]
+
+    def max_step(self, x: FloatArray, direction: FloatArray) -> FloatArray | float:
+        return self.program.max_step(self.upper * x, self.upper * direction)
+
+    def start(self) -> FloatArray:
+        """The best of theta (1, ..., 1), theta a power of two: the slope along the ray falls."""
+        ones = np.ones_like(self.upper)
+        inside = 0.5 * np.minimum(
+            1.0, np.minimum(self.max_step(0.0 * ones, ones), _ratio(1.0, -times(self.rows, ones)))
+        )
+        low, high = np.full(len(ones), -50.0), np.zeros(len(ones))
+        for _ in range(6):
+            middle = np.round(0.5 * (low + high))
+            slope = self.gradient((inside * np.exp2(middle))[:, None] * ones).sum(axis=-1)
+            low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
+        return (inside * np.exp2(low))[:, None] * ones
+
+    def inside(self, contributions: FloatArray) -> FloatArray:
+        """A point near a profile, inside all bounds and the domain."""
+        x = np.clip(self.of(contributions), 1e-3, 1.0 - 1e-3)
+        return (
+            0.9 * np.minimum(1.0, np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -times(self.rows, x))))[:, None] * x
+        )
+
+    def gains(self, x: FloatArray, gradient: FloatArray, prices: FloatArray) -> FloatArray:
+        """The linearised gain at given prices of the shared caps, (programs,)."""
+        reduced = gradient - times_transposed(self.rows, prices)
+        slack = np.maximum(1.0 - times(self.rows, x), 0.0)
+        box = np.maximum(reduced, 0.0) * (1.0 - x) + np.maximum(-reduced, 0.0) * x
+        return np.asarray(box.sum(axis=-1) + (prices * slack).sum(axis=-1))
+
+    def slack(self, x: FloatArray) -> FloatArray:
+        """What is left of the shared caps, above zero."""
+        return np.maximum(1.0 - times(self.rows, x), 1e-16)
+
+    def barrier_gradient(self, x: FloatArray, gradient: FloatArray, mu: FloatArray) -> FloatArray:
+        """The gradient of f + mu (the logarithms of all distances)."""
+        aim = mu[:, None]
+        return gradient + aim / x - aim / (1.0 - x) - times_transposed(self.rows, aim / self.slack(x))
+
+    def curvature_of_caps(self, diagonal: FloatArray) -> FloatArray:
+        """The largest curvature of a lot under each shared cap, in units of the cap."""
+        rows = self.rows
+        return np.asarray(
+            np.where(rows > 0, diagonal[:, None, :] / np.where(rows > 0, rows, 1.0) ** 2, 0.0).max(axis=-1)
+        )
+
+    def evaluate(self, point: _Point) -> _Point:
+        """The point with its linearised gains; infinite where a shared cap is exceeded."""
+        gains = self.gains(point.x, self.gradient(point.x), np.maximum(point.prices, 0.0))
+        exceeded = (times(self.rows, point.x) > 1.0 + 1e-12).any(axis=-1)
+        return replace(point, gains=np.where(exceeded | np.isnan(gains), np.inf, gains))
+
+    def least_prices(self, x: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The prices of the shared caps at which the linearised gain is least; it is at 0 or at a lot's slope."""
+        prices = np.zeros((len(x), self.rows.shape[-2]))
+        for cap in range(prices.shape[-1]):
+            row = self.rows[:, cap]
+            for lot in np.flatnonzero((row > 0).any(axis=0)):
+                tried = prices.copy()
+                tried[:, cap] = np.maximum(gradient[:, lot] / np.where(row[:, lot] > 0, row[:, lot], np.inf), 0.0)
+                better = self.gains(x, gradient, tried) < self.gains(x, gradient, prices)
+                prices[better] = tried[better]
+        return prices
+
+
+def _follow_barrier(scaled: _Scaled, x: FloatArray) -> tuple[_Point, FloatArray, int]:
+    """Points close to the maximisers, these with who belongs at a bound put there, and the number of steps."""
+    count, n = x.shape
+    slack = 1.0 - times(scaled.rows, x)
+    found = _Point(x=x.copy(), full=slack < 0, prices=0.0 * slack, gains=np.full(count, np.inf))
+    bounded = x.copy()
+    mu = np.full(count, FIRST_BARRIER)
+    z, v, y = mu[:, None] / x, mu[:, None] / (1.0 - x), mu[:, None] / slack
+    g = scaled.gradient(x)
+    index, iteration, step, diagonal = np.arange(count), 0, np.ones(count), np.ones(x.shape)
+    while True:
+        room, slack = 1.0 - x, scaled.slack(x)
+        gains = scaled.gains(x, g, y)
+        found.put(index, _Point(x=x, full=y > scaled.curvature_of_caps(diagonal) * slack, prices=y, gains=gains))
+        # At a bound is who would get there, without the barrier, by a Newton step of its own.
+        bounded[index] = np.where(z > diagonal * x, 0.0, np.where(v > diagonal * room, 1.0, x))
+        going = gains > GAIN_TOLERANCE
+        if not going.any() or iteration == MAX_ITERATIONS:
+            return found, bounded, iteration
+        if going.mean() < COMPACTION:
+            scaled, index = scaled.at(np.flatnonzero(going)), index[going]
+            x, room, slack, g, gains, mu, step, z, v, y = (
+                a[going] for a in (x, room, slack, g, gains, mu, step, z, v, y)
+            )
+            going = np.ones(len(index), dtype=np.bool_)
+        iteration += 1
+        products = (x * z).sum(axis=-1) + (room * v).sum(axis=-1) + (slack * y).sum(axis=-1)
+        average = products / (2 * n + slack.shape[-1])
+        shrink = np.where(step > 0.1, np.where(gains > 1e-2, 0.2, 0.05), 1.0)
+        mu = np.maximum(np.where(step > 0.1, np.minimum(mu, average), np.maximum(mu, average)) * shrink, 1e-18)
+        aim = mu[:, None]
+        system = scaled.hessian(x)
+        diagonal = np.einsum("pii->pi", system).copy()
+        _add_to_diagonal(system, z / x + v / room)
+        if slack.shape[-1]:
+            system = system + np.swapaxes(scaled.rows, -1, -2) @ ((y / slack)[..., None] * scaled.rows)
+        root = np.sqrt(np.einsum("pii->pi", system))
+        right = scaled.barrier_gradient(x, g, mu)
+        d = _solve(system / root[:, :, None] / root[:, None, :], right / root) / root
+        used = times(scaled.rows, d)
+        longest = np.minimum(np.minimum(_ratio(x, d), _ratio(room, -d)), _ratio(slack, -used))
+        longest = np.minimum(FRACTION_TO_BOUND * longest, FRACTION_TO_DOMAIN * scaled.max_step(x, d))
+        step = going * np.minimum(1.0, longest)
+        dz, dv, dy = aim / x - z - z / x * d, aim / room - v + v / room * d, aim / slack - y + y / slack * used
+        longest = np.minimum(np.minimum(_ratio(z, dz), _ratio(v, dv)), _ratio(y, dy))
+        dual_step = (going * np.minimum(1.0, FRACTION_TO_BOUND * longest))[:, None]
+        x, g, step = _search(scaled, x, d, step, mu, (right * d).sum(axis=-1))
+        z, v, y = z + dual_step * dz, v + dual_step * dv, y + dual_step * dy
+
+
+def _search(
+    scaled: _Scaled, x: FloatArray, d: FloatArray, step: FloatArray, mu: FloatArray, slope: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The point that a step leads to, the gradient there, and the step: halved while it goes far past the maximum."""
+    for _ in range(MAX_HALVINGS):
+        ahead = np.clip(x + step[:, None] * d, 1e-30, 1.0 - 1.2e-16)
+        g = scaled.gradient(ahead)
+        turned = (scaled.barrier_gradient(ahead, g, mu) * d).sum(axis=-1)
+        past = ~(turned >= -slope) & (step > 0)
+        if not past.any():
+            break
+        step = np.where(past, 0.5 * step, step)
+    return ahead, g, step
+
+
+def _finish(scaled: _Scaled, near: _Point, x: FloatArray, precision: float) -> tuple[_Point, int]:
+    """The maximisers from `x`, close to them, and the number of steps; none is worse than what is `near`.
+
+    Where free coordinates are, as good as, collinear, a step may lead too far; it is then taken back, and the next one
+    is shorter for a larger ridge.
+    """
+    found, index = near.copy(), np.arange(len(x))
+    here = scaled.evaluate(replace(near, x=x.copy()))
+    ridge = np.full(len(index), LEAST_RIDGE)
+    for steps in range(MAX_FINISHING_STEPS):
+        better = here.gains <= found.gains[index]
+        found.put(index[better], here.at(better))
+        going = (here.gains > precision) & (ridge < MAX_RIDGE)
+        if precision <= ROUNDING_GAIN and steps < MIN_FINISHING_STEPS:  # those with little at stake may take another
+            going = here.gains > 0
+        if not going.any():
+            return found, steps
+        if going.mean() < COMPACTION:
+            scaled, index, here, ridge = scaled.at(np.flatnonzero(going)), index[going], here.at(going), ridge[going]
+        ahead = scaled.evaluate(_newton_point(scaled, here, ridge))
+        better = ahead.gains < np.maximum(here.gains, precision)
+        here.put(np.flatnonzero(better), ahead.at(better))
+        ridge = np.where(better, np.maximum(0.01 * ridge, LEAST_RIDGE), 100.0 * ridge)
+    return found, MAX_FINISHING_STEPS
+
+
+def _newton_point(scaled: _Scaled, here: _Point, ridge: FloatArray) -> _Point:
+    """Where a Newton step of the free coordinates along the full shared caps leads."""
+    x, n, caps = here.x, here.x.shape[-1], here.full.shape[-1]
+    gradient = scaled.gradient(x)
+    reduced = gradient - times_transposed(scaled.rows, here.prices)
+    held = ((x <= 0) & (reduced <= 0)) | ((x >= 1) & (reduced >= 0)) | (scaled.upper <= 0)
+    free, full = ~held, here.full & (here.prices >= 0)
+    rows = scaled.rows * (free[:, None, :] & full[..., None])
+    system = np.zeros((len(x), n + caps, n + caps))
+    system[:, :n, :n] = scaled.hessian(x) * (free[:, :, None] & free[:, None, :])
+    diagonal = np.einsum("pii->pi", system)[:, :n]
+    root = np.sqrt(np.where(free & (diagonal > 0), diagonal, 1.0))
+    system[:, :n, :n] /= root[:, :, None] * root[:, None, :]
+    system[:, n:, :n] = rows / root[:, None, :]
+    system[:, :n, n:] = np.swapaxes(system[:, n:, :n], -1, -2)
+    idle = ~rows.any(axis=-1)
+    _add_to_diagonal(system, np.concatenate([np.where(free, ridge[:, None], 1.0), 1.0 * idle], axis=-1))
+    slack = np.where(idle, 0.0, 1.0 - times(scaled.rows, x))
+    solved = _solve(system, np.concatenate([np.where(free, gradient, 0.0) / root, slack], axis=-1))
+    d = solved[:, :n] / root
+    step = np.minimum(1.0, FRACTION_TO_DOMAIN * np.asarray(scaled.max_step(x, d)))
+    if caps:  # what is full stays full, up to the first bound
+        left = np.where(full, np.inf, 1.0 - times(scaled.rows, x))
+        blocked = _ratio(np.where(free, x, np.inf), d), _ratio(np.where(free, 1.0 - x, np.inf), -d)
+        step = np.minimum(step, np.minimum(np.minimum(*blocked), _ratio(left, -times(scaled.rows, d))))
+    ahead = np.clip(x + step[..., None] * d, 0.0, 1.0)
+    ahead = np.where(ahead < AT_BOUND * x, 0.0, np.where(1.0 - ahead < AT_BOUND * (1.0 - x), 1.0, ahead))
+    return _Point(
+        x=ahead,
+        full=full | (times(scaled.rows, ahead) > 1.0 - AT_BOUND),
+        prices=np.where(full, np.where(idle, here.prices, solved[:, n:]), 0.0),
+        gains=here.gains,
+    )
+
+
+def _add_to_diagonal(matrices: FloatArray, diagonal: FloatArray) -> None:
+    np.einsum("pii->pi", matrices)[...] += diagonal
+
+
+def _solve(systems: FloatArray, right: FloatArray) -> FloatArray:
+    """Solutions of linear systems side by side; what is no number is zero."""
+    systems, right = np.nan_to_num(systems), np.nan_to_num(right)
+    try:
+        solved = np.linalg.solve(systems, right[..., None])[..., 0]
+    except np.linalg.LinAlgError:  # one of them is singular, and NumPy solves all or none
+        solved = np.linalg.pinv(systems, hermitian=True, rcond=1e-15) @ right[..., None]
+        solved = solved[..., 0]
+    return np.nan_to_num(solved)
+
+
+def _ratio(distance: FloatArray | float, change: FloatArray) -> FloatArray:
+    """The largest step before some distance, falling by its change, reaches zero, (programs,)."""
+    return np.asarray(np.where(change < 0, -distance / change, np.inf).min(axis=-1, initial=np.inf))

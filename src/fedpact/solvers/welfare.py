@@ -1,0 +1,286 @@
+"""The social optimum: maximise welfare W(s) = sum_r value_r g_r(y_r) - sum_l c_l(s_l), y = weights @ s, concave in s.
+
+Payoffs are strictly concave in the data that tasks reach, so the data y* is the same at every optimum, but several
+profiles may give it: the optima are the face (`OptimalFace`) of all s in the box, within shared caps, with
+
+    weights @ s = y*,      s_l = s_l* for each lot whose marginal welfare is not zero or whose cost is curved.
+
+Its least-norm point is the canonical optimum: it is unique, so renaming members permutes it, equal members contribute
+alike, and where the solver started does not matter.
+
+Among very many members most stand at a bound, so only some lots are decided on at a time (`_maximise_by_parts`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fedpact.federation import Federation, require_federation
+from fedpact.federation.arrays import FederationArrays, Weights, times, times_transposed
+from fedpact.solvers.interior_point import GAIN_TOLERANCE, Maximum, linearised_gains, maximise
+from fedpact.solvers.optimal_face import OptimalFace, may_have_several, optimal_face
+from fedpact.utils.arrays import FloatArray, read_only_copy
+
+MIN_PARTED_LOTS = 100
+FIRST_NEWCOMERS, MAX_PART_ROUNDS = 32, 30
+FACE_GAIN = 1e-12  # of the scale: the least-norm point of a face may leave so much
+MAX_DECAY_LENGTHS = 3.0
+WAITING_GAIN = 1e-14  # of the scale: who could gain no more by a move through its whole range waits at its bound
+
+
+class WelfareProgram:
+    """The welfare of federations with one leading axis, or of one federation.
+
+    Parameters
+    ----------
+    arrays
+        The federations.
+    upper, scale
+        Bounds and stakes; those of `arrays.bounds` if not given.
+    background
+        Data that every task has besides.
+    """
+
+    def __init__(
+        self,
+        arrays: FederationArrays,
+        *,
+        upper: FloatArray | None = None,
+        scale: FloatArray | None = None,
+        background: FloatArray | float = 0.0,
+    ) -> None:
+        if upper is None or scale is None:
+            upper, scale = arrays.bounds()
+        self.arrays, self._background = arrays, background
+        self.upper, self.scale = upper.reshape(-1, arrays.n_lots), np.reshape(scale, -1)
+        self.shared, caps = arrays.shared, arrays.shared_limits.shape[-1]
+        self.shared_limits = np.broadcast_to(arrays.shared_limits, (*self.scale.shape, caps))
+
+    def gradient(self, contributions: FloatArray) -> FloatArray:
+        """dW/ds."""
+        marginal = self.arrays.marginal_worth(self._data(contributions))
+        return times_transposed(self.arrays.weights, marginal) - self.arrays.marginal_costs(contributions)
+
+    def hessian(self, contributions: FloatArray) -> FloatArray:
+        """-d2W/ds2."""
+        curvature = -self.arrays.worth_curvature(self._data(contributions))
+        found = weighted_gram(self.arrays.weights, curvature)
+        np.einsum("pii->pi", found)[...] += 2.0 * self.arrays.quadratic
+        return found
+
+    def max_step(self, contributions: FloatArray, direction: FloatArray) -> FloatArray | float:
+        """How far the data of every task stays above the floor of its payoff."""
+        if not self.arrays.has_harm:
+            return np.inf
+        here, change = self._data(contributions), times(self.arrays.weights, direction)
+        floor = payoff_floor(self.arrays, here)
+        return np.asarray(np.where(change < 0, (floor - here) / change, np.inf).min(axis=-1))
+
+    def at(self, index: NDArray[np.intp]) -> WelfareProgram:
+        """The welfare of some of the federations."""
+        if not self.arrays.shape:
+            return self
+        background = self._background[index] if isinstance(self._background, np.ndarray) else self._background
+        return WelfareProgram(
+            self.arrays.at(index), upper=self.upper[index], scale=self.scale[index], background=background
+        )
+
+    def one(self, place: int) -> WelfareProgram:
+        """The program of one of the federations."""
+        found = self.at(np.array([place]))
+        return WelfareProgram(found.arrays.at(0), upper=found.upper, scale=found.scale, background=found._background)
+
+    def part(self, lots: NDArray[np.intp], contributions: FloatArray) -> WelfareProgram:
+        """The program of one federation over some of its lots, the others held where they are."""
+        held = contributions.copy()
+        held[:, lots] = 0.0
+        return WelfareProgram(
+            take_lots(self.arrays, lots), upper=self.upper[:, lots], scale=self.scale, background=self._data(held)
+        )
+
+    def _data(self, contributions: FloatArray) -> FloatArray:
+        return self._background + self.arrays.data(contributions)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SocialOptimum:
+    """The canonical welfare optimum, and the face of all optima.
+
+    Attributes
+    ----------
+    contributions
+        The optimum of smallest norm.
+    welfare
+        What it is worth to all together.
+    face
+        All optima.
+    gain
+        The linearised gain left, in units of what is at stake: a bound on the relative distance from the maximum.
+    iterations
+        Newton steps taken.
+    """
+
+    contributions: FloatArray
+    welfare: float
+    face: OptimalFace
+    gain: float
+    iterations: int
+
+
+def social_optimum(federation: Federation) -> SocialOptimum:
+    """The contributions that maximise welfare; where several do, those of smallest norm.
+
+    Examples
+    --------
+    >>> from fedpact import Federation, PowerLaw
+    >>> homogeneous = Federation([[1.0] * 3] * 3, costs=0.001, caps=400.0, payoff=PowerLaw(beta=0.02))
+    >>> social_optimum(homogeneous).contributions.round(4).tolist()
+    [18.1238, 18.1238, 18.1238]
+    """
+    require_federation(federation)
+    program = WelfareProgram(federation.arrays)
+    return canonical_optimum(program, maximise_welfare(program).require_converged())
+
+
+def optimum_at(federation: Federation, contributions: FloatArray) -> SocialOptimum:
+    """The canonical optimum around a welfare optimum known already; `NotConverged` if it is none."""
+    program, profile = WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None]
+    found = Maximum(contributions=profile, gains=linearised_gains(program, profile)[0], iterations=0)
+    return canonical_optimum(program, found.require_converged())
+
+
+def nearest_optimum(federation: Federation, contributions: FloatArray) -> FloatArray:
+    """A welfare optimum close to a profile that is nearly one; the canonical one where it is not."""
+    found = finish(WelfareProgram(federation.arrays), np.asarray(contributions, dtype=np.float64)[None])
+    return found.contributions[0] if found.converged.all() else social_optimum(federation).contributions
+
+
+def welfare_optima(arrays: FederationArrays) -> tuple[FloatArray, FloatArray]:
+    """The canonical optima of federations, (..., lots), and the linearised gains left in units of stakes, (...).
+
+    An optimum that was not reached is NaN.
+    """
+    if not arrays.shape:
+        program = WelfareProgram(arrays)
+        found = canonical_optimum(program, maximise_welfare(program))
+        reached = found.gain <= GAIN_TOLERANCE
+        return np.where(reached, found.contributions, np.nan), np.asarray(found.gain)
+    flat = flatten(arrays)
+    program = WelfareProgram(flat)
+    maximum = maximise(program)
+    contributions, gains = maximum.contributions, maximum.gains
+    several = may_have_several(flat, program.gradient(contributions), program.upper, program.scale)
+    for place in np.flatnonzero(several & maximum.converged).tolist():
+        alone = Maximum(contributions=contributions[[place]], gains=gains[[place]], iterations=0)
+        found = canonical_optimum(program.one(place), alone)
+        contributions[place], gains[place] = found.contributions, found.gain
+    contributions[~maximum.converged] = np.nan
+    return contributions.reshape(*arrays.shape, -1), gains.reshape(arrays.shape)
+
+
+def maximise_welfare(program: WelfareProgram) -> Maximum:
+    """Some welfare optimum of one federation."""
+    lots = program.upper.shape[-1]
+    if lots >= MIN_PARTED_LOTS and not program.arrays.has_harm and not program.shared.size:
+        found = _maximise_by_parts(program)
+        if found is not None:
+            return found
+    return maximise(program)
+
+
+def _maximise_by_parts(program: WelfareProgram) -> Maximum | None:
+    """A few lots at a time, first those worth most for what they cost; None where most take part in the end.
+
+    Whoever has come to rest at a bound waits there until its gradient says that it should move. Every round maximises
+    over twice as many newcomers as the one before, and gains, so no set of them comes back.
+    """
+    upper, scale = program.upper[0], float(program.scale[0])
+    spent = program.arrays.lot_costs(upper)
+    prices = np.divide(spent, upper, out=np.ones_like(upper), where=upper > 0)
+    profile, working = np.zeros_like(upper), np.zeros(upper.shape, dtype=np.bool_)
+    newcomers, steps = FIRST_NEWCOMERS, 0
+    for _ in range(MAX_PART_ROUNDS):
+        gradient = program.gradient(profile[None])[0]
+        gains = np.maximum(gradient * (upper - profile), -gradient * profile)
+        waiting = np.flatnonzero((gains > WAITING_GAIN * scale) & ~working)
+        if not waiting.size:
+            total = float(gains.sum()) / max(scale, np.finfo(float).tiny)
+            return Maximum(contributions=profile[None], gains=np.array([total]), iterations=steps)
+        working &= (profile > 0.0) & (profile < upper)
+        urgency = np.abs(gradient[waiting]) / prices[waiting]
+        working[waiting[np.argsort(-urgency, kind="stable")[:newcomers]]] = True
+        lots, newcomers = np.flatnonzero(working), 2 * newcomers
+        if lots.size > 0.5 * upper.size:
+            return None
+        found = maximise(program.part(lots, profile[None]))
+        profile[lots], steps = found.contributions[0], steps + found.iterations
+    return None
+
+
+def canonical_optimum(program: WelfareProgram, found: Maximum) -> SocialOptimum:
+    """From some optimum of one federation to the one of smallest norm, with the face of all of them."""
+    arrays, contributions, gain = program.arrays, found.contributions[0], float(found.gains[0])
+    prices = linearised_gains(program, contributions[None])[1][0] if program.shared.size else None
+    gradient = program.gradient(contributions[None])[0]
+    scale = float(program.scale[0])
+    face = optimal_face(arrays, contributions, gradient, upper=program.upper[0], scale=scale, prices=prices)
+    if not face.is_point:
+        smallest = face.least_norm()
+        left = float(linearised_gains(program, smallest[None])[0][0])
+        if left <= max(10.0 * gain, FACE_GAIN):
+            contributions, gain = smallest, left
+        else:  # rounding drew the face too wide: the optimum found stands
+            face = face.only_point()
+    return SocialOptimum(
+        contributions=read_only_copy(contributions),
+        welfare=float(arrays.welfare(contributions)),
+        face=face,
+        gain=gain,
+        iterations=found.iterations,
+    )
+
+
+def payoff_floor(arrays: FederationArrays, data: FloatArray) -> FloatArray:
+    """What the data of every task has to stay above in a step from `data`, (..., tasks).
+
+    A payoff without a floor falls exponentially: from below zero no step goes more than a few decay lengths further.
+    """
+    rest = np.zeros(arrays.n_tasks)
+    decay = arrays.payoff.slope(rest) / arrays.payoff.curvature(rest)
+    return np.where(np.isfinite(arrays.floor), arrays.floor, np.minimum(data, 0.0) + MAX_DECAY_LENGTHS * decay)
+
+
+def flatten(arrays: FederationArrays) -> FederationArrays:
+    """The same federations with one leading axis."""
+    if len(arrays.shape) <= 1:
+        return arrays
+    count = int(np.prod(arrays.shape))
+    parts: dict[str, Any] = {
+        name: (part := getattr(arrays, name)).reshape(count, *part.shape[len(arrays.shape) :])
+        for name in ("weights", "values", "linear", "quadratic", "caps", "shared_limits")
+    }
+    payoff = arrays.payoff.map(lambda p: np.broadcast_to(p, arrays.values.shape).reshape(count, arrays.n_tasks))
+    shared = arrays.shared
+    if shared.ndim > 2:
+        shared = np.broadcast_to(shared, (*arrays.shape, *shared.shape[-2:])).reshape(count, *shared.shape[-2:])
+    return replace(arrays, **parts, payoff=payoff, shared=shared)
+
+
+def take_lots(arrays: FederationArrays, lots: NDArray[np.intp]) -> FederationArrays:
+    """The federation with some of its lots."""
+    parts = {name: getattr(arrays, name)[..., lots] for name in ("linear", "quadratic", "caps", "shared")}
+    weights = arrays.weights[..., lots] if isinstance(arrays.weights, np.ndarray) else arrays.weights[:, lots]
+    return replace(arrays, **parts, weights=weights, lot_owners=arrays.lot_owners[lots])
+
+
+def weighted_gram(weights: Weights, factors: FloatArray) -> FloatArray:
+    """weights.T @ diag(factors) @ weights, (programs, lots, lots)."""
+    if isinstance(weights, np.ndarray):
+        root = np.sqrt(factors)[..., None] * weights
+        return np.asarray(np.swapaxes(root, -1, -2) @ root)
+    return np.stack([(weights.T @ sp.diags_array(each) @ weights).toarray() for each in factors])
