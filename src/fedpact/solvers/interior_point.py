@@ -210,7 +210,8 @@ class _Scaled:
 
     def inside(self, contributions: FloatArray) -> FloatArray:
         """A point near a profile, inside all bounds and the domain."""
-        x = np.clip(self.of(contributions), 1e-3, 1.0 - 1e-3)
+        x = np.minimum(self.of(contributions), 1.0 - 1e-3)
+        x = np.maximum(x, np.maximum(1e-3 * x.max(axis=-1, keepdims=True), 1e-15))
         return (
             0.9 * np.minimum(1.0, np.minimum(self.max_step(0.0 * x, x), _ratio(1.0, -times(self.rows, x))))[:, None] * x
         )

@@ -22,12 +22,15 @@ from fedpact.federation import Federation
 from fedpact.federation.arrays import FederationArrays
 from fedpact.shapley import integral
 from fedpact.shapley.coalitions import MAX_MEMBERS, potential_derivatives, size_coefficients
-from fedpact.solvers.interior_point import ROUNDING_GAIN, finish, linearised_gains, maximise
+from fedpact.solvers.interior_point import finish, linearised_gains, maximise
 from fedpact.solvers.optimal_face import OptimalFace, optimal_face
+from fedpact.solvers.standalone import standalone_optima
 from fedpact.solvers.welfare import FACE_GAIN, flatten, payoff_floor, take_lots
 from fedpact.utils.arrays import FloatArray, read_only_copy
 
-INTEGRAL_GAIN = 1e-12  # of the scale: with a rough Hessian the last digits of an integral take many steps
+# With fewer points diagonals may be wrong by orders of magnitude where data differs by as much.
+HESSIAN_ACCURACY = integral.ROUGH._replace(points=6.0, rank=1e-8)
+INTEGRAL_GAIN = 1e-13  # of the scale: with a rough Hessian the last digits of an integral take many steps
 
 
 class PotentialProgram:
@@ -39,6 +42,10 @@ class PotentialProgram:
         The federations; more than a dozen members only without a leading axis.
     probability
         That of a semivalue (`fedpact.shapley.coalitions.size_coefficients`); None for Shapley values.
+    accuracy
+        Of Hessians where the potential is an integral.
+    bounds
+        The box, (..., lots), and what is at stake, (...); worked out if not given.
     lots, others
         With these, only the lots of one federation that are decided on, and the profile (lots) of all others.
     """
@@ -48,11 +55,13 @@ class PotentialProgram:
         arrays: FederationArrays,
         probability: float | None = None,
         *,
+        accuracy: integral.Accuracy = HESSIAN_ACCURACY,
         bounds: tuple[FloatArray, FloatArray] | None = None,
         lots: NDArray[np.intp] | None = None,
         others: FloatArray | None = None,
     ) -> None:
         self.arrays, self._probability, self._others = arrays, probability, others
+        self._accuracy = accuracy
         self._lots = np.arange(arrays.n_lots) if lots is None else lots
         upper, scale = _bounds(arrays, probability) if bounds is None else bounds
         self.scale = np.reshape(scale, -1)
@@ -77,7 +86,9 @@ class PotentialProgram:
         """-d2(P - c)/ds2."""
         profile = self._profile(contributions)
         if self.arrays.n_agents > MAX_MEMBERS:
-            hessian = integral.potential_hessian(self.arrays, profile[0], probability=self._probability)[None]
+            hessian = integral.potential_hessian(
+                self.arrays, profile[0], probability=self._probability, accuracy=self._accuracy
+            )[None]
         else:
             if self._last is None or not np.array_equal(self._last[0], profile):
                 self.gradient(contributions)
@@ -146,8 +157,15 @@ def potential_optimum(federation: Federation, probability: float | None = None) 
     [33.1658, 33.1658, 33.1658]
     """
     program = PotentialProgram(federation.arrays, probability)
-    precision = ROUNDING_GAIN if federation.n_agents <= MAX_MEMBERS else INTEGRAL_GAIN
-    found = maximise(program, precision=precision).require_converged()
+    if federation.n_agents <= MAX_MEMBERS:
+        found = maximise(program)
+    else:  # under Shapley sharing members contribute more than alone
+        start = 2.0 * standalone_optima(federation.arrays)[0]
+        found = maximise(program, start[None], precision=INTEGRAL_GAIN)
+        if not found.converged.all():
+            program = PotentialProgram(federation.arrays, probability, accuracy=integral.FINE)
+            found = maximise(program, precision=INTEGRAL_GAIN)
+    found.require_converged()
     return read_only_copy(_least_norm(program, found.contributions[0]))
 
 
