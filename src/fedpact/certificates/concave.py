@@ -113,19 +113,20 @@ class ConcaveProblem:
     def within_means(self, start: FloatArray) -> ConcaveProblem:
         """The problem with bounds beyond which more is spent than could be gained, compared with `start`.
 
-        Costs are positive; a start outside the domain bounds nothing. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
+        Costs are positive. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
         S <= sum_r v_r g_r(b_r + what S buys) - f(start), and S is at most the largest number that is, here rounded up
-        to a power of two.
+        to a power of two. A start outside the domain bounds nothing.
         """
         helpful, least = replace(self, weights=np.maximum(self.weights, 0.0)), self.value(start)
-        low, high = np.full((2, len(self.upper)), float(MAX_POWER))
-        low = -low
+        high = np.full(len(self.upper), float(MAX_POWER))
+        low = -high
         while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             spent = np.exp2(middle)
             data = helpful.data(np.minimum(self._affordable(spent), self.upper))
-            with np.errstate(invalid="ignore"):
-                pays = ~(self._rows(data, self.payoff.value, -np.inf).sum(axis=-1) - least < spent)
+            worth = self._rows(data, self.payoff.value, -np.inf).sum(axis=-1)
+            pays = ~np.isfinite(worth) | ~np.isfinite(least)  # so little that it is not in the domain, or no bound
+            pays[~pays] = (worth - least >= spent)[~pays]
             low, high = np.where(pays, middle, low), np.where(pays, high, middle)
         return replace(self, upper=np.minimum(self.upper, self._affordable(2.0 * np.exp2(high))))
 
@@ -233,7 +234,8 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
                 break
         going[index] = False
     values = problem.value(x)
-    return Maxima(x=x, values=values, bounds=values + np.maximum(gaps, 0.0))
+    bounds = np.where(np.isfinite(values), np.maximum(values, values + gaps), np.inf)
+    return Maxima(x=x, values=values, bounds=bounds)
 
 
 def _advance(

@@ -58,6 +58,8 @@ class CheckedShares:
         Whether that is little enough to prove anything by.
     method
         How they were obtained, in words.
+    probability
+        That of semivalues; None for Shapley values.
     """
 
     values: FloatArray
@@ -65,6 +67,7 @@ class CheckedShares:
     error: float
     proves: bool
     method: str
+    probability: float | None = None
 
 
 def check_shares(
@@ -88,7 +91,12 @@ def check_shares(
     size = max(float(np.abs(payoffs).sum()), float(np.abs(values).sum()))
     method = "all coalitions" if few else "an integral of its own"
     return CheckedShares(
-        values=values, gradient=gradient, error=error, proves=error <= MAX_ERROR * size, method=method
+        values=values,
+        gradient=gradient,
+        error=error,
+        proves=error <= MAX_ERROR * size,
+        method=method,
+        probability=probability,
     )
 
 
