@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedpact.federation import Federation
-from fedpact.solvers.fair_division import nucleolus
-from fedpact.solvers.groups import group_optima
+from fedpact.solvers.groups import MAX_LISTED_AGENTS, KnownGroups
+from fedpact.solvers.nucleolus import nucleolus
 from fedpact.utils.arrays import FloatArray, read_only_copy
 from fedpact.utils.errors import InvalidInput
 
@@ -45,5 +45,8 @@ def least_core(federation: Federation) -> LeastCore:
     if federation.n_agents == 1:
         why = "the least core needs at least two members, got a federation of one: nobody can leave anybody"
         raise InvalidInput(why, field="federation", rule="must have at least two members", value=1)
-    found = nucleolus(group_optima(federation))
+    if federation.n_agents > MAX_LISTED_AGENTS:
+        rule, size = f"must have at most {MAX_LISTED_AGENTS} members", federation.n_agents
+        raise InvalidInput(field="federation", rule=rule, value=size, given=f", got {size}: it needs all 2^n groups")
+    found = nucleolus(KnownGroups(federation))
     return LeastCore(utilities=read_only_copy(found.utilities), level=found.level)

@@ -18,6 +18,7 @@ of all d_i above zero. At the welfare optimum without harm, d_i is what the Exte
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,7 @@ MAX_SEARCHED_AGENTS = 64  # among more, a group and its neighbours take too long
 MAX_RECENT = 8  # federations whose groups are kept: several deals ask for those of one
 NUMBERS_AT_A_TIME = 1 << 21  # of Hessians
 TIE_TOLERANCE = 1e-12  # of what all can reach together: groups that gain alike
+MAX_TAKEN_IN = 50  # groups told of at once
 BRACKET_TOLERANCE = 1e-6  # of the same: a bracket so narrow is closed
 
 BY_SEARCH = "neighbouring groups, and a bound by prices"
@@ -66,7 +68,7 @@ class GroupOptima:
 
     def take(self, rows: ArrayLike) -> GroupOptima:
         """Some of the groups."""
-        chosen = np.asarray(rows)
+        chosen = np.asarray(rows, dtype=np.intp)
         return GroupOptima(
             members=self.members[chosen], values=self.values[chosen], contributions=self.contributions[chosen]
         )
@@ -259,95 +261,126 @@ def worst_group(federation: Federation, utilities: ArrayLike, *, proper: bool = 
     stay = np.array(np.broadcast_to(given, federation.n_agents))
     if proper and federation.n_agents == 1:
         raise InvalidInput("proper groups need at least two members, got a federation of one")
-    if federation.n_agents <= MAX_LISTED_AGENTS:
-        groups = group_optima(federation)
-        groups = groups.take(np.arange(1, len(groups.values) - proper))
-        upper, method, tolerance = -np.inf, f"all {len(groups.values)} groups", np.inf
-    else:
-        search = _Search(federation, stay)
-        search.run(neighbours=True)
-        groups, method, tolerance = search.found(proper=proper), BY_SEARCH, BRACKET_TOLERANCE * search.scale
-        upper = float(np.maximum(search.bounds, 0.0).sum()) + GAIN_TOLERANCE * search.scale
+    known = KnownGroups(federation)
+    known.search(stay)
+    groups = known.found.take(np.arange(int(proper), len(known.found.values)))
+    upper = -np.inf if known.all_listed else known.price_bound(stay)
     row = _most_gaining(groups, stay)
     gain = float(groups.gains(stay)[row])
     return WorstGroup(
         members=groups.members[row],
         gain=gain,
         upper_bound=max(upper, float(groups.gains(stay).max())),
-        exact=bool(upper - gain <= tolerance),
+        exact=bool(upper - gain <= BRACKET_TOLERANCE * known.scale),
         value=float(groups.values[row]),
         contributions=groups.contributions[row],
-        method=method,
+        method=f"all {len(groups.values)} groups" if known.all_listed else BY_SEARCH,
     )
 
 
 def search_groups(federation: Federation, utilities: ArrayLike) -> GroupOptima:
-    """The group that gains most of everybody, members alone, those that prices point at, and their neighbours.
+    """The group that gains most of all, or of those that a search finds; one row, the same for the same numbers."""
+    known, stay = KnownGroups(federation), np.asarray(utilities, dtype=np.float64)
+    known.search(stay)
+    return known.found.take([_most_gaining(known.found, stay)])
 
-    Neighbours are looked at up to `MAX_SEARCHED_AGENTS` members. One row, always the same for the same numbers.
+
+class KnownGroups:
+    """Groups of a federation that were looked at, everybody first, and a way to others that gain more by leaving.
+
+    Attributes
+    ----------
+    found
+        The groups: all of them up to `MAX_LISTED_AGENTS` members.
+    scale
+        What everybody reaches together.
     """
-    search = _Search(federation, np.asarray(utilities, dtype=np.float64))
-    search.run(neighbours=federation.n_agents <= MAX_SEARCHED_AGENTS)
-    found = search.found()
-    return found.take([_most_gaining(found, search.utilities)])
 
-
-class _Search:
-    """Groups of many members that were looked at, and a way to others that gain more by leaving."""
-
-    def __init__(self, federation: Federation, utilities: FloatArray) -> None:
-        self._federation, self.utilities = federation, utilities
+    def __init__(self, federation: Federation) -> None:
+        self._federation = federation
+        self.all_listed = federation.n_agents <= MAX_LISTED_AGENTS
         everybody = np.ones((1, federation.n_agents), dtype=np.bool_)
-        self._known = group_optima(federation, everybody)
+        if self.all_listed:
+            listed = group_optima(federation)
+            self.found = listed.take(np.arange(len(listed.values) - 1, 0, -1))
+        else:
+            self.found = group_optima(federation, everybody)
         self._seen = {everybody[0].tobytes()}
-        self.scale = max(abs(float(self._known.values[0])), np.finfo(float).tiny)
-        self.bounds = price_bounds(federation, utilities, self._known.contributions[0])
+        self.scale = max(abs(float(self.found.values[0])), float(np.finfo(float).tiny))
 
-    def found(self, *, proper: bool = False) -> GroupOptima:
-        """Everybody, if it counts, and all groups looked at."""
-        return self._known.take(np.arange(int(proper), len(self._known.values)))
+    def price_bound(self, utilities: FloatArray) -> float:
+        """No group gains more than this."""
+        bounds = price_bounds(self._federation, utilities, self.found.contributions[0])
+        return float(np.maximum(bounds, 0.0).sum()) + GAIN_TOLERANCE * self.scale
 
-    def run(self, *, neighbours: bool) -> None:
-        """What prices point at; with `neighbours`, from the groups that gain most to others, while these gain more."""
-        n_agents = self._federation.n_agents
-        order = np.argsort(np.argsort(-self.bounds, kind="stable"))
-        sizes = np.unique(np.geomspace(1, n_agents, 12 if neighbours else 4).astype(int))
-        likely = self.bounds > 0
-        self._look_at(np.concatenate([likely[None], order < sizes[:, None]]))
-        if not neighbours:
+    def gaining(
+        self, utilities: FloatArray, tolerance: float, counts: Callable[[BoolArray], BoolArray] | None = None
+    ) -> GroupOptima:
+        """Groups that gain more than `tolerance` by leaving, the most first; looked for only where none is known.
+
+        With `counts` only those that count, of membership (groups, n).
+        """
+        for _ in range(2):
+            gains = self.found.gains(utilities)
+            rows = np.flatnonzero(gains > tolerance)
+            if counts is not None:
+                rows = rows[counts(self.found.members[rows])]
+            if rows.size or self.all_listed:
+                break
+            self.search(utilities)
+        return self.found.take(rows[np.argsort(-gains[rows], kind="stable")[:MAX_TAKEN_IN]])
+
+    def search(self, utilities: FloatArray) -> None:
+        """What prices point at, and from the group that gains most to its neighbours, while these gain more.
+
+        Of more than `MAX_SEARCHED_AGENTS` members no neighbours are looked at.
+        """
+        if self.all_listed:
             return
-        self._look_at(np.eye(n_agents, dtype=np.bool_))
-        while self._look_at(self._changed_by_one()) or self._look_at(self._exchanged()):
-            pass
+        n_agents = self._federation.n_agents
+        few = n_agents <= MAX_SEARCHED_AGENTS
+        bounds = price_bounds(self._federation, utilities, self.found.contributions[0])
+        order, sizes = np.argsort(np.argsort(-bounds, kind="stable")), np.geomspace(1, n_agents, 12 if few else 4)
+        self._climb(np.concatenate([(bounds > 0)[None], order < sizes.astype(int)[:, None]]), utilities)
+        if few:
+            one = np.eye(n_agents, dtype=np.bool_)
+            self._climb(one, utilities)
+            while self._climb(self._best(utilities) ^ one, utilities) or self._exchange(utilities):
+                pass
 
-    def _look_at(self, groups: BoolArray) -> bool:
+    def look_at(self, groups: BoolArray) -> GroupOptima:
+        """Some groups, which are known from now on."""
+        if self.all_listed:
+            places = {group.tobytes(): row for row, group in enumerate(self.found.members)}
+            return self.found.take([places[group.tobytes()] for group in groups])
+        found = group_optima(self._federation, groups)
+        self.found = GroupOptima(
+            members=np.concatenate([self.found.members, found.members]),
+            values=np.concatenate([self.found.values, found.values]),
+            contributions=np.concatenate([self.found.contributions, found.contributions]),
+        )
+        self._seen.update(group.tobytes() for group in groups)
+        return found
+
+    def _climb(self, groups: BoolArray, utilities: FloatArray) -> bool:
         """Whether one of these groups gains more than all known so far."""
         new = [group for group in groups if group.any() and group.tobytes() not in self._seen]
         if not new:
             return False
-        self._seen.update(group.tobytes() for group in new)
-        most = self._known.gains(self.utilities).max()
-        found = group_optima(self._federation, np.unique(new, axis=0))
-        self._known = GroupOptima(
-            members=np.concatenate([self._known.members, found.members]),
-            values=np.concatenate([self._known.values, found.values]),
-            contributions=np.concatenate([self._known.contributions, found.contributions]),
-        )
-        return bool(found.gains(self.utilities).max() > most + TIE_TOLERANCE * self.scale)
+        most = self.found.gains(utilities).max()
+        found = self.look_at(np.unique(new, axis=0))
+        return bool(found.gains(utilities).max() > most + TIE_TOLERANCE * self.scale)
 
-    def _best(self) -> BoolArray:
+    def _best(self, utilities: FloatArray) -> BoolArray:
         """The group that gains most, but for everybody."""
-        found = self.found(proper=True)
-        return found.members[_most_gaining(found, self.utilities)]
+        others = self.found.take(np.arange(1, len(self.found.values)))
+        return others.members[_most_gaining(others, utilities)]
 
-    def _changed_by_one(self) -> BoolArray:
-        """The best group with one member more or less."""
-        return self._best() ^ np.eye(self._federation.n_agents, dtype=np.bool_)
-
-    def _exchanged(self) -> BoolArray:
-        """The best group with one member exchanged for another."""
-        best, one = self._best(), np.eye(self._federation.n_agents, dtype=np.bool_)
-        return (best ^ one[best][:, None, :] ^ one[~best][None, :, :]).reshape(-1, one.shape[0])
+    def _exchange(self, utilities: FloatArray) -> bool:
+        """Whether the best group gains more with one member exchanged for another."""
+        best, one = self._best(utilities), np.eye(self._federation.n_agents, dtype=np.bool_)
+        groups = best ^ one[best][:, None, :] ^ one[~best][None, :, :]
+        return self._climb(groups.reshape(-1, one.shape[0]), utilities)
 
 
 def _most_gaining(groups: GroupOptima, utilities: FloatArray) -> int:
