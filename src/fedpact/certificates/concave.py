@@ -73,8 +73,8 @@ class ConcaveProblem:
     def data(self, x: FloatArray) -> FloatArray:
         """b + W x, (problems, rows)."""
         if len(self.weights) == 1:
-            return self.background + x @ self.weights[0].T
-        return self.background + np.matmul(self.weights, x[..., None])[..., 0]
+            return np.asarray(self.background + x @ self.weights[0].T)
+        return np.asarray(self.background + np.matmul(self.weights, x[..., None])[..., 0])
 
     def costs(self, x: FloatArray) -> FloatArray:
         """(problems, lots)."""
@@ -96,7 +96,7 @@ class ConcaveProblem:
         with np.errstate(invalid="ignore"):
             if len(self.weights) == 1:
                 return np.asarray(slopes @ self.weights[0])
-            return np.matmul(slopes[:, None, :], self.weights)[:, 0]
+            return np.asarray(np.matmul(slopes[:, None, :], self.weights)[:, 0])
 
     def gaps(self, x: FloatArray, earned: FloatArray) -> FloatArray:
         """What bounds f exceed f(x) by, lot by lot, (problems, lots); only sums over shared caps have a meaning."""
@@ -141,10 +141,9 @@ class ConcaveProblem:
 
 
 def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -> ConcaveProblem:
-    """The welfare of one federation as one problem; `upper` is (problems, lots), the bounds of its maximisers by default."""
-    weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
+    """The welfare of one federation; `upper` is (problems, lots), by default the bounds that hold its maximisers."""
     return ConcaveProblem(
-        weights=weights[None],
+        weights=arrays.dense_weights[None],
         values=arrays.values[None],
         payoff=arrays.payoff,
         background=np.zeros((1, arrays.n_tasks)),
@@ -154,6 +153,13 @@ def welfare_problem(arrays: FederationArrays, upper: FloatArray | None = None) -
         shared=arrays.shared[None],
         limits=arrays.shared_limits[None],
     )
+
+
+def group_problem(arrays: FederationArrays, members: NDArray[np.bool_]) -> ConcaveProblem:
+    """The welfare of groups (groups, members) by themselves, as problems over everybody's lots."""
+    bounds = arrays.bounds()[0]
+    problem = welfare_problem(arrays, np.where(members[:, arrays.lot_owners], bounds, 0.0))
+    return replace(problem, values=np.where(members[:, arrays.task_owners], arrays.values, 0.0))
 
 
 def most_earned(net: FloatArray, problem: ConcaveProblem) -> tuple[FloatArray, FloatArray]:
@@ -187,7 +193,7 @@ def _cap_prices(net: FloatArray, problem: ConcaveProblem) -> FloatArray:
 
     def brought(prices: FloatArray) -> FloatArray:
         left = net - np.matmul(prices[..., None, :], problem.shared)[..., 0, :]
-        return np.matmul(problem.shared, _amounts(left, problem)[..., None])[..., 0]
+        return np.asarray(np.matmul(problem.shared, _amounts(left, problem)[..., None])[..., 0])
 
     with np.errstate(invalid="ignore"):
         high = np.where(problem.shared > 0, net[..., None, :], 0.0).max(axis=-1)
@@ -311,7 +317,7 @@ def _scaled_gradient(problem: ConcaveProblem, x: FloatArray, gaps: FloatArray) -
 
 
 def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """The gradient less the prices of shared caps, (problems, lots), which lots are free to move, and which caps full."""
+    """The gradient less the prices of shared caps, (problems, lots); which lots are free, and which caps full."""
     gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
     full = np.zeros((len(x), problem.limits.shape[-1]), dtype=np.bool_)
     if full.size:
@@ -328,11 +334,4 @@ def _curvatures(problem: ConcaveProblem, x: FloatArray) -> FloatArray:
     bends = -problem._rows(problem.data(x), problem.payoff.curvature, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         own = np.matmul(bends[:, None, :], problem.weights**2)[:, 0] + 2.0 * problem.quadratic
-    return np.maximum(own, np.finfo(float).tiny)
-
-
-def group_problem(arrays: FederationArrays, members: NDArray[np.bool_]) -> ConcaveProblem:
-    """The welfare of groups (groups, members) by themselves, as problems over everybody's lots."""
-    bounds = arrays.bounds()[0]
-    problem = welfare_problem(arrays, np.where(members[:, arrays.lot_owners], bounds, 0.0))
-    return replace(problem, values=np.where(members[:, arrays.task_owners], arrays.values, 0.0))
+    return np.asarray(np.maximum(own, np.finfo(float).tiny))

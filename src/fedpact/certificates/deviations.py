@@ -108,7 +108,7 @@ def _own_best(arrays: FederationArrays, background: FloatArray, start: FloatArra
     """The best of each member's own lots on top of data `background`, (tasks,)."""
     blocks = _OwnLots(arrays, background)
     problem, begin = blocks.problem, blocks.take(start)
-    for other in (np.zeros_like(begin), problem.project(problem.upper)):  # a member may need its own data, or none of it
+    for other in (np.zeros_like(begin), problem.project(problem.upper)):  # where it is not in the domain
         begin = np.where(np.isfinite(problem.value(begin))[:, None], begin, other)
     found = maximise(problem.within_means(begin), begin)
     return blocks.deviations(start, found, scope)
@@ -121,8 +121,11 @@ class _OwnLots:
         self.arrays = arrays
         tasks, has_task = _index_by(arrays.task_owners, arrays.n_agents)
         self.lots, self.has_lot = _index_by(arrays.lot_owners, arrays.n_agents)
-        weights = arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
-        own = weights[tasks[:, :, None], self.lots[:, None, :]] * has_task[:, :, None] * self.has_lot[:, None, :]
+        own = (
+            arrays.dense_weights[tasks[:, :, None], self.lots[:, None, :]]
+            * has_task[:, :, None]
+            * self.has_lot[:, None, :]
+        )
         limits = np.broadcast_to(arrays.shared_limits, (arrays.n_agents, arrays.shared_limits.size))
         self.problem = ConcaveProblem(
             weights=own,

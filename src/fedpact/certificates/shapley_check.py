@@ -82,7 +82,7 @@ def check_shares(
             values, rates = _count_coalitions(arrays, contributions, probability)
         else:
             values, rates = _Integral(arrays, contributions, probability).credits()
-        gradient = (rates[:, arrays.lot_owners] * _dense(arrays)).sum(axis=0)
+        gradient = (rates[:, arrays.lot_owners] * arrays.dense_weights).sum(axis=0)
         if not (np.isfinite(values).all() and np.isfinite(gradient).all()):
             return None
         error = abs(float(values.sum() - payoffs.sum()))
@@ -105,7 +105,7 @@ def own_share_problem(
 ) -> ConcaveProblem:
     """What a member is credited with less its costs as a problem over its own lots, but for the value at zero."""
     own = np.flatnonzero(arrays.lot_owners == agent)
-    weights = _dense(arrays)[:, own]
+    weights = arrays.dense_weights[:, own]
     if arrays.n_agents <= MAX_COALITION_AGENTS:
         data, chances = _coalitions_before(arrays, contributions, agent, probability)
         rows, values = np.tile(weights, (len(chances), 1)), (chances[:, None] * arrays.values).ravel()
@@ -329,7 +329,3 @@ class _Points:
             basis[chosen, first : first + nodes.size] = parts / parts.sum(axis=1, keepdims=True)
             first += nodes.size
         return basis
-
-
-def _dense(arrays: FederationArrays) -> FloatArray:
-    return arrays.weights if isinstance(arrays.weights, np.ndarray) else arrays.weights.toarray()
