@@ -32,6 +32,7 @@ VALUE_ROUNDING = 1e-13  # of payoffs and costs: a change of f that is none
 SUFFICIENT_RISE = 1e-4  # of what the gradient promises
 MIN_RIDGE, MAX_RIDGE = 1e-13, 1e-3  # of the Hessian's diagonal: between them, the gap as a part of payoffs and costs
 PRICE_HALVINGS = 70
+FULL = 1e-12  # of a shared cap: what is left of one that is full
 MAX_POWER = 500  # of two, of what is spent
 
 
@@ -114,19 +115,19 @@ class ConcaveProblem:
         """The problem with bounds beyond which more is spent than could be gained, compared with `start`.
 
         Costs are positive. A maximiser that costs S has f >= f(start), and no lot brings more than S buys: so
-        S <= sum_r v_r g_r(b_r + what S buys) - f(start), and S is at most the largest number that is, here rounded up
-        to a power of two. A start outside the domain bounds nothing.
+        S <= sum_r v_r g_r(b_r + what S buys) - f(start). The right is concave in S, and what the start costs is one
+        such S; the largest is looked for above it, and rounded up to a power of two. A start outside the domain bounds
+        nothing.
         """
-        helpful, least = replace(self, weights=np.maximum(self.weights, 0.0)), self.value(start)
+        helpful = replace(self, weights=np.maximum(self.weights, 0.0))
+        least = np.nan_to_num(self.value(start), neginf=-np.finfo(float).max)
         high = np.full(len(self.upper), float(MAX_POWER))
-        low = -high
+        low = np.log2(np.maximum(self.costs(start).sum(axis=-1), 2.0**-MAX_POWER))
         while (high - low > 1.0).any():
             middle = np.floor(0.5 * (low + high))
             spent = np.exp2(middle)
             data = helpful.data(np.minimum(self._affordable(spent), self.upper))
-            worth = self._rows(data, self.payoff.value, -np.inf).sum(axis=-1)
-            pays = ~np.isfinite(worth) | ~np.isfinite(least)  # so little that it is not in the domain, or no bound
-            pays[~pays] = (worth - least >= spent)[~pays]
+            pays = self._rows(data, self.payoff.value, 0.0).sum(axis=-1) - least >= spent
             low, high = np.where(pays, middle, low), np.where(pays, high, middle)
         return replace(self, upper=np.minimum(self.upper, self._affordable(2.0 * np.exp2(high))))
 
@@ -240,7 +241,8 @@ def maximise(problem: ConcaveProblem, start: FloatArray) -> Maxima:
                 break
         going[index] = False
     values = problem.value(x)
-    bounds = np.where(np.isfinite(values), np.maximum(values, values + gaps), np.inf)
+    inside = np.isfinite(values)
+    bounds = np.where(inside, np.where(inside, values, 0.0) + np.maximum(gaps, 0.0), np.inf)
     return Maxima(x=x, values=values, bounds=bounds)
 
 
@@ -321,11 +323,12 @@ def _active_set(problem: ConcaveProblem, x: FloatArray) -> tuple[FloatArray, NDA
     gradient = problem.earned(x) - problem.linear - 2.0 * problem.quadratic * x
     full = np.zeros((len(x), problem.limits.shape[-1]), dtype=np.bool_)
     if full.size:
-        prices = _cap_prices(gradient, replace(problem, quadratic=np.zeros_like(problem.quadratic)))
-        brought = np.matmul(problem.shared, x[..., None])[..., 0]
-        full = (prices > 0) & (brought >= problem.limits * (1.0 - 1e-12))
-        gradient = gradient - np.matmul((prices * full)[..., None, :], problem.shared)[..., 0, :]
-    held = ((x <= 0) & (gradient <= 0)) | ((x >= problem.upper) & (gradient >= 0))
+        brought = (problem.shared > 0) & (x > 0)[:, None, :]
+        least = np.where(brought, gradient[:, None, :], np.inf).min(axis=-1)  # what gives way first, for what is better
+        full = np.matmul(problem.shared, x[..., None])[..., 0] >= problem.limits * (1.0 - FULL)
+        full &= np.isfinite(least) & (least > 0)
+        gradient = gradient - np.matmul(np.where(full, least, 0.0)[..., None, :], problem.shared)[..., 0, :]
+    held = ((x <= 0) & (gradient < 0)) | ((x >= problem.upper) & (gradient > 0))
     return gradient, ~held, full
 
 
